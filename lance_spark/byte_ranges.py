@@ -1,0 +1,50 @@
+"""Pure planning of ranged reads: merge what lies close together, then cut the answers back. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Bytes = np.ndarray
+"""Raw bytes of a file: a read-only uint8 array."""
+
+
+class ByteRange(NamedTuple):
+    """Bytes `start` (inclusive) to `stop` (exclusive) of a file."""
+
+    start: int
+    stop: int
+
+
+def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[ByteRange]:
+    """The fewest reads that cover `ranges`: neighbours at most `max_gap` bytes apart are read together, up to `max_size` bytes a read.
+
+    A range that is larger than `max_size` by itself is one read. The result is sorted and does not overlap, unless a read
+    was closed because of `max_size`.
+    """
+    merged: list[ByteRange] = []
+    for start, stop in sorted(r for r in set(ranges) if r[1] > r[0]):
+        if merged:
+            last = merged[-1]
+            if start <= last.stop + max_gap and max(stop, last.stop) - last.start <= max_size or stop <= last.stop:
+                merged[-1] = ByteRange(last.start, max(stop, last.stop))
+                continue
+        merged.append(ByteRange(start, stop))
+    return merged
+
+
+def cut(ranges: Sequence[ByteRange], reads: Sequence[ByteRange], answers: Sequence[Bytes]) -> list[Bytes]:
+    """The bytes of each of `ranges`, as views into the `answers` that were read for `reads` (the result of `coalesce`)."""
+    starts = np.array([r.start for r in reads], dtype=np.int64)
+    empty = np.empty(0, dtype=np.uint8)
+    out = []
+    for start, stop in ranges:
+        if stop <= start:
+            out.append(empty)
+            continue
+        # Reads are sorted by start, and only the last one that begins at or before `start` can hold the whole range.
+        i = int(np.searchsorted(starts, start, side="right")) - 1
+        out.append(answers[i][start - reads[i].start : stop - reads[i].start])
+    return out

@@ -1,0 +1,22 @@
+"""The one decorator for loops that touch every value: numba, cached on disk where numba finds a place to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile `function` to native code on first call, without the GIL.
+
+    Kernels are unchecked code: whatever they index by must have been checked before, or be checked in the loop, which then
+    returns a status. Set NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
+    """
+    try:
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
