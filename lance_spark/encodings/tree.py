@@ -1,0 +1,88 @@
+"""The tree of compressive encodings: protobuf messages <-> nodes, by one literal table for each direction.
+
+Spec: file_encoding.md, "Compressive encodings"; messages of encodings_v2_1.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.blocks import Encoding
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
+from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.packed_struct import PackedStructEncoding
+from lance_spark.encodings.rle import Rle
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+MAX_DEPTH = 16
+"""Deepest tree that is decoded: far beyond what writers nest, far below what would exhaust the stack."""
+
+
+def decode_message(message: pb.CompressiveEncoding, depth: int = 0) -> Encoding:
+    """The node of `message`, which lies `depth` nodes below the root, with all the nodes below it."""
+    if depth == MAX_DEPTH:
+        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} deep")
+    kind = message.WhichOneof("compression")
+    if kind is None:
+        raise UnsupportedFeatureError("a compressive encoding of a kind that is not known")
+    return _DECODE[kind](getattr(message, kind), depth + 1)
+
+
+def encode_message(node: Encoding) -> pb.CompressiveEncoding:
+    """The message of `node` with all the nodes below it."""
+    return _ENCODE[type(node)](node)
+
+
+def _flat(message: pb.Flat, depth: int) -> Flat:
+    _refuse_buffer_compression(message, "data")
+    return Flat(message.bits_per_value)
+
+
+def _inline_bitpacking(message: pb.InlineBitpacking, depth: int) -> InlineBitpacking:
+    _refuse_buffer_compression(message, "values")
+    return InlineBitpacking(message.uncompressed_bits_per_value)
+
+
+def _refuse_buffer_compression(message: Any, field: str) -> None:
+    # Writers compress with General around the encoding; the field for compressing its one buffer has never been seen in use.
+    if message.HasField(field):
+        raise UnsupportedFeatureError(f"{type(message).__name__} with a buffer compression of its own")
+
+
+_DECODE: dict[str, Callable[[Any, int], Encoding]] = {
+    "flat": _flat,
+    "constant": lambda m, depth: Constant(m.value if m.HasField("value") else None),
+    "out_of_line_bitpacking": lambda m, depth: OutOfLineBitpacking(m.uncompressed_bits_per_value, decode_message(m.values, depth)),
+    "inline_bitpacking": _inline_bitpacking,
+    "rle": lambda m, depth: Rle(decode_message(m.values, depth), decode_message(m.run_lengths, depth)),
+    "byte_stream_split": lambda m, depth: ByteStreamSplit(decode_message(m.values, depth)),
+    "fixed_size_list": lambda m, depth: FixedSizeListEncoding(m.items_per_value, m.has_validity, decode_message(m.values, depth)),
+    "packed_struct": lambda m, depth: PackedStructEncoding(tuple(m.bits_per_value), decode_message(m.values, depth)),
+}
+
+_ENCODE: dict[type, Callable[[Any], pb.CompressiveEncoding]] = {
+    Flat: lambda n: pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=n.bits_per_value)),
+    Constant: lambda n: pb.CompressiveEncoding(constant=pb.Constant(value=n.value)),
+    OutOfLineBitpacking: lambda n: pb.CompressiveEncoding(
+        out_of_line_bitpacking=pb.OutOfLineBitpacking(
+            uncompressed_bits_per_value=n.uncompressed_bits_per_value, values=encode_message(n.values)
+        )
+    ),
+    InlineBitpacking: lambda n: pb.CompressiveEncoding(
+        inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=n.uncompressed_bits_per_value)
+    ),
+    Rle: lambda n: pb.CompressiveEncoding(rle=pb.Rle(values=encode_message(n.values), run_lengths=encode_message(n.run_lengths))),
+    ByteStreamSplit: lambda n: pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=encode_message(n.values))),
+    FixedSizeListEncoding: lambda n: pb.CompressiveEncoding(
+        fixed_size_list=pb.FixedSizeList(items_per_value=n.items_per_value, has_validity=n.has_validity, values=encode_message(n.values))
+    ),
+    PackedStructEncoding: lambda n: pb.CompressiveEncoding(
+        packed_struct=pb.PackedStruct(bits_per_value=n.bits_per_value, values=encode_message(n.values))
+    ),
+}
