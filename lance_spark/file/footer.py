@@ -1,0 +1,142 @@
+"""The end of a 2.x data file: footer, offset tables, file descriptor and column metadata, with every position checked.
+
+Implements "File Layout" of the file format specification (file2.proto). The parts are read as steps, from the last 40 bytes
+backwards; a caller that holds the tail of the file answers most of them without another read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lance_spark._proto import file2_pb2, file_pb2
+from lance_spark.byte_ranges import ByteRange, Bytes
+from lance_spark.columns import Column, Page, Steps
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.fields import parse_fields
+from lance_spark.schema import Schema
+
+FOOTER = struct.Struct("<QQQIIHH4s")
+"""Positions of column metadata, of its offset table, of the global buffers' offset table; counts of buffers and columns; version; magic."""
+
+MAGIC = b"LANC"
+_ENTRY = 16  # bytes of one entry of an offset table: u64 position, u64 size
+
+
+@dataclass(frozen=True)
+class Footer:
+    """Where the metadata of a 2.x file lies: int64 arrays of (start, stop), checked to lie within the file."""
+
+    version: tuple[int, int]
+    size: int
+    column_metadata: np.ndarray
+    global_buffers: np.ndarray
+
+    @property
+    def num_columns(self) -> int:
+        return len(self.column_metadata)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """Global buffer 0: the file's schema and its number of rows."""
+
+    schema: Schema
+    num_rows: int
+
+
+def file_version(tail: Bytes) -> tuple[int, int]:
+    """The version in the last 8 bytes of a file: u16 major, u16 minor, "LANC". All file versions, also legacy ones, end like this."""
+    if len(tail) < 8 or tail[-4:].tobytes() != MAGIC:
+        raise CorruptFileError(f"not a Lance file: it ends with {tail[-4:].tobytes()!r}, not {MAGIC!r}")
+    major, minor = struct.unpack("<HH", tail[-8:-4].tobytes())
+    return major, minor
+
+
+def read_footer(size: int) -> Steps[Footer]:
+    """The footer and both offset tables of a file of `size` bytes."""
+    if size < FOOTER.size:
+        raise CorruptFileError(f"the file has {size} bytes, a footer alone needs {FOOTER.size}")
+    (data,) = yield [ByteRange(size - FOOTER.size, size)]
+    _, columns_at, buffers_at, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data.tobytes())
+    if magic != MAGIC:
+        raise CorruptFileError(f"not a Lance file: it ends with {magic!r}, not {MAGIC!r}")
+    tables = []
+    for what, at, count in (("column metadata", columns_at, num_columns), ("global buffers", buffers_at, num_buffers)):
+        if at + count * _ENTRY > size - FOOTER.size:
+            raise CorruptFileError(f"the offset table of {count} {what} at {at} runs into the footer of the file of {size} bytes")
+        tables.append(ByteRange(at, at + count * _ENTRY))
+    columns, buffers = yield tables
+    limit = size - FOOTER.size
+    return Footer((major, minor), size, _entries(columns, limit, "metadata of column"), _entries(buffers, limit, "global buffer"))
+
+
+def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
+    """An offset table's (position, size) pairs as (start, stop)."""
+    pairs = np.frombuffer(table.tobytes(), dtype="<u8").reshape(-1, 2)
+    # Compared before they are added, so that no sum overflows.
+    wrong = (pairs[:, 0] > limit) | (pairs[:, 1] > limit - np.minimum(pairs[:, 0], np.uint64(limit)))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) does not lie within the file")
+    starts = pairs[:, 0].astype(np.int64)
+    return np.stack([starts, starts + pairs[:, 1].astype(np.int64)], axis=1)
+
+
+def read_descriptor(footer: Footer) -> Steps[Descriptor]:
+    """The schema and number of rows."""
+    if not len(footer.global_buffers):
+        raise CorruptFileError("the file has no global buffer, so it has no schema")
+    (data,) = yield [ByteRange(*footer.global_buffers[0].tolist())]
+    message = file_pb2.FileDescriptor.FromString(data.tobytes())
+    if message.length >= 2**63:
+        raise CorruptFileError(f"the file claims {message.length} rows")
+    return Descriptor(parse_fields(message.schema.fields, message.schema.metadata), message.length)
+
+
+def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:
+    """The metadata of the columns with these indices, in their order."""
+    for i in indices:
+        if not 0 <= i < footer.num_columns:
+            raise CorruptFileError(f"column {i} does not exist, the file has {footer.num_columns}")
+    answers = yield [ByteRange(*footer.column_metadata[i].tolist()) for i in indices]
+    return [_column(a, footer, i) for a, i in zip(answers, indices)]
+
+
+def _column(data: Bytes, footer: Footer, index: int) -> Column:
+    message = file2_pb2.ColumnMetadata.FromString(data.tobytes())
+    pages = []
+    for number, page in enumerate(message.pages):
+        where = f"page {number} of column {index}"
+        if page.length >= 2**63 or page.priority >= 2**63:
+            raise CorruptFileError(f"{where} claims {page.length} rows from row {page.priority}")
+        buffers = _ranges(page.buffer_offsets, page.buffer_sizes, footer, where)
+        pages.append(Page(page.priority, page.length, buffers, *_encoding(page.encoding, where)))
+    where = f"column {index}"
+    buffers = _ranges(message.buffer_offsets, message.buffer_sizes, footer, where)
+    return Column(tuple(pages), buffers, *_encoding(message.encoding, where))
+
+
+def _ranges(offsets: Sequence[int], sizes: Sequence[int], footer: Footer, where: str) -> tuple[ByteRange, ...]:
+    if len(offsets) != len(sizes):
+        raise CorruptFileError(f"{where} has {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
+    limit = footer.size - FOOTER.size
+    for number, (offset, size) in enumerate(zip(offsets, sizes)):
+        if offset + size > limit:
+            raise CorruptFileError(f"buffer {number} of {where} ({size} bytes at {offset}) does not lie within the file")
+    return tuple(ByteRange(o, o + s) for o, s in zip(offsets, sizes))
+
+
+def _encoding(message: file2_pb2.Encoding, where: str) -> tuple[str, bytes]:
+    """The type URL, without what precedes its last slash, and the bytes of an encoding message."""
+    location = message.WhichOneof("location")
+    if location == "indirect":
+        raise UnsupportedFeatureError(f"{where} keeps its encoding in a buffer of its own (deferred encoding)")
+    if location != "direct":
+        return "", b""
+    wrapped = AnyMessage.FromString(message.direct.encoding)
+    return wrapped.type_url.rsplit("/", 1)[-1], wrapped.value
