@@ -1,0 +1,62 @@
+"""Where a table is: URIs as users, Spark and manifests write them, taken apart. Pure, no I/O."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+from dataclasses import dataclass
+
+from lance_spark.errors import UnsupportedFeatureError
+
+# Scheme in a URI -> the kind of store. Spark says s3a and abfss.
+_KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Location:
+    """One root, normalised.
+
+    `kind` is "file", "memory", "s3", "gs" or "az"; `bucket` the bucket or container, "" where there is none; `account` the Azure
+    storage account if the URI names it; `path` has no slash at the end. `uri` says all of it again, for a local file as the plain path.
+    """
+
+    kind: str
+    bucket: str
+    path: str
+    uri: str
+    account: str = ""
+
+
+def locate(uri: str) -> Location:
+    """The place that a URI or a local path names. Relative paths count from the working directory of this process.
+
+    The part after `file:` is percent-decoded, as pylance does; Spark writes `file:/x` for `file:///x`.
+    """
+    match = _SCHEME.fullmatch(uri)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
+    if scheme == "file":
+        path = "/" + rest.removeprefix("//localhost/").lstrip("/")
+        return _local(urllib.parse.unquote(path))
+    if not rest.startswith("//") or not scheme:
+        return _local(uri)
+    if scheme == "memory":
+        path = "/" + rest.strip("/")
+        return Location("memory", "", path, f"memory:/{path}")
+    if scheme not in _KINDS:
+        known = ", ".join(f"{s}://" for s in _KINDS)
+        raise UnsupportedFeatureError(f"there is no support for {scheme}:// locations; there is for local paths and {known}")
+    authority, _, path = rest[2:].partition("/")
+    path = path.strip("/")
+    bucket, _, host = authority.partition("@")
+    if not bucket:
+        raise UnsupportedFeatureError(f"{uri!r} names no bucket or container")
+    kind = _KINDS[scheme]
+    shown = scheme if kind == "az" else kind
+    return Location(kind, bucket, path, f"{shown}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
+
+
+def _local(path: str) -> Location:
+    path = os.path.abspath(path)
+    return Location("file", "", path, path)
