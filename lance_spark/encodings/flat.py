@@ -1,11 +1,18 @@
-"""Flat: fixed-width values back to back, little endian; 1-bit values as a bitmap, least significant bit first. Spec: "Flat"."""
+"""Flat: fixed-width values back to back, little endian; 1-bit values as a bitmap, least significant bit first. Spec: "Flat".
+
+Here too is how buffers of many chunks become one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.encodings.blocks import Encoding
-from lance_spark.errors import CorruptFileError
+import numpy as np
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.encodings.kernel import kernel
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 @dataclass(frozen=True)
@@ -17,3 +24,130 @@ class Flat(Encoding):
     def __post_init__(self) -> None:
         if self.bits_per_value < 1:
             raise CorruptFileError(f"values of {self.bits_per_value} bits")
+
+    def decode_chunks(self, chunks: Chunks) -> FixedWidth:
+        """The values; the bytes of `chunks` themselves where nothing lies between them."""
+        self._check_width()
+        total = int(chunks.counts.sum())
+        sizes = bytes_for(chunks.counts, self.bits_per_value)
+        check_sizes(chunks, sizes)
+        if self.bits_per_value == 1:
+            return FixedWidth(1, gather_bits(chunks.data, chunks.starts[0] * 8, chunks.counts), total)
+        data, starts = gather(chunks, sizes)
+        first = int(starts[0]) if len(starts) else 0
+        return FixedWidth(self.bits_per_value, data[first : first + total * self.bits_per_value // 8], total)
+
+    decode_blocks = decode_chunks
+
+    def decode_values(self, values: Block) -> FixedWidth:
+        """`values` as they are."""
+        self._check_width()
+        if not isinstance(values, FixedWidth) or values.bits != self.bits_per_value:
+            raise CorruptFileError(f"values are not {self.bits_per_value} bits wide, as their encoding says")
+        return values
+
+    def count_chunks(self, chunks: Chunks) -> np.ndarray:
+        """How many values each chunk holds, from the size of its buffer."""
+        self._check_width()
+        size = self.bits_per_value // 8
+        if self.bits_per_value == 1 or (chunks.sizes[0] % size).any():
+            raise CorruptFileError(f"a buffer is not a whole number of {self.bits_per_value}-bit values")
+        counts: np.ndarray = chunks.sizes[0] // size
+        return counts
+
+    def _check_width(self) -> None:
+        if self.bits_per_value != 1 and self.bits_per_value % 8:
+            raise UnsupportedFeatureError(f"flat values of {self.bits_per_value} bits")
+
+
+def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`counts` values in each chunk, as they are."""
+    sizes = bytes_for(counts, block.bits)
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    if block.bits == 1:
+        data = np.zeros(bounds[-1], np.uint8)
+        _copy_bits(block.data, np.cumsum(counts) - counts, bounds[:-1] * 8, counts, data)
+    else:
+        data = block.data
+    return EncodedChunks(Flat(block.bits), counts, (EncodedBuffer(data, bounds),))
+
+
+encode_blocks = encode_chunks
+
+
+def encode_block(block: FixedWidth) -> tuple[Flat, Bytes]:
+    """The values of one block as they are."""
+    return Flat(block.bits), block.data[: int(bytes_for(np.int64(block.count), block.bits))]
+
+
+def encode_values(block: FixedWidth) -> tuple[Flat, FixedWidth]:
+    """Values that stand for themselves."""
+    return Flat(block.bits), block
+
+
+def bytes_for(counts: np.ndarray | np.int64, bits: int) -> np.ndarray:
+    """The bytes that `counts` values of `bits` bits take; a count too large for any buffer gives a size too large for any, not an overflow."""
+    limit = np.int64(2**62 // bits)
+    return (np.minimum(counts, limit) * bits + 7) // 8
+
+
+def check_sizes(chunks: Chunks, sizes: np.ndarray) -> None:
+    """Refuse `chunks` whose first buffers are shorter than `sizes`."""
+    short = chunks.sizes[0] < sizes
+    if short.any():
+        i = int(short.argmax())
+        what = f"chunk {i} of {len(short)} holds {chunks.counts[i]} values"
+        raise CorruptFileError(f"{what}, which take {sizes[i]} bytes, but its buffer has {chunks.sizes[0, i]}")
+
+
+def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
+    """The first `sizes` bytes of each chunk's first buffer in one array without gaps, and where each starts there.
+
+    `sizes` must not exceed the buffers. The array is `chunks.data` if there are no gaps in it.
+    """
+    starts = chunks.starts[0]
+    if (starts[1:] == starts[:-1] + sizes[:-1]).all():
+        return chunks.data, starts
+    stops = np.cumsum(sizes)
+    out = np.empty(stops[-1], np.uint8)
+    _copy(chunks.data, starts, stops, out)
+    return out, stops - sizes
+
+
+def gather_bits(data: Bytes, starts: np.ndarray, counts: np.ndarray) -> Bytes:
+    """One bitmap of the `counts[i]` bits from bit `starts[i]` of `data` on, for all i. All of them must lie within `data`."""
+    stops = np.cumsum(counts)
+    out = np.zeros((int(counts.sum()) + 7) // 8, np.uint8)
+    _copy_bits(data, starts, stops - counts, counts, out)
+    return out
+
+
+@kernel
+def _copy(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, out: np.ndarray) -> None:
+    at = 0
+    for i in range(len(starts)):
+        source, target = np.uint64(starts[i]), np.uint64(at)
+        for k in range(np.uint64(stops[i] - at)):
+            out[target + k] = data[source + k]
+        at = stops[i]
+
+
+@kernel
+def _copy_bits(data: np.ndarray, starts: np.ndarray, targets: np.ndarray, counts: np.ndarray, out: np.ndarray) -> None:
+    for i in range(len(starts)):
+        source, target = starts[i], targets[i]
+        left = counts[i]
+        while left > 0:
+            taken = min(left, 8)
+            shift = source & 7
+            byte = data[source >> 3] >> shift
+            if shift + taken > 8:
+                byte |= data[(source >> 3) + 1] << (8 - shift)
+            byte &= (1 << taken) - 1
+            shift = target & 7
+            out[target >> 3] |= np.uint8((byte << shift) & 255)
+            if shift + taken > 8:
+                out[(target >> 3) + 1] |= np.uint8(byte >> (8 - shift))
+            source += taken
+            target += taken
+            left -= taken

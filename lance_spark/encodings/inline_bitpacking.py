@@ -1,14 +1,67 @@
-"""InlineBitpacking: 1024 values a block, packed to the width that the block's first word says. Spec: "Inline bitpacking"."""
+"""InlineBitpacking: 1024 values a block, packed to the width that the block's first word says. Spec: "Bitpacking"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
+from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.errors import CorruptFileError
 
 
 @dataclass(frozen=True)
 class InlineBitpacking(Encoding):
-    """Values of `uncompressed_bits_per_value` (8, 16, 32 or 64) bits."""
+    """Values of `uncompressed_bits_per_value` (8, 16, 32 or 64) bits; at most 1024 of them in a chunk or block."""
 
     uncompressed_bits_per_value: int
+
+    def __post_init__(self) -> None:
+        word_type(self.uncompressed_bits_per_value)
+
+    def decode_chunks(self, chunks: Chunks) -> FixedWidth:
+        """The values, unpacked chunk by chunk."""
+        bits = self.uncompressed_bits_per_value
+        self._refuse(chunks, chunks.counts > BLOCK, "holds more than one block of values")
+        self._refuse(chunks, chunks.sizes[0] < bits // 8, "has no room for its bit width")
+        words, starts = chunk_words(chunks, bits)
+        widths = words[starts]
+        self._refuse(chunks, widths > bits, "is packed to more bits than its values have")
+        widths = widths.astype(np.int64)
+        self._refuse(chunks, chunks.sizes[0] < (1 + block_words(bits, widths)) * (bits // 8), "is shorter than its bit width makes it")
+        stops = np.cumsum(chunks.counts)
+        total = int(chunks.counts.sum())
+        values = unpack_blocks(words, starts + 1, widths, stops - chunks.counts, total)
+        return FixedWidth(bits, values[:total].view(np.uint8), total)
+
+    decode_blocks = decode_chunks
+
+    def _refuse(self, chunks: Chunks, wrong: np.ndarray, why: str) -> None:
+        if wrong.any():
+            i = int(wrong.argmax())
+            what = f"chunk {i} of {len(wrong)} ({chunks.counts[i]} values, {chunks.sizes[0, i]} bytes)"
+            raise CorruptFileError(f"{what}, bit-packed {self.uncompressed_bits_per_value}-bit values, {why}")
+
+
+def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`counts` (at most 1024) values in each chunk, each chunk packed to what its largest value needs."""
+    values = block.view(word_type(block.bits))
+    widths = chunk_widths(block, counts)
+    stops = np.cumsum(1 + block_words(block.bits, widths))
+    starts = np.concatenate([np.zeros(1, np.int64), stops])
+    words = np.empty(starts[-1], values.dtype)
+    words[starts[:-1]] = widths
+    pack_blocks(values, np.cumsum(counts) - counts, counts, widths, starts[:-1] + 1, words)
+    buffer = EncodedBuffer(words.view(np.uint8), starts * (block.bits // 8))
+    return EncodedChunks(InlineBitpacking(block.bits), counts, (buffer,))
+
+
+encode_blocks = encode_chunks
+
+
+def encode_block(block: FixedWidth) -> tuple[InlineBitpacking, Bytes]:
+    """At most 1024 values as one block."""
+    chunks = encode_chunks(block, np.array([block.count], np.int64))
+    return InlineBitpacking(block.bits), chunks.buffers[0].data
