@@ -28,7 +28,8 @@ def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[B
     for start, stop in sorted(r for r in set(ranges) if r[1] > r[0]):
         if merged:
             last = merged[-1]
-            if start <= last.stop + max_gap and max(stop, last.stop) - last.start <= max_size or stop <= last.stop:
+            near = start <= last.stop + max_gap and max(stop, last.stop) - last.start <= max_size
+            if near or stop <= last.stop:
                 merged[-1] = ByteRange(last.start, max(stop, last.stop))
                 continue
         merged.append(ByteRange(start, stop))

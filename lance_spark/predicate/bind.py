@@ -1,0 +1,267 @@
+"""Typing of predicates: which types compare, and as what, by the rules of Spark's ANSI mode. Builds the nodes of tree.py."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from lance_spark.errors import InvalidOptionError
+from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Predicate
+from lance_spark.schema import Field, Schema
+
+_KINDS = (
+    ("null", types.is_null),
+    ("bool", types.is_boolean),
+    ("int", types.is_integer),
+    ("float", types.is_floating),
+    ("decimal", types.is_decimal),
+    ("string", lambda t: types.is_string(t) or types.is_large_string(t)),
+    ("binary", lambda t: types.is_binary(t) or types.is_large_binary(t) or types.is_fixed_size_binary(t)),
+    ("date", types.is_date),
+    ("timestamp", lambda t: types.is_timestamp(t) and t.tz is not None),
+    ("timestamp_ntz", types.is_timestamp),
+    ("time", types.is_time),
+    ("duration", types.is_duration),
+)
+NUMBERS = ("int", "float", "decimal")
+ZONED = pa.timestamp("us", "UTC")
+UNZONED = pa.timestamp("us")
+# Every decimal that Arrow can do arithmetic on.
+_WIDEST = 76
+
+
+def kind(t: pa.DataType) -> str:
+    """The family of types within which Spark compares: "int", "float", "string", ...; "nested" for the rest."""
+    return next((name for name, check in _KINDS if check(t)), "nested")
+
+
+def column(schema: Schema, name: str) -> Column:
+    """The column called `name`, matched as `Schema.resolve` does."""
+    steps = schema.resolve(name)
+    return Column(tuple(f.name for f in steps), _seen_type(steps[-1]))
+
+
+def _seen_type(f: Field) -> pa.DataType:
+    """The type that Spark sees, as far as comparing is concerned."""
+    t = pa.string() if f.logical_type == "json" else f.type
+    if types.is_dictionary(t):
+        t = t.value_type
+    if types.is_float16(t):
+        return pa.float32()
+    if types.is_date64(t):
+        return pa.date32()
+    if types.is_timestamp(t):
+        return UNZONED if t.tz is None else ZONED
+    return t
+
+
+def predicate(root: Expression, text: str) -> Predicate:
+    """The finished predicate; refuses an expression that is not a condition."""
+    if kind(root.type) not in ("bool", "null"):
+        raise InvalidOptionError(f"the filter {text!r} is no condition: it gives {root.type}")
+    return Predicate(convert(root, pa.bool_()), text)
+
+
+def compare(op: str, left: Expression, right: Expression) -> Compare:
+    """`left op right` with both sides brought to the type that Spark would compare them as."""
+    left, right = unify(left, right, f"compare with {op}")
+    return Compare(op, left, right)
+
+
+def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
+    """`operand IN (values)`; the values must be literals."""
+    plain = []
+    for v in values:
+        if not isinstance(v, Literal):
+            raise InvalidOptionError("IN takes constants only; write the comparisons out with OR")
+        if v.value is not None:
+            plain.append(v)
+    # Bring all to one type first, so that every literal is compared as it would be alone.
+    for v in plain:
+        operand, _ = unify(operand, v, "look up with IN")
+    unified = []
+    for v in plain:
+        operand, literal = unify(operand, v, "look up with IN")
+        unified.append(literal)
+    if any(not isinstance(u, Literal) or u.type != operand.type for u in unified):
+        raise InvalidOptionError("the values of IN are of too different types; write the comparisons out with OR")
+    return In(operand, tuple(u.value for u in unified if isinstance(u, Literal)), len(plain) < len(values))
+
+
+def unify(left: Expression, right: Expression, purpose: str) -> tuple[Expression, Expression]:
+    """Both sides as their common type. Raises InvalidOptionError when Spark has none."""
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        right, left = unify(right, left, purpose)
+        return left, right
+    left, right = _typed_text(left, right), _typed_text(right, left)
+    if isinstance(right, Literal):
+        exact = _exactly(right, left.type)
+        if exact is not None:
+            return left, exact
+    t = _common(left.type, right.type)
+    if t is None:
+        raise InvalidOptionError(f"cannot {purpose}: {_named(left)} and {_named(right)}; cast one of them")
+    return convert(left, t), convert(right, t)
+
+
+def convert(node: Expression, t: pa.DataType) -> Expression:
+    """`node` as type `t`; literals are converted at once."""
+    if node.type == t:
+        return node
+    if isinstance(node, Literal):
+        exact = _exactly(node, t)
+        if exact is not None:
+            return exact
+    return Cast(node, t, strict=not (kind(node.type).startswith("timestamp") and kind(t).startswith("timestamp")))
+
+
+def numeric(name: str, left: Expression, right: Expression) -> Call:
+    """Arithmetic as Spark's ANSI mode does it; `/` is a double, integers are 64 bits wide."""
+    for side in (left, right):
+        if kind(side.type) not in (*NUMBERS, "null"):
+            raise InvalidOptionError(f"cannot calculate with {_named(side)}")
+    kinds = {kind(left.type), kind(right.type)}
+    if name == "/" or "float" in kinds or "null" in kinds:
+        t: pa.DataType = pa.float64()
+    elif "decimal" in kinds:
+        return _decimal_arithmetic(name, left, right)
+    else:
+        t = pa.int64()
+    return Call(name, (convert(left, t), convert(right, t)), t)
+
+
+def _decimal_arithmetic(name: str, left: Expression, right: Expression) -> Call:
+    """Exact decimals of as many digits as the result can have."""
+    sizes = [_digits(side) for side in (left, right)]
+    (p1, s1), (p2, s2) = sizes
+    scale = s1 + s2 if name == "*" else max(s1, s2)
+    precision = p1 + p2 + 1 if name == "*" else max(p1 - s1, p2 - s2) + scale + 1
+    if name == "%" or precision > _WIDEST:
+        raise InvalidOptionError(f"cannot calculate {_named(left)} {name} {_named(right)} as decimals; cast one of them to DOUBLE")
+    make = pa.decimal128 if precision <= 38 else pa.decimal256
+    operands = tuple(convert(side, make(p, s)) for side, (p, s) in zip((left, right), sizes))
+    return Call(name, operands, make(precision, scale))
+
+
+def _digits(node: Expression) -> tuple[int, int]:
+    """Precision and scale of a decimal that holds any value of `node`."""
+    if kind(node.type) == "decimal":
+        return node.type.precision, node.type.scale
+    if isinstance(node, Literal) and node.value is not None:
+        return len(str(abs(node.value))), 0
+    return (20 if node.type == pa.uint64() else 19), 0
+
+
+def _named(node: Expression) -> str:
+    if isinstance(node, Column):
+        return f"column {'.'.join(node.path)!r} ({node.type})"
+    if isinstance(node, Literal):
+        return f"{node.value!r} ({node.type})"
+    return f"an expression of type {node.type}"
+
+
+def _typed_text(node: Expression, other: Expression) -> Expression:
+    """A string constant next to a date or timestamp is that date or timestamp, as in Spark."""
+    wanted = kind(other.type)
+    if isinstance(node, Literal) and isinstance(node.value, str) and wanted in ("date", "timestamp", "timestamp_ntz"):
+        if wanted == "date" and len(node.value.strip()) <= 10:
+            return date_literal(node.value)
+        return timestamp_literal(node.value, zoned=wanted != "timestamp_ntz")
+    return node
+
+
+def date_literal(text: str) -> Literal:
+    """DATE 'yyyy-mm-dd'."""
+    try:
+        return Literal(datetime.date.fromisoformat(text.strip()), pa.date32())
+    except ValueError as e:
+        raise InvalidOptionError(f"{text!r} is no date of the form yyyy-mm-dd") from e
+
+
+def timestamp_literal(text: str, zoned: bool) -> Literal:
+    """TIMESTAMP '...' in ISO 8601, no zone is UTC; without `zoned` a wall-clock time, whose zone is not allowed."""
+    try:
+        at = datetime.datetime.fromisoformat(text.strip())
+    except ValueError as e:
+        raise InvalidOptionError(f"{text!r} is no timestamp of the form yyyy-mm-dd hh:mm:ss[.ffffff][zone]") from e
+    if zoned:
+        return Literal(at if at.tzinfo else at.replace(tzinfo=datetime.UTC), ZONED)
+    if at.tzinfo:
+        raise InvalidOptionError(f"{text!r} has a time zone, the column has none")
+    return Literal(at, UNZONED)
+
+
+def _exactly(literal: Literal, t: pa.DataType) -> Literal | None:
+    """The literal as type `t` when the value is the same there and compares the same, else None."""
+    value, source, target = literal.value, kind(literal.type), kind(t)
+    if value is None:
+        return Literal(None, t)
+    if literal.type == t:
+        return literal
+    if target == "int" and source in ("int", "decimal") and value == int(value):
+        bits, signed = t.bit_width, types.is_signed_integer(t)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        return Literal(int(value), t) if low <= value <= high else None
+    if target == "decimal" and source in ("int", "decimal"):
+        return _exact_decimal(decimal.Decimal(value), t)
+    if target == "float" and t == pa.float64() and source in NUMBERS:
+        return Literal(float(value), t)
+    if target == source and target in ("string", "binary") and not types.is_fixed_size_binary(t):
+        return Literal(value, t)
+    if source == "date" and target in ("timestamp", "timestamp_ntz"):
+        midnight = datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC if target == "timestamp" else None)
+        return Literal(midnight, t)
+    return None
+
+
+def _exact_decimal(value: decimal.Decimal, t: pa.DataType) -> Literal | None:
+    with decimal.localcontext() as context:
+        context.prec = 2 * _WIDEST
+        scaled = value.scaleb(t.scale)
+        if scaled != scaled.to_integral_value() or abs(scaled) >= decimal.Decimal(10) ** t.precision:
+            return None
+        return Literal(value.quantize(decimal.Decimal(1).scaleb(-t.scale)), t)
+
+
+def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type as which Spark compares an `a` with a `b`, None if it does not."""
+    x, y = kind(a), kind(b)
+    if x == "nested" or y == "nested":
+        return None
+    if x == "null" or y == "null":
+        return b if x == "null" else a
+    if a == b:
+        return a
+    pair = {x, y}
+    if pair <= set(NUMBERS):
+        return _common_number(a, b, pair)
+    if pair == {"string"}:
+        return pa.large_string()
+    if pair == {"binary"}:
+        return pa.large_binary()
+    if pair == {"date", "timestamp"} or pair == {"timestamp", "timestamp_ntz"}:
+        return ZONED
+    if pair == {"date", "timestamp_ntz"}:
+        return UNZONED
+    if pair == {"time"}:
+        return pa.time64("ns")
+    if pair == {"duration"}:
+        return pa.duration("us")
+    return None
+
+
+def _common_number(a: pa.DataType, b: pa.DataType, pair: set[str]) -> pa.DataType:
+    if "float" in pair:
+        return pa.float64()
+    if pair == {"int"} and pa.uint64() not in (a, b):
+        return pa.int64()
+    digits = [(t.precision - t.scale, t.scale) if kind(t) == "decimal" else (20 if t == pa.uint64() else 19, 0) for t in (a, b)]
+    scale = max(s for _, s in digits)
+    precision = max(whole for whole, _ in digits) + scale
+    if precision > _WIDEST:
+        return pa.float64()
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)

@@ -1,0 +1,22 @@
+"""Our filters against Spark's own: the same text selects the same rows."""
+
+import pytest
+
+from tests.predicate.conditions import CONDITIONS, TABLE
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    previous = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    yield spark.createDataFrame(TABLE).cache()
+    spark.conf.set("spark.sql.session.timeZone", previous)
+
+
+def test_every_condition_selects_what_spark_selects(frame):
+    differences = {}
+    for sql, ids in CONDITIONS:
+        got = sorted(row.id for row in frame.where(sql).select("id").collect())
+        if got != ids:
+            differences[sql] = (got, ids)
+    assert not differences
