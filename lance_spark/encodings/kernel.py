@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -17,6 +17,6 @@ def kernel(function: F) -> F:
     returns a status. Set NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
-        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return cast(F, numba.njit(nogil=True)(function))

@@ -18,6 +18,7 @@ from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
 from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 MAX_DEPTH = 16
@@ -49,6 +50,11 @@ def _inline_bitpacking(message: pb.InlineBitpacking, depth: int) -> InlineBitpac
     return InlineBitpacking(message.uncompressed_bits_per_value)
 
 
+def _variable(message: pb.Variable, depth: int) -> Variable:
+    _refuse_buffer_compression(message, "values")
+    return Variable(decode_message(message.offsets, depth))
+
+
 def _refuse_buffer_compression(message: Any, field: str) -> None:
     # Writers compress with General around the encoding; the field for compressing its one buffer has never been seen in use.
     if message.HasField(field):
@@ -57,6 +63,7 @@ def _refuse_buffer_compression(message: Any, field: str) -> None:
 
 _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
     "flat": _flat,
+    "variable": _variable,
     "constant": lambda m, depth: Constant(m.value if m.HasField("value") else None),
     "out_of_line_bitpacking": lambda m, depth: OutOfLineBitpacking(m.uncompressed_bits_per_value, decode_message(m.values, depth)),
     "inline_bitpacking": _inline_bitpacking,
@@ -68,6 +75,7 @@ _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
 
 _ENCODE: dict[type, Callable[[Any], pb.CompressiveEncoding]] = {
     Flat: lambda n: pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=n.bits_per_value)),
+    Variable: lambda n: pb.CompressiveEncoding(variable=pb.Variable(offsets=encode_message(n.offsets))),
     Constant: lambda n: pb.CompressiveEncoding(constant=pb.Constant(value=n.value)),
     OutOfLineBitpacking: lambda n: pb.CompressiveEncoding(
         out_of_line_bitpacking=pb.OutOfLineBitpacking(

@@ -1,0 +1,240 @@
+"""Variable: byte strings as offsets and bytes. Spec: "Variable"; 2.3 also compresses the offsets.
+
+Mini-block, flat offsets: one buffer of n + 1 offsets (u32 or u64, counted from the start of the buffer), then the bytes, padded.
+Mini-block, other offsets: the buffers of the offsets (none for Range and Constant), which count from 0, then a buffer of bytes.
+Block: the width of the offsets in bits, where the bytes start, n + 1 offsets from 0, the bytes; all numbers as wide as the offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth, VariableWidth
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
+from lance_spark.errors import CorruptFileError
+
+CHUNK_BYTES = 4096
+"""What a mini-block chunk may take, offsets included, unless it is a single value."""
+
+MAX_CHUNK_VALUES = 4096
+
+_PADDING = ord("H")
+
+
+@dataclass(frozen=True)
+class Variable(Encoding):
+    """Byte strings whose offsets are encoded by `offsets`: Flat of 32 or 64 bits, or any encoding of fixed-width values."""
+
+    offsets: Encoding
+
+    def __post_init__(self) -> None:
+        if isinstance(self.offsets, Flat) and self.offsets.bits_per_value not in (32, 64):
+            raise CorruptFileError(f"offsets of {self.offsets.bits_per_value} bits")
+
+    @property
+    def num_buffers(self) -> int:
+        """One, or the buffers of the offsets and one of bytes."""
+        return 1 if isinstance(self.offsets, Flat) else self.offsets.num_buffers + 1
+
+    def decode_chunks(self, chunks: Chunks) -> VariableWidth:
+        """The values of all chunks; the offsets are int64 when they are stored so or do not fit int32."""
+        starts, sizes = chunks.starts[-1], chunks.sizes[-1]
+        if isinstance(self.offsets, Flat):
+            width = self.offsets.bits_per_value // 8
+            heads = (chunks.counts + 1) * width
+            short = np.flatnonzero(sizes < heads)
+            if len(short):
+                c = short[0]
+                raise CorruptFileError(f"chunk {c} has {chunks.counts[c]} strings in {sizes[c]} bytes, too few for their offsets")
+            return _rebase(chunks.data, starts, width, heads, chunks.data, starts, sizes, chunks.counts)
+        coded = self.offsets.decode_chunks(chunks.select(0, self.num_buffers - 1, chunks.counts + 1))
+        width, words = _offset_bytes(coded, int(chunks.counts.sum()) + len(chunks.counts))
+        at = np.zeros(len(sizes), np.int64)
+        np.cumsum((chunks.counts[:-1] + 1) * width, out=at[1:])
+        return _rebase(words, at, width, np.zeros_like(at), chunks.data, starts, sizes, chunks.counts)
+
+    def decode_block(self, data: Bytes, count: int) -> VariableWidth:
+        """The values of a block such as a dictionary; the older form with a header of single byte width is understood too."""
+        if not isinstance(self.offsets, Flat):
+            raise self._refusal("blocks, with compressed offsets,")
+        head, width, start = _block_header(data)
+        if head + (count + 1) * width > start or start > len(data):
+            raise CorruptFileError(f"a block of {count} strings in {len(data)} bytes cannot start its bytes at {start}")
+        one = np.zeros(1, np.int64)
+        return _rebase(data, one + head, width, one, data, one + start, one + (len(data) - start), one + count)
+
+    def decode_values(self, values: Block) -> VariableWidth:
+        """The values themselves: in the full-zip context the layout keeps their lengths."""
+        if not isinstance(values, VariableWidth):
+            raise CorruptFileError("variable-width encoding of fixed-width values")
+        return values
+
+
+def _offset_bytes(coded: Block, count: int) -> tuple[int, Bytes]:
+    if not isinstance(coded, FixedWidth) or coded.bits not in (32, 64) or coded.count != count:
+        raise CorruptFileError("offsets of strings are not 32 or 64 bit numbers, one more than strings in each chunk")
+    return coded.bits // 8, coded.data
+
+
+def _block_header(data: Bytes) -> tuple[int, int, int]:
+    """The size of the header, the width of the offsets in bytes and where the bytes start."""
+    bits = int(data[0]) if len(data) >= 4 else 0
+    width = bits // 8
+    # Files of older writers have one byte of width, then the count of strings, then the start of the bytes. Three zero bytes after
+    # the first can only be the rest of a wider number: a dictionary of 2**24 strings was never written.
+    head = 2 * width if not data[1:4].any() else 1 + 2 * width
+    if bits not in (32, 64) or len(data) < head:
+        raise CorruptFileError(f"a block of strings begins with {bytes(data[:16])!r}, which is not its header")
+    return head, width, int.from_bytes(bytes(data[head - width : head]), "little")
+
+
+def _rebase(
+    words: Bytes, at: np.ndarray, width: int, heads: np.ndarray, data: Bytes, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray
+) -> VariableWidth:
+    """One block of the strings of many chunks.
+
+    The offsets of chunk c are the `counts[c]` + 1 numbers of `width` bytes in `words` from `at[c]` on, which the caller has checked
+    to be there; they count from `starts[c]` in `data`, are at least `heads[c]` and at most `sizes[c]`.
+    """
+    offsets = np.zeros(int(counts.sum()) + 1, np.int64 if width == 8 else np.int32)
+    ranges = np.empty((2, len(counts)), np.int64)
+    largest = 2 ** (8 * offsets.itemsize - 1) - 1
+    bad = _place_offsets(words, at, width == 8, heads, sizes, counts, offsets, largest, ranges)
+    if bad == len(counts):
+        offsets = offsets.astype(np.int64)
+        bad = _place_offsets(words, at, width == 8, heads, sizes, counts, offsets, 2**63 - 1, ranges)
+    if bad >= 0:
+        raise CorruptFileError(f"offsets of the strings in chunk {bad} fall or leave its {sizes[bad]} bytes")
+    total = int(ranges[1].sum())
+    if len(counts) == 1:
+        start = int(starts[0] + ranges[0, 0])
+        return VariableWidth(offsets, data[start : start + total])
+    out = np.empty(total, np.uint8)
+    copy_ranges(data, starts + ranges[0], ranges[1], out)
+    return VariableWidth(offsets, out)
+
+
+@kernel
+def _place_offsets(
+    words: np.ndarray,
+    at: np.ndarray,
+    wide: bool,
+    heads: np.ndarray,
+    sizes: np.ndarray,
+    counts: np.ndarray,
+    out: np.ndarray,
+    largest: int,
+    ranges: np.ndarray,
+) -> int:
+    """Make `out` the offsets of all chunks, from 0, and `ranges` where the bytes of each chunk start in it and how many they are.
+
+    Returns the number of the first chunk with bad offsets, the number of chunks if an offset is above `largest`, -1 if all is well.
+    """
+    place = U(1)
+    total = np.int64(0)
+    for c in range(len(counts)):
+        start = U(at[c])
+        count = U(counts[c])
+        first = np.int64(load64(words, start) if wide else U(load32(words, start)))
+        last = np.int64(load64(words, start + U(8) * count) if wide else U(load32(words, start + U(4) * count)))
+        if first < heads[c] or last < first or last > sizes[c]:
+            return c
+        if last - first > largest - total:
+            return len(counts)
+        base = total - first
+        falls: np.bool_ = np.bool_(False)
+        before = first
+        # Two loops, so that neither has the question of the width in it. What is written before a fall is found stays in bounds.
+        if wide:
+            for i in range(count):
+                here = np.int64(load64(words, start + U(8) * U(i) + U(8)))
+                falls |= here < before
+                before = here
+                out[place + U(i)] = base + max(first, min(here, last))
+        else:
+            for i in range(count):
+                here = np.int64(load32(words, start + U(4) * U(i) + U(4)))
+                falls |= here < before
+                before = here
+                out[place + U(i)] = base + max(first, min(here, last))
+        if falls:
+            return c
+        ranges[0, c] = first
+        ranges[1, c] = last - first
+        place += count
+        total += last - first
+    return -1
+
+
+def encode_chunks(block: VariableWidth) -> EncodedChunks:
+    """`block` in chunks of about 4 KiB, with flat offsets as wide as the block's."""
+    width = block.offsets.itemsize
+    counts = np.empty(block.count, np.int64)
+    counts = counts[: _cut(block.offsets, width, counts)].copy()
+    firsts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=firsts[1:])
+    sizes = (counts + 1) * width + np.diff(block.offsets[firsts].astype(np.int64))
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(-(-sizes // width) * width, out=bounds[1:])
+    data = np.full(int(bounds[-1]), _PADDING, np.uint8)
+    _fill(block.offsets, block.data, counts, bounds, width == 8, data)
+    return EncodedChunks(Variable(Flat(8 * width)), counts, (EncodedBuffer(data, bounds),))
+
+
+@kernel
+def _cut(offsets: np.ndarray, width: int, counts: np.ndarray) -> int:
+    """Put the number of values of each chunk into `counts`; returns the number of chunks.
+
+    A chunk is the largest power of two of values that fits, or all the rest if that fits.
+    """
+    values = len(offsets) - 1
+    at = 0
+    chunks = 0
+    while at < values:
+        count = values - at
+        if count > MAX_CHUNK_VALUES or offsets[values] - offsets[at] + (count + 1) * width > CHUNK_BYTES:
+            count = 1
+            while (
+                2 * count <= min(MAX_CHUNK_VALUES, values - at)
+                and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= CHUNK_BYTES
+            ):
+                count *= 2
+        counts[chunks] = count
+        chunks += 1
+        at += count
+    return chunks
+
+
+@kernel
+def _fill(offsets: np.ndarray, source: np.ndarray, counts: np.ndarray, bounds: np.ndarray, wide: bool, out: np.ndarray) -> None:
+    value = U(0)
+    for c in range(len(counts)):
+        at = U(bounds[c])
+        count = U(counts[c])
+        head = (count + U(1)) * (U(8) if wide else U(4))
+        first = U(offsets[value])
+        if wide:
+            for i in range(count + U(1)):
+                store64(out, at + U(8) * U(i), U(offsets[value + U(i)]) - first + head)
+        else:
+            for i in range(count + U(1)):
+                store32(out, at + U(4) * U(i), U32(U(offsets[value + U(i)]) - first + head))
+        value += count
+        copy(source, first, out, at + head, U(offsets[value]) - first)
+
+
+def encode_block(block: VariableWidth) -> tuple[Variable, bytes]:
+    """`block` as one buffer, with flat offsets as wide as the block's."""
+    width = block.offsets.itemsize
+    header = np.array([8 * width, (block.count + 3) * width], block.offsets.dtype)
+    return Variable(Flat(8 * width)), header.tobytes() + block.offsets.tobytes() + block.data[: block.offsets[-1]].tobytes()
+
+
+def encode_values(block: VariableWidth) -> tuple[Variable, VariableWidth]:
+    """`block` itself: in the full-zip context the layout keeps the lengths of the values, as wide as the block's offsets."""
+    return Variable(Flat(8 * block.offsets.itemsize)), block
