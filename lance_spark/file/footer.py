@@ -25,6 +25,7 @@ FOOTER = struct.Struct("<QQQIIHH4s")
 
 MAGIC = b"LANC"
 _ENTRY = 16  # bytes of one entry of an offset table: u64 position, u64 size
+_OLD_SIZE = 48
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,12 @@ def read_footer(size: int) -> Steps[Footer]:
     if size < FOOTER.size:
         raise CorruptFileError(f"the file has {size} bytes, a footer alone needs {FOOTER.size}")
     (data,) = yield [ByteRange(size - FOOTER.size, size)]
-    _, columns_at, buffers_at, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data.tobytes())
+    first, columns_at, buffers_at, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data.tobytes())
     if magic != MAGIC:
         raise CorruptFileError(f"not a Lance file: it ends with {magic!r}, not {MAGIC!r}")
+    if buffers_at + num_buffers * _ENTRY + _OLD_SIZE == size:
+        # Writers of early 2024 had the position of the first global buffer between those of the two tables, in a footer of 48 bytes.
+        columns_at = first
     tables = []
     for what, at, count in (("column metadata", columns_at, num_columns), ("global buffers", buffers_at, num_buffers)):
         if at + count * _ENTRY > size - FOOTER.size:
