@@ -1,0 +1,72 @@
+# Everything a developer or CI does. `make` alone lists it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(abspath $(VENV))/bin
+WORKERS ?= 2
+
+# Spark starts its workers with this Python; another one would not have the package.
+export PYSPARK_PYTHON := $(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(BIN)/python
+# Recursive, so that Java is looked for when a recipe needs it, after the environment is there.
+WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full lint format protos bench bench-quick clean
+
+help: ## List these targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append to it, query it, travel back in time
+	$(WITH_JAVA) $(BIN)/python examples/quickstart/quickstart.py
+
+##@ Develop
+test: $(VENV)/.test ## Lint, type-check and run the tests
+	$(MAKE) lint
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+
+test-full: $(VENV)/.test ## The tests with thousands of generated examples
+	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+
+lint: $(VENV)/.test ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+protos: ## Generate lance_spark/_proto from protos/
+	$(PYTHON) -m venv $(VENV)-protos
+	$(VENV)-protos/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(VENV)-protos/bin/python -m pip install --quiet --group proto
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. protos/lance_spark/_proto/*.proto
+
+##@ Measure
+bench: $(VENV)/.bench ## Measure reading and writing with Spark against pylance, Parquet and the floor
+	$(WITH_JAVA) $(BIN)/python -m bench
+
+bench-quick: $(VENV)/.bench ## The same on little data, in about a minute
+	$(WITH_JAVA) $(BIN)/python -m bench --quick
+
+clean: ## Remove what was built, the virtual environment too
+	rm -rf $(VENV) $(VENV)-protos build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lance-spark needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[spark]' --group demo
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[spark,s3]' --group test --group lint
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[spark]' --group test --group bench
+	@touch $@
