@@ -54,3 +54,13 @@ class ColumnMetadata(_message.Message):
     buffer_offsets: _containers.RepeatedScalarFieldContainer[int]
     buffer_sizes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, encoding: _Optional[_Union[Encoding, _Mapping]] = ..., pages: _Optional[_Iterable[_Union[ColumnMetadata.Page, _Mapping]]] = ..., buffer_offsets: _Optional[_Iterable[int]] = ..., buffer_sizes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class EarlyColumnMetadata(_message.Message):
+    __slots__ = ("pages", "buffer_offsets", "buffer_sizes")
+    PAGES_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_SIZES_FIELD_NUMBER: _ClassVar[int]
+    pages: _containers.RepeatedCompositeFieldContainer[ColumnMetadata.Page]
+    buffer_offsets: _containers.RepeatedScalarFieldContainer[int]
+    buffer_sizes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, pages: _Optional[_Iterable[_Union[ColumnMetadata.Page, _Mapping]]] = ..., buffer_offsets: _Optional[_Iterable[int]] = ..., buffer_sizes: _Optional[_Iterable[int]] = ...) -> None: ...

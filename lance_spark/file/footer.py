@@ -25,17 +25,21 @@ FOOTER = struct.Struct("<QQQIIHH4s")
 
 MAGIC = b"LANC"
 _ENTRY = 16  # bytes of one entry of an offset table: u64 position, u64 size
-_OLD_SIZE = 48
+_EARLY_SIZE = 48
 
 
 @dataclass(frozen=True)
 class Footer:
-    """Where the metadata of a 2.x file lies: int64 arrays of (start, stop), checked to lie within the file."""
+    """Where the metadata of a 2.x file lies: int64 arrays of (start, stop), checked to lie within the file.
+
+    `early` says that the file is of early 2024, when the footer had 48 bytes and columns another message.
+    """
 
     version: tuple[int, int]
     size: int
     column_metadata: np.ndarray
     global_buffers: np.ndarray
+    early: bool
 
     @property
     def num_columns(self) -> int:
@@ -66,8 +70,9 @@ def read_footer(size: int) -> Steps[Footer]:
     first, columns_at, buffers_at, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data.tobytes())
     if magic != MAGIC:
         raise CorruptFileError(f"not a Lance file: it ends with {magic!r}, not {MAGIC!r}")
-    if buffers_at + num_buffers * _ENTRY + _OLD_SIZE == size:
-        # Writers of early 2024 had the position of the first global buffer between those of the two tables, in a footer of 48 bytes.
+    early = buffers_at + num_buffers * _ENTRY + _EARLY_SIZE == size
+    if early:
+        # The position of the first global buffer stood between those of the two tables, so the earlier fields lie one further ahead.
         columns_at = first
     tables = []
     for what, at, count in (("column metadata", columns_at, num_columns), ("global buffers", buffers_at, num_buffers)):
@@ -76,7 +81,8 @@ def read_footer(size: int) -> Steps[Footer]:
         tables.append(ByteRange(at, at + count * _ENTRY))
     columns, buffers = yield tables
     limit = size - FOOTER.size
-    return Footer((major, minor), size, _entries(columns, limit, "metadata of column"), _entries(buffers, limit, "global buffer"))
+    columns, buffers = _entries(columns, limit, "metadata of column"), _entries(buffers, limit, "global buffer")
+    return Footer((major, minor), size, columns, buffers, early)
 
 
 def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
@@ -112,17 +118,21 @@ def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:
 
 
 def _column(data: Bytes, footer: Footer, index: int) -> Column:
-    message = file2_pb2.ColumnMetadata.FromString(data.tobytes())
-    pages = []
+    kind = file2_pb2.EarlyColumnMetadata if footer.early else file2_pb2.ColumnMetadata
+    message = kind.FromString(data.tobytes())
+    pages, rows = [], 0
     for number, page in enumerate(message.pages):
         where = f"page {number} of column {index}"
         if page.length >= 2**63 or page.priority >= 2**63:
             raise CorruptFileError(f"{where} claims {page.length} rows from row {page.priority}")
         buffers = _ranges(page.buffer_offsets, page.buffer_sizes, footer, where)
-        pages.append(Page(page.priority, page.length, buffers, *_encoding(page.encoding, where)))
+        first_row = rows if footer.early else page.priority
+        pages.append(Page(first_row, page.length, buffers, *_encoding(page.encoding, where)))
+        rows += page.length
     where = f"column {index}"
     buffers = _ranges(message.buffer_offsets, message.buffer_sizes, footer, where)
-    return Column(tuple(pages), buffers, *_encoding(message.encoding, where))
+    encoding = ("", b"") if isinstance(message, file2_pb2.EarlyColumnMetadata) else _encoding(message.encoding, where)
+    return Column(tuple(pages), buffers, *encoding)
 
 
 def _ranges(offsets: Sequence[int], sizes: Sequence[int], footer: Footer, where: str) -> tuple[ByteRange, ...]:
