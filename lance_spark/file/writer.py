@@ -1,0 +1,153 @@
+"""Writes one data file of storage version 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
+
+On disk: the buffers of the pages as they fill up, global buffer 0 (schema and row count), the metadata of each column, the offset
+tables of both, the footer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.fields import serialise_fields
+from lance_spark.file.footer import FOOTER, MAGIC
+from lance_spark.layouts.encoded_page import EncodedPage
+from lance_spark.layouts.shred import split
+from lance_spark.layouts.write import encode_page
+from lance_spark.schema import Field, Schema
+
+PAGE_BYTES = 8 << 20
+"""Arrow bytes of a column that make a page."""
+
+VERSIONS = ((2, 1), (2, 2))
+_ALIGNMENT = 64
+_PAD = b"H"
+
+
+class Output(Protocol):
+    """Where the bytes go, in order."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """What a manifest has to know of a file: `column_indices[i]` is the column that holds the field with id `field_ids[i]`."""
+
+    field_ids: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    num_rows: int
+    size_bytes: int
+    version: tuple[int, int]
+
+
+@dataclass
+class _LeafColumn:
+    """The metadata of one column's pages so far, and the Arrow data that waits for the next page."""
+
+    leaf: Field
+    metadata: file2_pb2.ColumnMetadata
+    waiting: list[pa.Array] = field(default_factory=list)
+    waiting_bytes: int = 0
+    rows_written: int = 0
+
+
+class DataFileWriter:
+    """Writes record batches to `out`; nothing is readable before `finish`."""
+
+    def __init__(self, out: Output, schema: Schema, version: tuple[int, int]) -> None:
+        if version not in VERSIONS:
+            raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
+        self._out = out
+        self._schema = schema
+        self._version = version
+        self._position = 0
+        self._num_rows = 0
+        values = _direct(encodings_v2_0_pb2.ColumnEncoding(values={}).SerializeToString(), "lance.encodings.ColumnEncoding")
+        self._columns = [_LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=values)) for leaf in schema.leaves()]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of `batch`, whose columns are the schema's fields in order."""
+        if batch.schema.names != self._schema.names:
+            raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
+        parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in split(f, array))
+        for column, part in zip(self._columns, parts):
+            self._add(column, part)
+        self._num_rows += batch.num_rows
+
+    def finish(self) -> WrittenFile:
+        """Write what is left and the metadata. The output is not closed."""
+        for column in self._columns:
+            self._flush(column)
+        schema = file_pb2.Schema(fields=serialise_fields(self._schema))
+        for key, value in self._schema.metadata.items():
+            schema.metadata[key.decode()] = value
+        descriptor = file_pb2.FileDescriptor(schema=schema, length=self._num_rows)
+        buffers = [self._put_aligned(descriptor.SerializeToString(deterministic=True))]
+        first_metadata = self._position
+        columns = [self._put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
+        columns_at, _ = self._put(np.array(columns, dtype="<u8").tobytes())
+        buffers_at, _ = self._put(np.array(buffers, dtype="<u8").tobytes())
+        self._put(FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._version, MAGIC))
+        ids = tuple(c.leaf.id for c in self._columns)
+        return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._position, self._version)
+
+    def _add(self, column: _LeafColumn, array: pa.Array) -> None:
+        """Let `array` wait for its page, in pieces that are no larger than a page where rows allow it."""
+        size = array.nbytes
+        pieces = max(1, min(len(array), size // PAGE_BYTES))
+        rows = math.ceil(len(array) / pieces)
+        for start in range(0, len(array), max(rows, 1)):
+            column.waiting.append(array.slice(start, rows))
+            column.waiting_bytes += size // pieces
+            if column.waiting_bytes >= PAGE_BYTES:
+                self._flush(column)
+
+    def _flush(self, column: _LeafColumn) -> None:
+        if not column.waiting:
+            return
+        array = column.waiting[0] if len(column.waiting) == 1 else pa.concat_arrays(column.waiting)
+        column.waiting, column.waiting_bytes = [], 0
+        for page in encode_page(column.leaf, array, self._version):
+            self._put_page(column, page)
+
+    def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
+        places = [self._put_aligned(memoryview(np.ascontiguousarray(b))) for b in page.buffers]
+        column.metadata.pages.add(
+            buffer_offsets=[at for at, _ in places],
+            buffer_sizes=[size for _, size in places],
+            length=page.num_rows,
+            encoding=_direct(page.encoding, page.encoding_type),
+            priority=column.rows_written,
+        )
+        column.rows_written += page.num_rows
+
+    def _put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
+        self._put(_PAD * (-self._position % _ALIGNMENT))
+        return self._put(data)
+
+    def _put(self, data: bytes | memoryview) -> tuple[int, int]:
+        """Position and size of the bytes that were written."""
+        at = self._position
+        if len(data):
+            self._out.write(data)
+        self._position += len(data)
+        return at, len(data)
+
+
+def _direct(message: bytes, type_name: str) -> file2_pb2.Encoding:
+    wrapped = AnyMessage(type_url=f"/{type_name}", value=message)
+    return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped.SerializeToString()))
+
