@@ -1,0 +1,1 @@
+"""Storage version 2.0: array encodings (encodings_v2_0.proto), a column for every struct, list and leaf of the schema."""

@@ -1,0 +1,65 @@
+"""Bitpacked and BitpackedForNonNeg: integers of fewer bits than their type, as writers before version 0.21 stored them when asked to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark import spans as sp
+from lance_spark.byte_ranges import ByteRange
+from lance_spark.columns import Steps
+from lance_spark.encodings.bitpacking import BLOCK, block_words, unpack_blocks, word_type
+from lance_spark.errors import CorruptFileError
+from lance_spark.spans import Spans
+from lance_spark.v2_0.encoding import bit_width, fixed_width_array
+from lance_spark.v2_0.flat import read_bits
+
+
+@dataclass(frozen=True)
+class Bitpacked:
+    """`packed` bits of each integer of `bits` bits, one after the other, low bits first; `signed`: the top bit kept is the sign."""
+
+    packed: int
+    bits: int
+    signed: bool
+    buffer: ByteRange
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """The values, widened."""
+        _check_type(t, self.bits)
+        joined = yield from read_bits(self.buffer, self.packed, spans)
+        count = sp.count(spans)
+        wide = np.zeros((count, self.bits), dtype=np.uint8)
+        wide[:, : self.packed] = np.unpackbits(joined, count=count * self.packed, bitorder="little").reshape(count, self.packed)
+        if self.signed:
+            wide[:, self.packed :] = wide[:, self.packed - 1 : self.packed]
+        return fixed_width_array(t, count, np.packbits(wide.reshape(-1), bitorder="little"))
+
+
+@dataclass(frozen=True)
+class BitpackedForNonNeg:
+    """Blocks of 1024 integers of `bits` bits, packed to `packed` bits in FastLanes order; the last block is padded."""
+
+    packed: int
+    bits: int
+    buffer: ByteRange
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """The values; whole blocks are read."""
+        _check_type(t, self.bits)
+        blocks = sp.merged(np.stack([spans[:, 0] // BLOCK, -(-spans[:, 1] // BLOCK)], axis=1), 0)
+        data = yield from read_bits(self.buffer, self.packed * BLOCK, blocks)
+        count = sp.count(blocks)
+        starts = np.arange(count, dtype=np.int64)
+        words = np.frombuffer(data.tobytes(), dtype=word_type(self.bits))
+        widths = np.full(count, self.packed, dtype=np.int64)
+        values = unpack_blocks(words, starts * block_words(self.bits, self.packed), widths, starts * BLOCK, count * BLOCK)
+        chosen = values[sp.positions(spans, blocks * BLOCK)]
+        return fixed_width_array(t, len(chosen), chosen.view(np.uint8))
+
+
+def _check_type(t: pa.DataType, bits: int) -> None:
+    if bit_width(t) != bits:
+        raise CorruptFileError(f"packed integers of {bits} bits in a column of {t}")

@@ -1,0 +1,37 @@
+"""Blob columns (version 1): each row of the column is a descriptor, the place in the file and the size of a value stored elsewhere in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.byte_ranges import ByteRange
+from lance_spark.columns import FieldReader, Steps
+from lance_spark.errors import CorruptFileError
+
+DESCRIPTORS = pa.struct([pa.field("position", pa.uint64(), False), pa.field("size", pa.uint64(), False)])
+
+
+class BlobReader:
+    """Reads the values that the descriptors name, batch by batch. (1, 0) is null, (0, 0) an empty value."""
+
+    def __init__(self, t: pa.DataType, descriptors: FieldReader) -> None:
+        if t != pa.large_binary():
+            raise CorruptFileError(f"a blob column of {t}")
+        self._descriptors = descriptors
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        descriptors = yield from self._descriptors.read(start, stop)
+        positions, sizes = (descriptors.field(i).to_numpy(zero_copy_only=True) for i in range(2))
+        if len(sizes) and max(int(positions.max()), int(sizes.max())) >= 2**62:
+            raise CorruptFileError("a blob beyond any file's end")
+        valid = (sizes > 0) | (positions == 0)
+        there = np.flatnonzero(sizes)
+        begin, end = positions[there], positions[there] + sizes[there]
+        values = yield [ByteRange(a, b) for a, b in zip(begin.tolist(), end.tolist())]
+        data = np.concatenate([*values, np.empty(0, np.uint8)])
+        offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes.astype(np.int64), out=offsets[1:])
+        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        return pa.Array.from_buffers(pa.large_binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,105 @@
+"""Reading a field of a storage 2.0 file: readers for leaves, structs and lists, put together by the shape of the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_spark import spans as sp
+from lance_spark._proto import encodings_v2_0_pb2 as pb
+from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.schema import Field
+from lance_spark.spans import Spans
+from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
+from lance_spark.v2_0.list import List, ListReader
+from lance_spark.v2_0.nullable import AllNulls
+from lance_spark.v2_0.paged import Paged
+from lance_spark.v2_0.tree import decode_page
+
+GAP = 4096
+"""Bytes between two wanted rows of a page that are rather read than skipped."""
+
+
+def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
+    """A reader of the given rows of a field, which may be nested and pruned.
+
+    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing.
+    """
+    return _open(field, columns, sp.from_rows(rows), num_rows)
+
+
+def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
+    kind = field.logical_type.split(".")[0]
+    if kind == "struct" and not field.is_packed:
+        return StructReader(field.type, [_open(child, columns, spans, num_rows) for child in field.children])
+    column = columns.get(field.id)
+    if column is None:
+        raise CorruptFileError(f"the file has no column for field {field.id} ({field.name!r})")
+    if kind in ("list", "large_list"):
+        pages = [_list_page(page, column) for page in column.pages]
+        item = field.children[0]
+        return ListReader(field.type, column, pages, spans, num_rows, lambda rows, total: _open(item, columns, rows, total))
+    if _is_blob(column):
+        return BlobReader(field.type, LeafReader(DESCRIPTORS, column, spans, num_rows))
+    return LeafReader(field.type, column, spans, num_rows)
+
+
+def _list_page(page: Page, column: Column) -> List:
+    encoding = decode_page(page, column)
+    if not isinstance(encoding, List):
+        raise CorruptFileError(f"a page of lists encoded as {type(encoding).__name__}")
+    return encoding
+
+
+def _is_blob(column: Column) -> bool:
+    """Whether the column holds descriptors. Zone maps, which nothing here uses, are looked through."""
+    try:
+        message = pb.ColumnEncoding.FromString(column.encoding)
+    except DecodeError as e:
+        raise CorruptFileError(f"the column's encoding cannot be parsed: {e}") from e
+    while message.WhichOneof("column_encoding") == "zone_index":
+        message = message.zone_index.inner
+    return message.WhichOneof("column_encoding") == "blob"
+
+
+class LeafReader:
+    """Reads a field that has one column: decodes all selected rows of a page at once and hands out slices."""
+
+    def __init__(self, t: pa.DataType, column: Column, spans: Spans, num_rows: int) -> None:
+        self._type = t
+        self._column = column
+        self._pages = Paged(column.pages, spans, num_rows, self._load)
+
+    def _load(self, index: int, spans: Spans) -> Steps[pa.Array | None]:
+        page = self._column.pages[index]
+        encoding = decode_page(page, self._column)
+        if isinstance(encoding, List):
+            raise CorruptFileError(f"a page of lists in a column of {self._type}")
+        if isinstance(encoding, AllNulls):
+            return None  # made when asked for: no bytes in the file bound how many there are
+        size = sum(b.stop - b.start for b in page.buffers)
+        wanted = sp.merged(spans, GAP * page.num_rows // max(size, 1))
+        array = yield from encoding.read(wanted, self._type)
+        return array if len(wanted) == len(spans) else array.take(pa.array(sp.positions(spans, wanted)))
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        parts = yield from self._pages.parts(start, stop)
+        arrays = [pa.nulls(b - a, self._type) if page is None else page.slice(a, b - a) for page, a, b in parts]
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays([*arrays, pa.nulls(0, self._type)])
+
+
+class StructReader:
+    """Reads a struct, which is never null in this version, from its children."""
+
+    def __init__(self, t: pa.DataType, children: list[FieldReader]) -> None:
+        self._type = t
+        self._children = children
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The structs of the selected rows number `start` to `stop`."""
+        arrays = yield from side_by_side([child.read(start, stop) for child in self._children])
+        return pa.Array.from_buffers(self._type, stop - start, [None], children=arrays)

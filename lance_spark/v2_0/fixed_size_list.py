@@ -1,0 +1,27 @@
+"""FixedSizeList: the items of all lists, one after the other, in an encoding of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.columns import Steps
+from lance_spark.errors import CorruptFileError
+from lance_spark.spans import Spans
+from lance_spark.v2_0.encoding import Encoding, fixed_size_list_array
+
+
+@dataclass(frozen=True)
+class FixedSizeList:
+    """Lists of `dimension` items. Null lists are a Nullable around this node, null items one below it."""
+
+    dimension: int
+    items: Encoding
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """The items of the lists, shaped."""
+        if not pa.types.is_fixed_size_list(t) or t.list_size != self.dimension:
+            raise CorruptFileError(f"lists of {self.dimension} items in a column of {t}")
+        items = yield from self.items.read(spans * self.dimension, t.value_type)
+        return fixed_size_list_array(t, items)

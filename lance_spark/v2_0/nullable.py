@@ -1,0 +1,70 @@
+"""Nullable: an encoding with no null, with a validity bitmap beside it, or with nothing but nulls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark import spans as sp
+from lance_spark.columns import Steps, side_by_side
+from lance_spark.errors import CorruptFileError
+from lance_spark.spans import Spans
+from lance_spark.v2_0.encoding import Encoding, bit_width
+
+MAX_NULLS = 2**31
+"""Most nulls that are made at once: they take no bytes in the file, so nothing there bounds what a broken count would allocate."""
+
+
+@dataclass(frozen=True)
+class NoNulls:
+    """Values of which none is null."""
+
+    values: Encoding
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """The values as they are."""
+        return self.values.read(spans, t)
+
+
+@dataclass(frozen=True)
+class SomeNulls:
+    """Values with a bitmap, 1 for a value that is not null; null slots hold any value."""
+
+    validity: Encoding
+    values: Encoding
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """The values with nulls where the bitmap says so."""
+        valid, values = yield from side_by_side([self.validity.read(spans, pa.bool_()), self.values.read(spans, t)])
+        return with_validity(values, valid)
+
+
+@dataclass(frozen=True)
+class AllNulls:
+    """Nulls only, without a buffer."""
+
+    def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
+        """As many nulls as rows."""
+        yield from ()
+        count = sp.count(spans)
+        if count * (bit_width(t) or 1) > MAX_NULLS * 64:
+            raise CorruptFileError(f"a page of {count} nulls of {t}")
+        return pa.nulls(count, t)
+
+
+def with_validity(array: pa.Array, valid: pa.BooleanArray) -> pa.Array:
+    """`array` with nulls where `valid` is false, beside those it has; both have offset 0."""
+    if array.null_count:
+        valid = pc.and_(valid, array.is_valid())
+    bitmap, t = valid.buffers()[1], array.type
+    if pa.types.is_dictionary(t):
+        return pa.DictionaryArray.from_arrays(with_validity(array.indices, valid), array.dictionary, ordered=t.ordered)
+    if pa.types.is_fixed_size_list(t):
+        return pa.Array.from_buffers(t, len(array), [bitmap], children=[array.values])
+    if pa.types.is_struct(t):
+        return pa.Array.from_buffers(t, len(array), [bitmap], children=[array.field(i) for i in range(t.num_fields)])
+    if pa.types.is_null(t):
+        return array
+    return pa.Array.from_buffers(t, len(array), [bitmap, *array.buffers()[1:]])

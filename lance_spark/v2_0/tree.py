@@ -1,0 +1,172 @@
+"""From the encoding message of a page to its tree of nodes, by a literal table; buffers become ranges of the file on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import encodings_v2_0_pb2 as pb
+from lance_spark.byte_ranges import ByteRange
+from lance_spark.columns import Column, Page
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.v2_0.binary import Binary, FixedSizeBinary
+from lance_spark.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
+from lance_spark.v2_0.dictionary import Dictionary
+from lance_spark.v2_0.encoding import Encoding
+from lance_spark.v2_0.fixed_size_list import FixedSizeList
+from lance_spark.v2_0.flat import Flat
+from lance_spark.v2_0.fsst import Fsst
+from lance_spark.v2_0.list import List
+from lance_spark.v2_0.nullable import AllNulls, NoNulls, SomeNulls
+from lance_spark.v2_0.packed_struct import PackedStruct
+
+MAX_DEPTH = 32
+"""Deepest nesting of encodings that is followed; writers use about as many as a type has levels."""
+
+
+def decode_page(page: Page, column: Column) -> Encoding | List:
+    """The encoding of a page. Raises UnsupportedFeatureError for one that storage 2.0 does not have."""
+    if page.encoding_type != "lance.encodings.ArrayEncoding":
+        raise UnsupportedFeatureError(f"page encoding {page.encoding_type!r} in a file of storage version 2.0")
+    try:
+        message = pb.ArrayEncoding.FromString(page.encoding)
+    except DecodeError as e:
+        raise CorruptFileError(f"a page's encoding cannot be parsed: {e}") from e
+    return _Tree(page.buffers, column.buffers).node(message)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Where the buffers are that the messages count, and how deep below the root the next node is."""
+
+    page_buffers: tuple[ByteRange, ...]
+    column_buffers: tuple[ByteRange, ...]
+    depth: int = 0
+
+    def node(self, message: pb.ArrayEncoding) -> Any:
+        kind = message.WhichOneof("array_encoding")
+        if kind not in _DECODE:
+            raise UnsupportedFeatureError(f"array encoding {kind!r} of storage version 2.0")
+        if self.depth > MAX_DEPTH:
+            raise CorruptFileError(f"encodings nested more than {MAX_DEPTH} deep")
+        return _DECODE[kind](getattr(message, kind), _Tree(self.page_buffers, self.column_buffers, self.depth + 1))
+
+    def buffer(self, message: pb.Buffer) -> ByteRange:
+        if message.buffer_type not in (pb.Buffer.page, pb.Buffer.column):
+            raise UnsupportedFeatureError("a page whose data is in a buffer of the file")
+        buffers = self.page_buffers if message.buffer_type == pb.Buffer.page else self.column_buffers
+        if message.buffer_index >= len(buffers):
+            raise CorruptFileError(f"buffer {message.buffer_index} of {len(buffers)}")
+        return buffers[message.buffer_index]
+
+
+def _flat(m: pb.Flat, tree: _Tree) -> Flat:
+    _whole_bytes(m.bits_per_value, 1)
+    scheme = m.compression.scheme if m.HasField("compression") else "none"
+    return Flat(m.bits_per_value, tree.buffer(m.buffer), None if scheme in ("", "none") else scheme)
+
+
+def _nullable(m: pb.Nullable, tree: _Tree) -> Encoding:
+    kind = m.WhichOneof("nullability")
+    if kind == "no_nulls":
+        return NoNulls(tree.node(m.no_nulls.values))
+    if kind == "some_nulls":
+        return SomeNulls(tree.node(m.some_nulls.validity), tree.node(m.some_nulls.values))
+    if kind == "all_nulls":
+        return AllNulls()
+    raise UnsupportedFeatureError("an unknown kind of nullability")
+
+
+def _list(m: pb.List, tree: _Tree) -> List:
+    return List(tree.node(m.offsets), _integer_bits(m.offsets), m.null_offset_adjustment, m.num_items)
+
+
+def _binary(m: pb.Binary, tree: _Tree) -> Binary:
+    return Binary(tree.node(m.indices), _integer_bits(m.indices), m.null_adjustment, tree.node(m.bytes))
+
+
+def _fsst(m: pb.Fsst, tree: _Tree) -> Fsst:
+    values = tree.node(m.binary)
+    if not isinstance(values, Binary):
+        raise UnsupportedFeatureError(f"Fsst over {type(values).__name__}")
+    return Fsst(values, m.symbol_table)
+
+
+def _dictionary(m: pb.Dictionary, tree: _Tree) -> Dictionary:
+    return Dictionary(tree.node(m.indices), _integer_bits(m.indices), tree.node(m.items), m.num_dictionary_items)
+
+
+def _packed_struct(m: pb.PackedStruct, tree: _Tree) -> PackedStruct:
+    return PackedStruct(tuple(_packed_bits(child, tree.depth) for child in m.inner), tree.buffer(m.buffer))
+
+
+def _bitpacked(m: pb.Bitpacked, tree: _Tree) -> Bitpacked:
+    _check_packed(m.compressed_bits_per_value, m.uncompressed_bits_per_value)
+    return Bitpacked(m.compressed_bits_per_value, m.uncompressed_bits_per_value, m.signed, tree.buffer(m.buffer))
+
+
+def _bitpacked_for_non_neg(m: pb.BitpackedForNonNeg, tree: _Tree) -> BitpackedForNonNeg:
+    _check_packed(m.compressed_bits_per_value, m.uncompressed_bits_per_value)
+    return BitpackedForNonNeg(m.compressed_bits_per_value, m.uncompressed_bits_per_value, tree.buffer(m.buffer))
+
+
+_DECODE: dict[str | None, Callable[[Any, _Tree], Any]] = {
+    "flat": _flat,
+    "nullable": _nullable,
+    "fixed_size_list": lambda m, tree: FixedSizeList(m.dimension, tree.node(m.items)),
+    "list": _list,
+    "binary": _binary,
+    "dictionary": _dictionary,
+    "fsst": _fsst,
+    "packed_struct": _packed_struct,
+    "bitpacked": _bitpacked,
+    "fixed_size_binary": lambda m, tree: FixedSizeBinary(m.byte_width, tree.node(m.bytes)),
+    "bitpacked_for_non_neg": _bitpacked_for_non_neg,
+}
+
+
+def _whole_bytes(bits: int, also: int) -> None:
+    if bits != also and (bits == 0 or bits % 8 or bits > 2**34):
+        raise CorruptFileError(f"values of {bits} bits")
+
+
+def _check_packed(packed: int, unpacked: int) -> None:
+    if unpacked not in (8, 16, 32, 64) or not 0 < packed <= unpacked:
+        raise CorruptFileError(f"integers of {unpacked} bits packed to {packed}")
+
+
+def _integer_bits(m: pb.ArrayEncoding) -> int:
+    """How wide the integers are that an encoding of offsets or indices gives; the type of the column does not say."""
+    kind = m.WhichOneof("array_encoding")
+    if kind == "nullable" and m.nullable.WhichOneof("nullability") == "no_nulls":
+        return _integer_bits(m.nullable.no_nulls.values)
+    if kind == "nullable" and m.nullable.WhichOneof("nullability") == "some_nulls":
+        return _integer_bits(m.nullable.some_nulls.values)
+    if kind == "flat":
+        bits = m.flat.bits_per_value
+    elif kind in ("bitpacked", "bitpacked_for_non_neg"):
+        bits = getattr(m, kind).uncompressed_bits_per_value
+    else:
+        raise UnsupportedFeatureError(f"offsets or indices encoded as {kind!r}")
+    if bits not in (8, 16, 32, 64):
+        raise CorruptFileError(f"offsets or indices of {bits} bits")
+    return int(bits)
+
+
+def _packed_bits(m: pb.ArrayEncoding, depth: int) -> int:
+    """How many bits of each row a child of a packed struct takes."""
+    kind = m.WhichOneof("array_encoding")
+    if depth > MAX_DEPTH:
+        raise CorruptFileError(f"encodings nested more than {MAX_DEPTH} deep")
+    if kind == "nullable" and m.nullable.WhichOneof("nullability") == "no_nulls":
+        return _packed_bits(m.nullable.no_nulls.values, depth + 1)
+    if kind == "fixed_size_list":
+        return int(m.fixed_size_list.dimension) * _packed_bits(m.fixed_size_list.items, depth + 1)
+    if kind == "flat":
+        bits = int(m.flat.bits_per_value)
+        _whole_bytes(bits, 8)
+        return bits
+    raise UnsupportedFeatureError(f"a packed struct with a child encoded as {kind!r}")
