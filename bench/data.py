@@ -1,0 +1,86 @@
+"""The data that is measured: TPC-H from its public generator, and tables of vectors, of many columns and of many fragments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+
+WORDS = np.array(
+    ["the", "of", "and", "a", "table", "keeps", "vectors", "next", "to", "words", "that", "people", "wrote", "about", "pictures"]
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table in every form that a contestant reads: `lance` written by pylance, `parquet`, and one batch of it for the floor."""
+
+    name: str
+    folder: Path
+    rows: int
+
+    @property
+    def lance(self) -> str:
+        return str(self.folder / f"{self.name}.lance")
+
+    @property
+    def parquet(self) -> str:
+        return str(self.folder / f"{self.name}.parquet")
+
+    def batch(self, columns: list[str] | None = None) -> str:
+        """An Arrow file with the first batch of these columns."""
+        path = self.folder / f"{self.name}.{'-'.join(columns or ['all'])}.arrow"
+        if not path.exists():
+            batch = next(lance.dataset(self.lance).to_batches(columns=columns, batch_size=8192))
+            with ipc.new_file(path, batch.schema) as out:
+                out.write(batch)
+        return str(path)
+
+
+def tpch(folder: Path, name: str, scale: float) -> Table:
+    """A TPC-H table at this scale factor, made once."""
+    folder = folder / f"sf{scale:g}"
+    source = folder / "tpch" / f"{name}.parquet"
+    if not source.exists():
+        tool = Path(sys.executable).parent / "tpchgen-cli"
+        subprocess.run([tool, "-s", f"{scale:g}", "--format=parquet", f"--tables={name}", f"--output-dir={source.parent}"], check=True)
+    return _table(folder, name, lambda: pq.read_table(source))
+
+
+def vectors(folder: Path, rows: int) -> Table:
+    """384-dimensional unit vectors with an id and a sentence; the numbers are random, as embeddings nearly are."""
+
+    def make() -> pa.Table:
+        rng = np.random.default_rng(7)
+        values = rng.standard_normal((rows, 384), dtype=np.float32)
+        values /= np.linalg.norm(values, axis=1, keepdims=True)
+        text = [" ".join(WORDS[i]) for i in rng.integers(0, len(WORDS), (rows, 12))]
+        vector = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 384)
+        return pa.table({"id": np.arange(rows), "text": text, "vector": vector})
+
+    return _table(folder, f"vectors{rows}", make)
+
+
+def fragments(folder: Path, count: int) -> Table:
+    """A table of `count` fragments of ten rows."""
+    table = pa.table({"id": np.arange(10 * count), "x": np.arange(10 * count) / 7})
+    return _table(folder, f"fragments{count}", lambda: table, rows_per_file=10)
+
+
+def _table(folder: Path, name: str, make: object, rows_per_file: int = 1 << 20) -> Table:
+    result = Table(name, folder, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not Path(result.parquet).exists():
+        assert callable(make)
+        rows = make()
+        lance.write_dataset(rows, result.lance, mode="overwrite", data_storage_version="2.2", max_rows_per_file=rows_per_file)
+        pq.write_table(rows, result.parquet)
+    return Table(name, folder, lance.dataset(result.lance).count_rows())

@@ -1,0 +1,145 @@
+"""What lance_spark is measured against: pylance wrapped the obvious way, and the floor that no Python data source can beat."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+
+class PylanceSource(DataSource):
+    """A Lance table through the Rust wheel: a partition a fragment, all columns unless the option `columns` names some."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pylance"
+
+    def schema(self) -> StructType:
+        import lance
+
+        table = lance.dataset(self.options["path"])
+        wanted = self.options.get("columns")
+        names = wanted.split(",") if wanted else table.schema.names
+        return from_arrow_schema(pa.schema([table.schema.field(n) for n in names]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return PylanceReader(self.options["path"], schema.fieldNames(), self.options.get("filter"))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return PylanceWriter(self.options["path"])
+
+
+@dataclass
+class FragmentPartition(InputPartition):
+    """One fragment of the table."""
+
+    fragment: int
+
+
+class PylanceReader(DataSourceReader):
+    """Reads whole fragments, with pylance's own projection and filter."""
+
+    def __init__(self, path: str, columns: list[str], condition: str | None) -> None:
+        self.path, self.columns, self.condition = path, columns, condition
+
+    def partitions(self) -> Sequence[InputPartition]:
+        import lance
+
+        return [FragmentPartition(f.fragment_id) for f in lance.dataset(self.path).get_fragments()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import lance
+
+        assert isinstance(partition, FragmentPartition)
+        fragment = lance.dataset(self.path).get_fragment(partition.fragment)
+        assert fragment is not None
+        yield from fragment.to_batches(columns=self.columns, filter=self.condition)
+
+
+@dataclass
+class FragmentsMessage(WriterCommitMessage):
+    """Fragments that a task wrote, and the schema of their rows; None when it was given no rows."""
+
+    fragments: list[Any]
+    schema: pa.Schema | None
+
+
+class PylanceWriter(DataSourceArrowWriter):
+    """Writes fragments with pylance on the executors and commits them on the driver, always as a new table."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from lance.fragment import write_fragments
+
+        first = next(iterator, None)
+        if first is None:
+            return FragmentsMessage([], None)
+        reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], iterator))
+        return FragmentsMessage(write_fragments(reader, self.path, mode="create"), first.schema)
+
+    def commit(self, messages: list[Any]) -> None:
+        import lance
+
+        schema = next(m.schema for m in messages if m.schema is not None)
+        operation = lance.LanceOperation.Overwrite(schema, [f for m in messages for f in m.fragments])
+        lance.LanceDataset.commit(self.path, operation)
+
+
+class FloorSource(DataSource):
+    """Yields one ready batch again and again, and discards what it is given: what Spark itself costs."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "floor"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(ipc.open_file(self.options["path"]).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return FloorReader(self.options["path"], int(self.options["rows"]), int(self.options["tasks"]))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return FloorWriter()
+
+
+@dataclass
+class RowsPartition(InputPartition):
+    """So many rows."""
+
+    rows: int
+
+
+class FloorReader(DataSourceReader):
+    """The batch of the Arrow file at `path`, until `rows` rows have been given in `tasks` tasks."""
+
+    def __init__(self, path: str, rows: int, tasks: int) -> None:
+        self.path, self.rows, self.tasks = path, rows, tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [RowsPartition(self.rows // self.tasks) for _ in range(self.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RowsPartition)
+        batch = ipc.open_file(self.path).get_batch(0)
+        left = partition.rows
+        while left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+
+class FloorWriter(DataSourceArrowWriter):
+    """Takes batches and drops them."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()

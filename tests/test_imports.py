@@ -1,0 +1,66 @@
+"""The package's parts depend on each other in one direction, and the heavy libraries are imported only where design says."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "lance_spark"
+LAYERS = ["lance_table", "verbs", "spark", "namespace", "table", "index", "file", "layouts", "encodings"]
+"""Each may import those behind it. v2_0 and v0_1 stand where layouts stands, dataset where spark stands without pyspark."""
+BESIDE = {"v2_0": "layouts", "v0_1": "layouts", "dataset": "spark"}
+FREE = {"errors", "schema", "predicate", "byte_ranges", "columns", "spans", "jsonb", "_proto"}
+"""May be imported by all, and import none of the layers."""
+STORAGE = {"storage", "storage_local", "storage_location", "storage_options"}
+MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)
+
+
+def part(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: Path):
+    """(module, inside a function) of every import."""
+    tree = ast.parse(path.read_text())
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.name, id(node) in inside) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from ((f"{node.module}.{a.name}", id(node) in inside) for a in node.names)
+
+
+def layer(name: str) -> int:
+    return LAYERS.index(BESIDE.get(name, name))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    own = part(path)
+    for name, _ in imports(path):
+        if not name.startswith("lance_spark."):
+            continue
+        other = name.split(".")[1]
+        if own == "__init__" or other in FREE | STORAGE or other == own or other == "__init__":
+            continue
+        assert own not in FREE | STORAGE, f"{own} is for all to import, so it must not import {name}"
+        same_level = own in BESIDE or other in BESIDE
+        assert layer(own) < layer(other) or (same_level and layer(own) <= layer(other)), f"{own} must not import {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pyspark_and_fsspec_stay_in_their_places(path):
+    names = [name.split(".")[0] for name, _ in imports(path)]
+    if part(path) not in ("spark", "verbs", "lance_table"):
+        assert "pyspark" not in names
+    if part(path) not in STORAGE:
+        assert "fsspec" not in names
+    assert "lance" not in names, "pylance is the oracle, never a dependency"
+
+
+def test_planning_a_scan_needs_neither_numba_nor_pyspark():
+    code = "import sys, lance_spark.table.scan, lance_spark.table.commit, lance_spark.dataset; print(*{'numba', 'pyspark'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
