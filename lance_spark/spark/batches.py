@@ -1,0 +1,143 @@
+"""Arrow batches of a table's scan -> batches of exactly the Arrow schema that Spark was promised.
+
+Where the bytes are the same nothing is copied: lists, structs and maps get their new names around the old buffers. Struct children
+and columns are found by name, so a promise may leave some out. Anything that Spark's type cannot hold is an error, never a wrong value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.spark.types import is_bfloat16
+
+_MS_PER_DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Makes batches of the `promised` schema. `truncate` cuts nanoseconds to whole microseconds where they would be an error."""
+
+    promised: pa.Schema
+    truncate: bool = False
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch as Spark expects it. Raises UnsupportedFeatureError naming the column for a value that Spark cannot hold."""
+        columns = []
+        for target in self.promised:
+            at = _child_index(batch.schema, target.name, target.name)
+            columns.append(self._column(batch.column(at), batch.schema.field(at), target))
+        return pa.RecordBatch.from_arrays(columns, schema=self.promised)
+
+    def _column(self, array: pa.Array, source: pa.Field, target: pa.Field) -> pa.Array:
+        try:
+            out = self._convert(array, source, target, target.name)
+        except pa.ArrowInvalid as e:
+            raise UnsupportedFeatureError(
+                f"column {target.name!r} has a value that Spark's type for it cannot hold ({e}); "
+                "leave it out by naming the other columns in the `columns` option"
+            ) from e
+        if not target.nullable and out.null_count:
+            raise CorruptFileError(f"column {target.name!r} has nulls where the table's schema says that there are none")
+        return out
+
+    def _convert(self, array: pa.Array, source: pa.Field, target: pa.Field, path: str) -> pa.Array:
+        """`array` with the type of `target`; `source` is its field, whose metadata may say what two bytes mean."""
+        if is_bfloat16(source):
+            return _widen_bfloat16(_storage(array))
+        array = _storage(array)
+        t = array.type
+        if pa.types.is_dictionary(t):
+            return self._convert(array.dictionary_decode(), source.with_type(t.value_type), target, path)
+        if pa.types.is_struct(t):
+            return self._struct(array, target, path)
+        if pa.types.is_map(t):
+            return self._map(array, target, path)
+        if pa.types.is_fixed_size_list(t):
+            offsets = np.arange(len(array) + 1, dtype=np.int64) * t.list_size
+            return self._list(array, offsets, array.offset * t.list_size, target, path)
+        if pa.types.is_list(t) or pa.types.is_large_list(t):
+            return self._list(array, array.offsets.to_numpy(), 0, target, path)
+        if t == target.type:
+            return array
+        if pa.types.is_date64(t):
+            return _in_units(array, _MS_PER_DAY, pa.int32(), target.type)
+        if (pa.types.is_timestamp(t) or pa.types.is_duration(t)) and t.unit == "ns":
+            return self._from_nanoseconds(array, target.type, path)
+        return array.cast(target.type)
+
+    def _from_nanoseconds(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        whole = _in_units(array, 1000, pa.int64(), pa.int64())
+        if not self.truncate and not pc.multiply(whole, 1000).equals(array.view(pa.int64())):
+            raise UnsupportedFeatureError(
+                f"column {path!r} has nanoseconds that do not make whole microseconds, which is all that Spark's type keeps; "
+                "read it with the option nanoseconds=truncate, or leave it out with the `columns` option"
+            )
+        return whole.view(target)
+
+    def _struct(self, array: pa.StructArray, target: pa.Field, path: str) -> pa.Array:
+        children = []
+        for child in target.type:
+            at = _child_index(array.type, child.name, f"{path}.{child.name}")
+            children.append(self._convert(array.field(at), array.type.field(at), child, f"{path}.{child.name}"))
+        return pa.Array.from_buffers(target.type, len(array), [_validity(array)], array.null_count, children=children)
+
+    def _list(self, array: pa.Array, offsets: np.ndarray, shift: int, target: pa.Field, path: str) -> pa.Array:
+        """A list around the converted items; `offsets` + `shift` are their places in `array.values`."""
+        first, last = int(offsets[0]), int(offsets[-1])
+        if last - first >= 2**31:
+            raise UnsupportedFeatureError(f"column {path!r}: {last - first} list items in one batch; read with a smaller `batch_size`")
+        items = array.values.slice(first + shift, last - first)
+        items = self._convert(items, array.type.value_field, target.type.value_field, f"{path}.element")
+        buffer = pa.py_buffer(np.ascontiguousarray(offsets - first, dtype=np.int32))
+        return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[items])
+
+    def _map(self, array: pa.MapArray, target: pa.Field, path: str) -> pa.Array:
+        offsets = array.offsets.to_numpy()
+        entries = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+        fields = [target.type.key_field, target.type.item_field]
+        parts = zip(("key", "value"), (array.type.key_field, array.type.item_field), fields)  # by place: writers name them as they like
+        children = [self._convert(entries.field(i), f, to, f"{path}.{step}") for i, (step, f, to) in enumerate(parts)]
+        entries = pa.StructArray.from_arrays(children, fields=fields)
+        buffer = pa.py_buffer(offsets - offsets[0])
+        return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[entries])
+
+
+def _child_index(parent: pa.Schema | pa.StructType, name: str, path: str) -> int:
+    """Where the column or child is: the name as it stands, or else without regard to case, as Spark looks columns up."""
+    names = parent.names
+    found = [i for i, n in enumerate(names) if n == name] or [i for i, n in enumerate(names) if n.lower() == name.lower()]
+    if len(found) != 1:
+        raise SchemaMismatchError(f"{'no' if not found else 'more than one'} column {path!r}; there are: {', '.join(names) or 'none'}")
+    return found[0]
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    """The array's validity bitmap from its first value on, None when there are no nulls."""
+    if not array.null_count:
+        return None
+    if not array.offset and array.buffers()[0] is not None:
+        return array.buffers()[0]
+    return pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
+
+
+def _in_units(array: pa.Array, divisor: int, storage: pa.DataType, target: pa.DataType) -> pa.Array:
+    """The array's integers divided, rounded down (before 1970 too), as `target`, whose integers are of type `storage`."""
+    numbers = np.floor_divide(array.view(pa.int64()).fill_null(0).to_numpy(), divisor)
+    whole = pa.Array.from_buffers(pa.int64(), len(array), [_validity(array), pa.py_buffer(numbers)], array.null_count)
+    return whole.cast(storage).view(target)
+
+
+def _widen_bfloat16(array: pa.FixedSizeBinaryArray) -> pa.Array:
+    """A bfloat16 is the upper half of a float."""
+    halves = np.frombuffer(array.buffers()[1] or b"", "<u2")[array.offset : array.offset + len(array)]
+    floats = pa.py_buffer(halves.astype("<u4") << 16)
+    return pa.Array.from_buffers(pa.float32(), len(array), [_validity(array), floats], array.null_count)

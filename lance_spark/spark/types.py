@@ -1,0 +1,242 @@
+"""Arrow types of Lance tables <-> Spark types, in both directions; docs/types.md is the table of them for users.
+
+Implements the schema page of the table specification for Spark. Where Spark has no type that can hold a Lance type's values the
+column is refused by name; nothing is rounded or cut silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.schema import EXTENSION_NAME
+
+FIXED_SIZE = "arrow.fixed-size-list.size"
+BFLOAT16 = b"lance.bfloat16"
+ROW_ID_COLUMNS = ("_rowid", "_rowaddr")
+"""Unsigned in Lance, but the JVM's connector and every reader of them has them as long; they stay far below 2^63."""
+
+_SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+_LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
+
+_TO_SPARK: Mapping[pa.DataType, st.DataType] = {
+    pa.null(): st.NullType(),
+    pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.uint8(): st.ShortType(),
+    pa.uint16(): st.IntegerType(),
+    pa.uint32(): st.LongType(),
+    pa.uint64(): st.DecimalType(20, 0),
+    pa.float16(): st.FloatType(),
+    pa.float32(): st.FloatType(),
+    pa.float64(): st.DoubleType(),
+    pa.string(): st.StringType(),
+    pa.large_string(): st.StringType(),
+    pa.string_view(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+    pa.large_binary(): st.BinaryType(),
+    pa.binary_view(): st.BinaryType(),
+    pa.date32(): st.DateType(),
+    pa.date64(): st.DateType(),
+    **{pa.duration(unit): st.DayTimeIntervalType() for unit in ("s", "ms", "us", "ns")},
+}
+
+_TO_ARROW: Mapping[type[st.DataType], pa.DataType] = {
+    st.NullType: pa.null(),
+    st.BooleanType: pa.bool_(),
+    st.ByteType: pa.int8(),
+    st.ShortType: pa.int16(),
+    st.IntegerType: pa.int32(),
+    st.LongType: pa.int64(),
+    st.FloatType: pa.float32(),
+    st.DoubleType: pa.float64(),
+    st.StringType: pa.string(),
+    st.BinaryType: pa.binary(),
+    st.DateType: pa.date32(),
+    st.TimestampType: pa.timestamp("us", "UTC"),
+    st.TimestampNTZType: pa.timestamp("us"),
+    st.DayTimeIntervalType: pa.duration("us"),
+}
+
+_REFUSED: Mapping[str, str] = {
+    "VectorUDT": "turn it into an array with pyspark.ml.functions.vector_to_array",
+    "MatrixUDT": "turn it into an array of arrays",
+    "VariantType": "turn it into a string with to_json, or take fields out of it with variant_get",
+    "CalendarIntervalType": "write its months, days and microseconds as numbers",
+    "YearMonthIntervalType": "write it as a number of months",
+    "GeometryType": "turn it into binary with st_asbinary",
+    "GeographyType": "turn it into binary with st_asbinary",
+}
+
+
+def to_spark(schema: pa.Schema) -> st.StructType:
+    """The Spark schema of what a table's scan gives. Raises UnsupportedFeatureError naming the column that Spark cannot hold."""
+    fields = []
+    for f in schema:
+        if f.name in ROW_ID_COLUMNS and f.type == pa.uint64():
+            f = f.with_type(pa.int64())
+        fields.append(_spark_field(f, f.name))
+    return st.StructType(fields)
+
+
+def _spark_field(f: pa.Field, path: str) -> st.StructField:
+    return st.StructField(f.name, _spark_type(f, path), f.nullable, _spark_metadata(f))
+
+
+def _spark_metadata(f: pa.Field) -> dict[str, Any]:
+    """What a StructField says beside the type: the field's own metadata as strings, and the sizes of fixed-size lists in it.
+
+    Extension names are left out: Spark hands on the storage, and a copy that still bore the name would claim what it is not.
+    """
+    texts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in (f.metadata or {}).items() if not k.startswith(b"ARROW:")}
+    return {**texts, **_sizes(f.type, "")}
+
+
+def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
+    """The sizes of the fixed-size lists of a type, up to the next struct, by their place: "element." for what is in a list."""
+    t = storage_type(t)
+    if pa.types.is_fixed_size_list(t):
+        return {prefix + FIXED_SIZE: t.list_size, **_sizes(t.value_type, prefix + "element.")}
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return _sizes(t.value_type, prefix + "element.")
+    if pa.types.is_map(t):
+        return {**_sizes(t.key_type, prefix + "key."), **_sizes(t.item_type, prefix + "value.")}
+    return {}
+
+
+def storage_type(t: pa.DataType) -> pa.DataType:
+    """What values of the type are stored as: an extension type's storage, a dictionary's value type."""
+    if isinstance(t, pa.BaseExtensionType):
+        return storage_type(t.storage_type)
+    return storage_type(t.value_type) if pa.types.is_dictionary(t) else t
+
+
+def is_bfloat16(f: pa.Field) -> bool:
+    """Whether the field holds Lance's 16-bit brain floats, which Arrow keeps as two bytes with an extension name."""
+    if isinstance(f.type, pa.BaseExtensionType):
+        return bool(f.type.extension_name.encode() == BFLOAT16)
+    return bool(f.type == pa.binary(2) and (f.metadata or {}).get(EXTENSION_NAME) == BFLOAT16)
+
+
+def _spark_type(f: pa.Field, path: str) -> st.DataType:
+    t = storage_type(f.type)
+    if is_bfloat16(f):
+        return st.FloatType()
+    if t in _TO_SPARK:
+        return _TO_SPARK[t]
+    if pa.types.is_timestamp(t):
+        return st.TimestampNTZType() if t.tz is None else st.TimestampType()
+    if pa.types.is_decimal(t):
+        if t.precision > 38 or not 0 <= t.scale <= t.precision:
+            raise UnsupportedFeatureError(f"column {path!r}: Spark's decimals have at most 38 digits, this is {t}; {_LEAVE_OUT}")
+        return st.DecimalType(t.precision, t.scale)
+    if pa.types.is_time(t):
+        return _time_type(t, path)
+    if pa.types.is_fixed_size_binary(t):
+        return st.BinaryType()
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return st.ArrayType(_spark_type(t.value_field, f"{path}.element"), t.value_field.nullable)
+    if pa.types.is_map(t):
+        value = t.item_field
+        return st.MapType(_spark_type(t.key_field, f"{path}.key"), _spark_type(value, f"{path}.value"), value.nullable)
+    if pa.types.is_struct(t):
+        return st.StructType([_spark_field(child, f"{path}.{child.name}") for child in t])
+    raise UnsupportedFeatureError(f"column {path!r}: Spark has no type for Arrow's {t}; {_LEAVE_OUT}")
+
+
+def _time_type(t: pa.DataType, path: str) -> st.DataType:
+    if _SPARK_VERSION < (4, 1):
+        raise UnsupportedFeatureError(
+            f"column {path!r}: Spark {pyspark.__version__} has no type for a time of day ({t}), Spark 4.1 has; {_LEAVE_OUT}"
+        )
+    # Spark keeps a time as nanoseconds in every precision; from 4.3 on it also has the type that shows all nine digits.
+    return st.TimeType(9 if t.unit == "ns" and _SPARK_VERSION >= (4, 3) else 6)
+
+
+def promised(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark expects the batches of a source with this schema, to the last name and flag.
+
+    Spark 4.2 and later compare it with the first batch; 4.0 and 4.1 take columns and children by position.
+    """
+    zone: dict[str, Any] = {"timezone": "UTC"} if _SPARK_VERSION >= (4, 2) else {}
+    return to_arrow_schema(schema, **zone)
+
+
+def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
+    """The Arrow schema of a new table made from a DataFrame of this schema.
+
+    `sizes` are the write options `<col>.arrow.fixed-size-list.size` by lower-cased column path; where a column has none, its
+    StructField's metadata of that name counts. Raises UnsupportedFeatureError for a type that Lance does not have, saying what to
+    do instead, and InvalidOptionError for a size of something that is not an array.
+    """
+    used: set[str] = set()
+    out = pa.schema([_arrow_field(f, f.name, _Sizes(sizes, used)) for f in schema.fields])
+    unused = sizes.keys() - used
+    if unused:
+        raise InvalidOptionError(f"option '{min(unused)}.{FIXED_SIZE}' names no array column of the data")
+    return out
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes that lists shall have: from options by path, and from the metadata of the StructField at hand by `inner` place."""
+
+    options: Mapping[str, int]
+    used: set[str]
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    inner: str = ""
+
+    def at(self, path: str) -> int:
+        """The fixed size of the list at `path`, -1 when it has none."""
+        if path.lower() in self.options:
+            self.used.add(path.lower())
+            return self.options[path.lower()]
+        value = self.metadata.get(self.inner + FIXED_SIZE, -1)
+        text = str(value)
+        if value != -1 and not (text.isdigit() and 0 < int(text) < 2**31):
+            raise InvalidOptionError(f"column {path!r}: the metadata {self.inner + FIXED_SIZE} is {value!r}, not a size")
+        return int(text)
+
+    def into(self, step: str) -> _Sizes:
+        """The same for the elements of a list, or the keys or values of a map."""
+        return replace(self, inner=f"{self.inner}{step}.")
+
+
+def _arrow_field(f: st.StructField, path: str, sizes: _Sizes) -> pa.Field:
+    # Keys with two underscores are Spark's own notes (char lengths, generated names), and not of the table.
+    metadata = {k: v for k, v in f.metadata.items() if isinstance(v, str) and not k.startswith("__") and not k.endswith(FIXED_SIZE)}
+    within = replace(sizes, metadata=f.metadata, inner="")
+    return pa.field(f.name, _arrow_type(f.dataType, path, within), f.nullable, metadata or None)
+
+
+def _arrow_type(t: st.DataType, path: str, sizes: _Sizes) -> pa.DataType:
+    if type(t) in _TO_ARROW:
+        return _TO_ARROW[type(t)]
+    if isinstance(t, (st.CharType, st.VarcharType)):
+        return pa.string()
+    if isinstance(t, st.DecimalType):
+        return pa.decimal128(t.precision, t.scale)
+    if type(t).__name__ == "TimeType":  # the class is not there in Spark 4.0
+        return pa.time64("ns" if t.simpleString() in ("time(7)", "time(8)", "time(9)") else "us")
+    if isinstance(t, st.ArrayType):
+        # "item" is what other writers of Lance call it, and they compare names when they append.
+        item = pa.field("item", _arrow_type(t.elementType, f"{path}.element", sizes.into("element")), t.containsNull)
+        return pa.list_(item, sizes.at(path))
+    if isinstance(t, st.MapType):
+        key = pa.field("key", _arrow_type(t.keyType, f"{path}.key", sizes.into("key")), False)
+        return pa.map_(key, pa.field("value", _arrow_type(t.valueType, f"{path}.value", sizes.into("value")), t.valueContainsNull))
+    if isinstance(t, st.StructType):
+        return pa.struct([_arrow_field(f, f"{path}.{f.name}", sizes) for f in t.fields])
+    way = _REFUSED.get(type(t).__name__, "cast it to a type of docs/types.md")
+    raise UnsupportedFeatureError(f"column {path!r}: Lance has no type for Spark's {t.simpleString()}; {way}")
