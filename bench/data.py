@@ -13,10 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
-
-WORDS = np.array(
-    ["the", "of", "and", "a", "table", "keeps", "vectors", "next", "to", "words", "that", "people", "wrote", "about", "pictures"]
-)
+WORDS = np.array(["the", "of", "a", "table", "keeps", "vectors", "next", "to", "words", "that", "people", "wrote", "about", "pictures"])
 
 
 @dataclass(frozen=True)
