@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
+from lance_spark.errors import CorruptFileError
+
+MAX_BYTES = 2**31
+"""Most bytes that a constant becomes. Nothing stored bears out their number, so without a limit a few bytes of message could ask for any."""
 
 
 @dataclass(frozen=True)
 class Constant(Encoding):
-    """Every value is `value`, little endian; None stands only where there are no values."""
+    """Every value is `value`, little endian. None says that there are no values; those are numbers of 64 bits, as where it is used."""
 
     value: bytes | None
+
+    @property
+    def num_buffers(self) -> int:
+        """None: the value is in the message."""
+        return 0
+
+    def decode_chunks(self, chunks: Chunks) -> FixedWidth:
+        """The value, as often as the chunks hold values."""
+        total = int(chunks.counts.sum())
+        if self.value is None and total == 0:
+            return FixedWidth(64, np.empty(0, np.uint8), 0)
+        if not self.value:
+            raise CorruptFileError(f"{total} constant values, but the value is missing")
+        if total > MAX_BYTES // len(self.value):
+            raise CorruptFileError(f"{total} constant values of {len(self.value)} bytes are more than a page can hold")
+        return FixedWidth(8 * len(self.value), np.tile(np.frombuffer(self.value, np.uint8), total), total)
+
+    decode_blocks = decode_chunks

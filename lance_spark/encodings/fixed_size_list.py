@@ -1,10 +1,19 @@
-"""FixedSizeList: the items of all lists as one sequence, and which of them are valid. Spec: "Fixed size list"."""
+"""FixedSizeList: the items of all lists as one sequence, and which of them are valid. Spec: "Fixed Size List".
+
+In a mini-block chunk the bitmap of the items' validity, where there is one, is the first buffer and `values` takes the others. In
+full zip each list is one value: the bitmaps of all nested layers, outermost first and each filled up to whole bytes, then the items.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.encodings import flat
+from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedSizeList, FixedWidth
+from lance_spark.encodings.flat import Flat
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 @dataclass(frozen=True)
@@ -14,3 +23,103 @@ class FixedSizeListEncoding(Encoding):
     items_per_value: int
     has_validity: bool
     values: Encoding
+
+    def __post_init__(self) -> None:
+        # Dimensions are int32 in Arrow.
+        if not 1 <= self.items_per_value < 2**31:
+            raise CorruptFileError(f"fixed-size lists of {self.items_per_value} items")
+
+    @property
+    def num_buffers(self) -> int:
+        """The bitmap, if there is one, and the buffers of the items."""
+        return self.has_validity + self.values.num_buffers
+
+    def decode_chunks(self, chunks: Chunks) -> FixedSizeList:
+        """The lists of all chunks, as items one after the other."""
+        inner = replace(chunks, counts=self._count_items(chunks.counts))
+        validity = Flat(1).decode_chunks(inner.select(0, 1)).data if self.has_validity else None
+        items = self.values.decode_chunks(inner.select(int(self.has_validity), self.num_buffers))
+        return FixedSizeList(items, self.items_per_value, validity)
+
+    def decode_blocks(self, chunks: Chunks) -> FixedSizeList:
+        """The lists of blocks, which hold items only."""
+        if self.has_validity:
+            raise self._refusal("blocks, with validity,")
+        return FixedSizeList(
+            self.values.decode_blocks(replace(chunks, counts=self._count_items(chunks.counts))), self.items_per_value, None
+        )
+
+    def decode_values(self, values: Block) -> FixedSizeList:
+        """The lists that were stored one by one."""
+        if not isinstance(values, FixedWidth) or values.bits % 8:
+            raise CorruptFileError("fixed-size lists are not stored as a fixed number of bytes each")
+        return self._split_rows(values.data.reshape(values.count, values.bits // 8), 0, 1)
+
+    def _split_rows(self, rows: np.ndarray, at: int, lists: int) -> FixedSizeList:
+        """The lists of this layer, `lists` of which are in each of `rows`; their bitmap begins at byte `at` of a row."""
+        dimension = lists * self.items_per_value
+        count, size = rows.shape
+        validity = None
+        if self.has_validity:
+            starts = np.arange(count) * size + at
+            at += (dimension + 7) // 8
+            if at > size:
+                raise CorruptFileError(f"fixed-size lists of {size} bytes have no room for the validity of {dimension} items")
+            validity = flat.gather_bits(rows.ravel(), starts * 8, np.full(count, dimension))
+        if isinstance(self.values, FixedSizeListEncoding):
+            return FixedSizeList(self.values._split_rows(rows, at, dimension), self.items_per_value, validity)
+        if not isinstance(self.values, Flat):
+            raise UnsupportedFeatureError(f"items of fixed-size lists encoded by {type(self.values).__name__} one list at a time")
+        bits = self.values.bits_per_value
+        if size - at != (dimension * bits + 7) // 8:
+            raise CorruptFileError(f"fixed-size lists of {size} bytes, {at} of them validity, do not hold {dimension} items of {bits} bits")
+        chunks = Chunks(rows.ravel(), (np.arange(count) * size + at)[None], np.full((1, count), size - at), np.full(count, dimension))
+        return FixedSizeList(self.values.decode_chunks(chunks), self.items_per_value, validity)
+
+    def _count_items(self, counts: np.ndarray) -> np.ndarray:
+        # More items than 2**62 cannot be anywhere: whoever decodes them will find too few.
+        items: np.ndarray = np.minimum(counts, 2**62 // self.items_per_value) * self.items_per_value
+        return items
+
+
+def encode_chunks(block: FixedSizeList, counts: np.ndarray) -> EncodedChunks:
+    """`counts` lists in each chunk, the items flat."""
+    inner = counts * block.dimension
+    items = _encode_items(block.items, inner)
+    validity: tuple[EncodedBuffer, ...] = ()
+    if block.validity is not None:
+        validity = flat.encode_chunks(FixedWidth(1, block.validity, block.items.count), inner).buffers
+    node = FixedSizeListEncoding(block.dimension, bool(validity), items.encoding)
+    return EncodedChunks(node, counts, validity + items.buffers)
+
+
+def _encode_items(items: Block, counts: np.ndarray) -> EncodedChunks:
+    if isinstance(items, FixedSizeList):
+        return encode_chunks(items, counts)
+    if isinstance(items, FixedWidth):
+        return flat.encode_chunks(items, counts)
+    raise UnsupportedFeatureError("fixed-size lists of items that are not of fixed width")
+
+
+def encode_values(block: FixedSizeList) -> tuple[FixedSizeListEncoding, FixedWidth]:
+    """Each list as one value."""
+    count = block.count
+    chunks = encode_chunks(block, np.ones(count, np.int64))
+    # With one list a chunk, the buffers of a chunk in order are the list's bytes.
+    parts = [b.data.reshape(count, -1) if count else np.empty((0, 0), np.uint8) for b in chunks.buffers]
+    rows = np.concatenate(parts, axis=1)
+    assert isinstance(chunks.encoding, FixedSizeListEncoding)
+    return chunks.encoding, FixedWidth(8 * row_bytes(block), rows.ravel(), count)
+
+
+def row_bytes(block: FixedSizeList) -> int:
+    """The bytes of one list as one value."""
+    validity, dimension = 0, 1
+    items: Block = block
+    while isinstance(items, FixedSizeList):
+        dimension *= items.dimension
+        validity += (dimension + 7) // 8 if items.validity is not None else 0
+        items = items.items
+    if not isinstance(items, FixedWidth):
+        raise UnsupportedFeatureError("fixed-size lists of items that are not of fixed width")
+    return validity + (dimension * items.bits + 7) // 8

@@ -12,6 +12,7 @@ import numpy as np
 from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.words import copy_ranges
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
@@ -86,7 +87,7 @@ def encode_values(block: FixedWidth) -> tuple[Flat, FixedWidth]:
 
 
 def bytes_for(counts: np.ndarray | np.int64, bits: int) -> np.ndarray:
-    """The bytes that `counts` values of `bits` bits take; a count too large for any buffer gives a size too large for any, not an overflow."""
+    """The bytes that `counts` values of `bits` bits take; counts that no buffer holds give sizes that none has, without overflow."""
     limit = np.int64(2**62 // bits)
     return (np.minimum(counts, limit) * bits + 7) // 8
 
@@ -108,10 +109,9 @@ def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
     starts = chunks.starts[0]
     if (starts[1:] == starts[:-1] + sizes[:-1]).all():
         return chunks.data, starts
-    stops = np.cumsum(sizes)
-    out = np.empty(stops[-1], np.uint8)
-    _copy(chunks.data, starts, stops, out)
-    return out, stops - sizes
+    out = np.empty(sizes.sum(), np.uint8)
+    copy_ranges(chunks.data, starts, sizes, out)
+    return out, np.cumsum(sizes) - sizes
 
 
 def gather_bits(data: Bytes, starts: np.ndarray, counts: np.ndarray) -> Bytes:
@@ -120,16 +120,6 @@ def gather_bits(data: Bytes, starts: np.ndarray, counts: np.ndarray) -> Bytes:
     out = np.zeros((int(counts.sum()) + 7) // 8, np.uint8)
     _copy_bits(data, starts, stops - counts, counts, out)
     return out
-
-
-@kernel
-def _copy(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, out: np.ndarray) -> None:
-    at = 0
-    for i in range(len(starts)):
-        source, target = np.uint64(starts[i]), np.uint64(at)
-        for k in range(np.uint64(stops[i] - at)):
-            out[target + k] = data[source + k]
-        at = stops[i]
 
 
 @kernel

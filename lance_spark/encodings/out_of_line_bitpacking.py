@@ -1,10 +1,20 @@
-"""OutOfLineBitpacking: blocks of 1024 values packed to one width, which the message says. Spec: "Out-of-line bitpacking"."""
+"""OutOfLineBitpacking: blocks of 1024 values packed to one width, which the message says. Spec: "Bitpacking".
+
+The values after the last full block are either one more block, filled up, or plain words, whichever is smaller.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
+from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.kernel import kernel
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 @dataclass(frozen=True)
@@ -13,3 +23,80 @@ class OutOfLineBitpacking(Encoding):
 
     uncompressed_bits_per_value: int
     values: Encoding
+
+    def __post_init__(self) -> None:
+        word_type(self.uncompressed_bits_per_value)
+        if not isinstance(self.values, Flat):
+            raise UnsupportedFeatureError(f"bit-packed values that are encoded again, by {type(self.values).__name__}")
+        if self.values.bits_per_value > self.uncompressed_bits_per_value:
+            raise CorruptFileError(f"{self.uncompressed_bits_per_value}-bit values packed to {self.values.bits_per_value} bits")
+
+    @property
+    def width(self) -> int:
+        """The bits of a packed value."""
+        assert isinstance(self.values, Flat)
+        return self.values.bits_per_value
+
+    def decode_chunks(self, chunks: Chunks) -> FixedWidth:
+        """The values of each chunk's sequence of blocks."""
+        bits, width = self.uncompressed_bits_per_value, self.width
+        step = int(block_words(bits, width))
+        full, rest = chunks.counts // BLOCK, chunks.counts % BLOCK
+        left = chunks.sizes[0] // (bits // 8) - np.minimum(full, len(chunks.data) + 1) * step
+        plain = left == rest
+        padded = ~plain & (rest > 0)
+        wrong = (left < 0) | padded & (left < step)
+        if wrong.any():
+            i = int(wrong.argmax())
+            what = f"chunk {i} of {len(wrong)} holds {chunks.counts[i]} values, bit-packed from {bits} to {width} bits"
+            raise CorruptFileError(f"{what}, but its buffer has only {chunks.sizes[0, i]} bytes")
+        words, starts = chunk_words(chunks, bits)
+        stops = np.cumsum(chunks.counts)
+        total = int(chunks.counts.sum())
+        blocks = full + padded
+        number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        first = np.repeat(starts, blocks) + number * step
+        at = np.repeat(stops - chunks.counts, blocks) + number * BLOCK
+        out = unpack_blocks(words, first, np.full(len(first), width), at, total)
+        # After the blocks, because a block that was filled up has written beyond its values.
+        _copy_rests(words, (starts + full * step)[plain], (stops - rest)[plain], rest[plain], out)
+        return FixedWidth(bits, out[:total].view(np.uint8), total)
+
+    decode_blocks = decode_chunks
+
+
+def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`counts` values in each chunk, all chunks packed to what the largest value of the block needs (at least one bit)."""
+    bits = block.bits
+    values = block.view(word_type(bits))
+    width = max(1, int(chunk_widths(block, np.array([block.count])).max(initial=0)))
+    step = int(block_words(bits, width))
+    full, rest = counts // BLOCK, counts % BLOCK
+    plain = rest <= step
+    blocks = full + ~plain
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks * step + rest * plain)])
+    words = np.empty(bounds[-1], values.dtype)
+    first_value = np.cumsum(counts) - counts
+    number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    at = np.repeat(first_value, blocks) + number * BLOCK
+    lengths = np.minimum(np.repeat(counts, blocks) - number * BLOCK, BLOCK)
+    pack_blocks(values, at, lengths, np.full(len(at), width), np.repeat(bounds[:-1], blocks) + number * step, words)
+    _copy_rests(values, (first_value + full * BLOCK)[plain], (bounds[1:] - rest)[plain], rest[plain], words)
+    buffer = EncodedBuffer(words.view(np.uint8), bounds * (bits // 8))
+    return EncodedChunks(OutOfLineBitpacking(bits, Flat(width)), counts, (buffer,))
+
+
+encode_blocks = encode_chunks
+
+
+def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
+    """The values of one block."""
+    chunks = encode_chunks(block, np.array([block.count]))
+    return chunks.encoding, chunks.buffers[0].data
+
+
+@kernel
+def _copy_rests(source: np.ndarray, starts: np.ndarray, targets: np.ndarray, counts: np.ndarray, out: np.ndarray) -> None:
+    for i in range(len(starts)):
+        for k in range(counts[i]):
+            out[targets[i] + k] = source[starts[i] + k]

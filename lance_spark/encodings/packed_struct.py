@@ -1,15 +1,75 @@
-"""PackedStruct: the fixed-width children of a struct row by row. Spec: "Packed struct"."""
+"""PackedStruct: the fixed-width children of a struct row by row. Spec: "Packed Struct Encoding"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.encodings import flat
+from lance_spark.encodings.blocks import Block, Chunks, EncodedChunks, Encoding, FixedWidth, PackedStruct
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 @dataclass(frozen=True)
 class PackedStructEncoding(Encoding):
-    """`bits_per_value` are the children's widths; `values` holds the rows as one wide fixed-width value each."""
+    """`bits_per_value` are the children's widths; `values` holds each row as one wide fixed-width value."""
 
     bits_per_value: tuple[int, ...]
     values: Encoding
+
+    def __post_init__(self) -> None:
+        if not self.bits_per_value or any(bits < 1 for bits in self.bits_per_value):
+            raise CorruptFileError("a packed struct without children, or with one of no width")
+        if any(bits % 8 for bits in self.bits_per_value):
+            raise UnsupportedFeatureError("a packed struct with a child that is not whole bytes")
+
+    @property
+    def num_buffers(self) -> int:
+        """The buffers of the rows."""
+        return self.values.num_buffers
+
+    def decode_chunks(self, chunks: Chunks) -> PackedStruct:
+        """The children of the rows of all chunks."""
+        return self._unpack(self.values.decode_chunks(chunks))
+
+    def decode_blocks(self, chunks: Chunks) -> PackedStruct:
+        """The children of the rows of all blocks."""
+        return self._unpack(self.values.decode_blocks(chunks))
+
+    def decode_values(self, values: Block) -> PackedStruct:
+        """The children of rows that were stored one by one."""
+        return self._unpack(self.values.decode_values(values))
+
+    def _unpack(self, block: Block) -> PackedStruct:
+        if not isinstance(block, FixedWidth) or block.bits != sum(self.bits_per_value):
+            raise CorruptFileError(f"packed structs are not {sum(self.bits_per_value)} bits wide, as their children are")
+        rows = block.data.reshape(block.count, block.bits // 8)
+        stops = np.cumsum(self.bits_per_value) // 8
+        parts = np.split(rows, stops[:-1], axis=1)
+        return PackedStruct(
+            tuple(FixedWidth(bits, part.ravel(), block.count) for bits, part in zip(self.bits_per_value, parts, strict=True))
+        )
+
+
+def encode_chunks(block: PackedStruct, counts: np.ndarray) -> EncodedChunks:
+    """`counts` rows in each chunk."""
+    bits, rows = _pack(block)
+    encoded = flat.encode_chunks(rows, counts)
+    return EncodedChunks(PackedStructEncoding(bits, encoded.encoding), counts, encoded.buffers)
+
+
+def encode_values(block: PackedStruct) -> tuple[PackedStructEncoding, FixedWidth]:
+    """Each row as one value."""
+    bits, rows = _pack(block)
+    return PackedStructEncoding(bits, flat.Flat(rows.bits)), rows
+
+
+def _pack(block: PackedStruct) -> tuple[tuple[int, ...], FixedWidth]:
+    """The widths of the children, and the rows."""
+    children = [child for child in block.children if isinstance(child, FixedWidth) and child.bits % 8 == 0]
+    if len(children) != len(block.children):
+        raise UnsupportedFeatureError("packed structs with children that are not whole bytes")
+    bits = tuple(child.bits for child in children)
+    rows = np.concatenate([child.data.reshape(block.count, child.bits // 8) for child in children], axis=1)
+    return bits, FixedWidth(sum(bits), rows.ravel(), block.count)

@@ -1,10 +1,24 @@
-"""Rle: the value and the length of every run. Spec: "Run length encoding"."""
+"""Rle: the value and the length of every run. Spec: "Run length encoding".
+
+In a mini-block chunk the values take the first buffers and the lengths the others; a block is the byte size of the values (u64), the
+values, and the lengths. A run longer than its length type can say is stored as several.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lance_spark.encodings.blocks import Encoding
+import numpy as np
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.bitpacking import chunk_words, word_type
+from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.kernel import kernel
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+LONGEST_RUN = 255
+"""Run lengths are written as one byte: what every version of the format can read."""
 
 
 @dataclass(frozen=True)
@@ -13,3 +27,162 @@ class Rle(Encoding):
 
     values: Encoding
     run_lengths: Encoding
+
+    @property
+    def num_buffers(self) -> int:
+        """The buffers of the values and those of the lengths."""
+        return self.values.num_buffers + self.run_lengths.num_buffers
+
+    def decode_chunks(self, chunks: Chunks) -> FixedWidth:
+        """The values, each repeated as often as its run says."""
+        split = self.values.num_buffers
+        return self._expand(chunks.select(0, split), chunks.select(split, self.num_buffers), chunks.counts)
+
+    def decode_blocks(self, chunks: Chunks) -> FixedWidth:
+        """The values of blocks that hold the size of the run values, the run values and the run lengths."""
+        if self.num_buffers != 2:
+            raise self._refusal("blocks, of values or lengths in several buffers,")
+        if (chunks.sizes[0] < 8).any():
+            raise CorruptFileError("a run-length block has no room for the size of its values")
+        words, first = chunk_words(replace(chunks, sizes=np.full_like(chunks.sizes, 8)), 64)
+        sizes, room = words[first], chunks.sizes[0] - 8
+        if (sizes > room.astype(np.uint64)).any():
+            raise CorruptFileError("the run values of a run-length block are longer than the block")
+        starts, sizes = chunks.starts[0] + 8, sizes.astype(np.int64)
+        values = replace(chunks, starts=starts[None], sizes=sizes[None])
+        lengths = replace(chunks, starts=(starts + sizes)[None], sizes=(room - sizes)[None])
+        return self._expand(values, lengths, chunks.counts)
+
+    def _expand(self, value_chunks: Chunks, length_chunks: Chunks, counts: np.ndarray) -> FixedWidth:
+        runs = self._count_runs(value_chunks, length_chunks)
+        values = self.values.decode_chunks(replace(value_chunks, counts=runs))
+        lengths = self.run_lengths.decode_chunks(replace(length_chunks, counts=runs))
+        if not isinstance(values, FixedWidth) or values.bits % 8:
+            raise UnsupportedFeatureError("runs of values that are not a fixed number of bytes")
+        # Sums of 64-bit lengths could wrap around and hide one that is too long.
+        if not isinstance(lengths, FixedWidth) or lengths.bits not in (8, 16, 32):
+            raise UnsupportedFeatureError("run lengths that are not numbers of 8, 16 or 32 bits")
+        run_lengths = lengths.view(word_type(lengths.bits))
+        _check_run_sums(run_lengths, runs, counts)
+        total = int(counts.sum())
+        if values.bits in (8, 16, 32, 64):
+            out = np.empty(total, word_type(values.bits))
+            _repeat(values.view(out.dtype), run_lengths, out)
+        else:
+            out = np.repeat(values.view(np.dtype((np.void, values.bits // 8))), run_lengths.astype(np.int64))
+        return FixedWidth(values.bits, out.view(np.uint8), total)
+
+    def _count_runs(self, value_chunks: Chunks, length_chunks: Chunks) -> np.ndarray:
+        """The runs of each chunk, which are not stored: they follow from the size of one of the two, and must not contradict the other."""
+        known = [e.count_chunks(c) for e, c in ((self.values, value_chunks), (self.run_lengths, length_chunks)) if isinstance(e, Flat)]
+        if not known:
+            raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
+        wrong = known[0] != known[-1]
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise CorruptFileError(f"chunk {i} of {len(wrong)} holds {known[0][i]} run values, but {known[-1][i]} run lengths")
+        return known[0]
+
+
+def count_runs(block: FixedWidth) -> int:
+    """The number of runs of equal values (of 8, 16, 32 or 64 bits), however long."""
+    return int(_count_changes(block.view(word_type(block.bits)))) + 1 if block.count else 0
+
+
+def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`counts` values (of 8, 16, 32 or 64 bits) in each chunk as runs of at most 255."""
+    source = block.view(word_type(block.bits))
+    stops = np.cumsum(counts)
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    _bound_runs(source, stops, bounds)
+    values, lengths = np.empty(bounds[-1], source.dtype), np.empty(bounds[-1], np.uint8)
+    _find_runs(source, stops, values, lengths)
+    buffers = EncodedBuffer(values.view(np.uint8), bounds * (block.bits // 8)), EncodedBuffer(lengths, bounds)
+    return EncodedChunks(Rle(Flat(block.bits), Flat(8)), counts, buffers)
+
+
+def encode_blocks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
+    """`counts` values of each block as runs, values and lengths in one buffer."""
+    chunks = encode_chunks(block, counts)
+    values, lengths = chunks.buffers
+    size = block.bits // 8
+    bounds = np.arange(len(lengths.bounds)) * 8 + values.bounds + lengths.bounds
+    data = np.empty(bounds[-1], np.uint8)
+    runs = np.diff(lengths.bounds)
+    # Where each byte of each part goes: its number, moved by what has come before it in the blocks.
+    before = np.arange(len(counts)) * 8 + 8
+    data[(bounds[:-1, None] + np.arange(8)).ravel()] = (runs * size).view(np.uint8)
+    data[np.arange(len(values.data)) + np.repeat(before + lengths.bounds[:-1], runs * size)] = values.data
+    data[np.arange(len(lengths.data)) + np.repeat(before + values.bounds[1:], runs)] = lengths.data
+    return EncodedChunks(chunks.encoding, counts, (EncodedBuffer(data, bounds),))
+
+
+def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
+    """The values of one block as runs."""
+    chunks = encode_blocks(block, np.array([block.count]))
+    return chunks.encoding, chunks.buffers[0].data
+
+
+def _check_run_sums(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> None:
+    """Refuse runs that do not make the `counts` values of each chunk: those are the size of what is allocated."""
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
+    stops = np.cumsum(runs)
+    made = sums[stops] - sums[stops - runs]
+    wrong = made != counts.astype(np.uint64)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise CorruptFileError(f"the runs of chunk {i} of {len(wrong)} make {made[i]} values instead of {counts[i]}")
+
+
+@kernel
+def _repeat(values: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> None:
+    at = np.uint64(0)
+    for run in range(len(values)):
+        value = values[run]
+        stop = at + np.uint64(lengths[run])
+        for i in range(at, stop):
+            out[i] = value
+        at = stop
+
+
+@kernel
+def _count_changes(values: np.ndarray) -> int:
+    changes = 0
+    for i in range(np.uint64(1), np.uint64(len(values))):
+        changes += values[i] != values[i - np.uint64(1)]
+    return changes
+
+
+@kernel
+def _run_stop(values: np.ndarray, start: int, stop: int) -> int:
+    """Where the run that begins at `start` ends: at most at `stop`, and no run is too long."""
+    end = start + 1
+    stop = min(stop, start + LONGEST_RUN)
+    while end < stop and values[np.uint64(end)] == values[np.uint64(start)]:
+        end += 1
+    return end
+
+
+@kernel
+def _bound_runs(values: np.ndarray, stops: np.ndarray, bounds: np.ndarray) -> None:
+    """Set `bounds[c + 1]` to the number of runs in the chunks up to c, which end at `stops`."""
+    at = 0
+    for chunk in range(len(stops)):
+        runs = bounds[chunk]
+        while at < stops[chunk]:
+            at = _run_stop(values, at, stops[chunk])
+            runs += 1
+        bounds[chunk + 1] = runs
+
+
+@kernel
+def _find_runs(values: np.ndarray, stops: np.ndarray, run_values: np.ndarray, run_lengths: np.ndarray) -> None:
+    run = 0
+    at = 0
+    for chunk in range(len(stops)):
+        while at < stops[chunk]:
+            end = _run_stop(values, at, stops[chunk])
+            run_values[run] = values[at]
+            run_lengths[run] = end - at
+            at = end
+            run += 1
