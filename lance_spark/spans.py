@@ -53,11 +53,13 @@ def positions(inner: Spans, outer: Spans) -> np.ndarray:
     at = np.searchsorted(outer[:, 0], inner[:, 0], side="right") - 1
     before = np.cumsum(outer[:, 1] - outer[:, 0]) - (outer[:, 1] - outer[:, 0])
     first = before[at] + inner[:, 0] - outer[at, 0]
-    return np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    within: np.ndarray = np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    return within
 
 
 def cut(spans: Spans, start: int, stop: int) -> Spans:
     """The part of the selection that lies in rows `start` to `stop`, counted from `start`."""
     first = np.searchsorted(spans[:, 1], start, side="right")
     last = np.searchsorted(spans[:, 0], stop, side="left")
-    return np.clip(spans[first:last], start, stop) - start
+    inside: np.ndarray = np.clip(spans[first:last], start, stop) - start
+    return inside

@@ -127,6 +127,8 @@ def _column(data: Bytes, footer: Footer, index: int) -> Column:
             raise CorruptFileError(f"{where} claims {page.length} rows from row {page.priority}")
         buffers = _ranges(page.buffer_offsets, page.buffer_sizes, footer, where)
         first_row = rows if footer.early else page.priority
+        if footer.early:
+            buffers = buffers[::-1]  # the encodings of early writers count buffers from the last
         pages.append(Page(first_row, page.length, buffers, *_encoding(page.encoding, where)))
         rows += page.length
     where = f"column {index}"

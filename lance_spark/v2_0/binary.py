@@ -11,12 +11,10 @@ from lance_spark import spans as sp
 from lance_spark.columns import Steps
 from lance_spark.encodings.blocks import VariableWidth
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import binary_array, is_large, offsets_of, validity_of, values_of
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import Encoding, values_of
+from lance_spark.v2_0.encoding import Encoding
 from lance_spark.v2_0.extents import read_extents
-
-_LARGE = (pa.large_string(), pa.large_binary())
-_SMALL = (pa.string(), pa.binary())
 
 
 @dataclass(frozen=True)
@@ -31,14 +29,14 @@ class Binary:
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
         """The values; the bytes are asked for once the offsets are known."""
         block, validity = yield from self.read_block(spans, is_large(t))
-        return binary_array(t, block, validity)
+        return binary_array(t, block.offsets, block.data, validity)
 
     def read_block(self, spans: Spans, large: bool) -> Steps[tuple[VariableWidth, pa.Buffer | None]]:
         """The values as stored and their validity bitmap, None when none is null."""
         extents = yield from read_extents(self.offsets, self.offset_bits, self.null_adjustment, spans)
-        offsets = extents.offsets(large)
+        offsets = offsets_of(extents.lengths, large)
         data = yield from self.bytes.read(extents.content, pa.uint8())
-        return VariableWidth(offsets, values_of(data)), extents.validity()
+        return VariableWidth(offsets, values_of(data)), validity_of(extents.valid)
 
 
 @dataclass(frozen=True)
@@ -55,22 +53,4 @@ class FixedSizeBinary:
             raise CorruptFileError(f"{count} values of {self.width} bytes in a column of {t}")
         data = yield from self.bytes.read(sp.merged(spans * self.width, 0), pa.uint8())
         offsets = np.arange(count + 1, dtype=np.int64 if large else np.int32) * self.width
-        return binary_array(t, VariableWidth(offsets, values_of(data)), None)
-
-
-def is_large(t: pa.DataType) -> bool:
-    """Whether the string or binary type `t` has 64-bit offsets. Raises CorruptFileError for any other type."""
-    if t not in _LARGE and t not in _SMALL:
-        raise CorruptFileError(f"strings of bytes in a column of {t}")
-    return t in _LARGE
-
-
-def binary_array(t: pa.DataType, block: VariableWidth, validity: pa.Buffer | None) -> pa.Array:
-    """The Arrow array of the values of `block`. Raises CorruptFileError when text is not UTF-8."""
-    array = pa.Array.from_buffers(t, block.count, [validity, pa.py_buffer(block.offsets), pa.py_buffer(block.data)])
-    if t in (pa.string(), pa.large_string()):
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid as e:
-            raise CorruptFileError(str(e)) from e
-    return array
+        return binary_array(t, offsets, values_of(data), None)

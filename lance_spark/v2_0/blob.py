@@ -1,4 +1,4 @@
-"""Blob columns (version 1): each row of the column is a descriptor, the place in the file and the size of a value stored elsewhere in it."""
+"""Blob columns (version 1): each row is a descriptor, the place in the file and the size of a value that is stored outside of pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pyarrow as pa
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import FieldReader, Steps
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import binary_array, offsets_of, validity_of
 
 DESCRIPTORS = pa.struct([pa.field("position", pa.uint64(), False), pa.field("size", pa.uint64(), False)])
 
@@ -31,7 +32,4 @@ class BlobReader:
         begin, end = positions[there], positions[there] + sizes[there]
         values = yield [ByteRange(a, b) for a, b in zip(begin.tolist(), end.tolist())]
         data = np.concatenate([*values, np.empty(0, np.uint8)])
-        offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes.astype(np.int64), out=offsets[1:])
-        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        return pa.Array.from_buffers(pa.large_binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return binary_array(pa.large_binary(), offsets_of(sizes.astype(np.int64), large=True), data, validity_of(valid))

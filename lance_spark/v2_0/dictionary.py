@@ -14,8 +14,9 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import values_of
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import Encoding, values_of
+from lance_spark.v2_0.encoding import Encoding
 
 
 @dataclass(frozen=True)

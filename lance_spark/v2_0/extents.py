@@ -13,8 +13,9 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import values_of
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import Encoding, values_of
+from lance_spark.v2_0.encoding import Encoding
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,6 @@ class Extents:
     lengths: np.ndarray
     valid: np.ndarray
     content: Spans
-
-    def offsets(self, large: bool) -> np.ndarray:
-        """The offsets of an Arrow array of these values, whose content is exactly `content`."""
-        offsets = np.zeros(len(self.lengths) + 1, dtype=np.int64)
-        np.cumsum(self.lengths, out=offsets[1:])
-        if large:
-            return offsets
-        if offsets[-1] >= 2**31:
-            raise CorruptFileError(f"{offsets[-1]} bytes or items in one page, more than the column's type can address")
-        return offsets.astype(np.int32)
-
-    def validity(self) -> pa.Buffer | None:
-        """The Arrow validity bitmap, None when nothing is null."""
-        return None if self.valid.all() else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
 
 
 def read_extents(encoding: Encoding, bits: int, null_adjustment: int, spans: Spans) -> Steps[Extents]:

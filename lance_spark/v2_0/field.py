@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -10,13 +10,14 @@ from google.protobuf.message import DecodeError
 from lance_spark import spans as sp
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.paged import Paged
 from lance_spark.schema import Field
 from lance_spark.spans import Spans
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
+from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
 from lance_spark.v2_0.list import List, ListReader
 from lance_spark.v2_0.nullable import AllNulls
-from lance_spark.v2_0.paged import Paged
 from lance_spark.v2_0.tree import decode_page
 
 GAP = 4096
@@ -26,7 +27,8 @@ GAP = 4096
 def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned.
 
-    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing.
+    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing. Strings of files of early
+    2024, which take two columns, have the second (the bytes) under the complement of the id, ~id.
     """
     return _open(field, columns, sp.from_rows(rows), num_rows)
 
@@ -39,12 +41,20 @@ def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: i
     if column is None:
         raise CorruptFileError(f"the file has no column for field {field.id} ({field.name!r})")
     if kind in ("list", "large_list"):
-        pages = [_list_page(page, column) for page in column.pages]
         item = field.children[0]
-        return ListReader(field.type, column, pages, spans, num_rows, lambda rows, total: _open(item, columns, rows, total))
+        return _open_lists(field.type, column, spans, num_rows, lambda rows, total: _open(item, columns, rows, total))
+    if ~field.id in columns:
+        data, t = columns[~field.id], list_type(field.type)
+        lists = _open_lists(t, column, spans, num_rows, lambda rows, total: LeafReader(pa.uint8(), data, rows, total))
+        return EarlyStringsReader(field.type, lists)
     if _is_blob(column):
         return BlobReader(field.type, LeafReader(DESCRIPTORS, column, spans, num_rows))
     return LeafReader(field.type, column, spans, num_rows)
+
+
+def _open_lists(t: pa.DataType, column: Column, spans: Spans, num_rows: int, open_items: Callable[[Spans, int], FieldReader]) -> ListReader:
+    pages = [_list_page(page, column) for page in column.pages]
+    return ListReader(t, column, pages, spans, num_rows, open_items)
 
 
 def _list_page(page: Page, column: Column) -> List:
@@ -62,7 +72,7 @@ def _is_blob(column: Column) -> bool:
         raise CorruptFileError(f"the column's encoding cannot be parsed: {e}") from e
     while message.WhichOneof("column_encoding") == "zone_index":
         message = message.zone_index.inner
-    return message.WhichOneof("column_encoding") == "blob"
+    return bool(message.WhichOneof("column_encoding") == "blob")
 
 
 class LeafReader:
@@ -71,7 +81,7 @@ class LeafReader:
     def __init__(self, t: pa.DataType, column: Column, spans: Spans, num_rows: int) -> None:
         self._type = t
         self._column = column
-        self._pages = Paged(column.pages, spans, num_rows, self._load)
+        self._pages = Paged([page.num_rows for page in column.pages], spans, num_rows, self._load)
 
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array | None]:
         page = self._column.pages[index]

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import fixed_size_list_array
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import Encoding, fixed_size_list_array
+from lance_spark.v2_0.encoding import Encoding
 
 
 @dataclass(frozen=True)

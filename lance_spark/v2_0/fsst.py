@@ -9,8 +9,11 @@ import pyarrow as pa
 
 from lance_spark.columns import Steps
 from lance_spark.encodings import fsst
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.variable import Variable
+from lance_spark.layouts.plain import binary_array, is_large, offsets_of
 from lance_spark.spans import Spans
-from lance_spark.v2_0.binary import Binary, binary_array, is_large
+from lance_spark.v2_0.binary import Binary
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Fsst:
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
         """The values, decompressed."""
         large = is_large(t)
-        block, validity = yield from self.values.read_block(spans, large)
-        plain = fsst.decompress(self.symbol_table, block)
-        return binary_array(t, plain, validity)
+        compressed, validity = yield from self.values.read_block(spans, large)
+        codec = fsst.Fsst(self.symbol_table, Variable(Flat(8 * compressed.offsets.itemsize)))
+        plain = codec.decode_values(compressed)
+        return binary_array(t, offsets_of(np.diff(plain.offsets), large), plain.data, validity)

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from lance_spark.columns import Column, FieldReader, Steps
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.paged import Paged
+from lance_spark.layouts.plain import offsets_of, validity_of
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
 from lance_spark.v2_0.extents import read_extents
-from lance_spark.v2_0.paged import Paged
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,19 @@ class ListReader:
     """Reads a list field. Each page of lists opens a reader of its own for the items that its selected lists have."""
 
     def __init__(
-        self, t: pa.DataType, column: Column, pages: list[List], spans: Spans, num_rows: int, open_items: Callable[[Spans, int], FieldReader]
+        self,
+        t: pa.DataType,
+        column: Column,
+        pages: list[List],
+        spans: Spans,
+        num_rows: int,
+        open_items: Callable[[Spans, int], FieldReader],
     ) -> None:
         self._type = t
         self._pages = pages
         self._open_items = open_items
         self._first_item = np.cumsum([0] + [page.num_items for page in pages], dtype=object)
-        self._lists = Paged(column.pages, spans, num_rows, self._load)
+        self._lists = Paged([page.num_rows for page in column.pages], spans, num_rows, self._load)
 
     def _load(self, index: int, spans: Spans) -> Steps[_ListPage]:
         page = self._pages[index]
@@ -54,7 +61,7 @@ class ListReader:
             raise CorruptFileError(f"a list ends at item {extents.content[-1, 1]} of a page of {page.num_items} items")
         total = self._first_item[-1]
         items = self._open_items(extents.content + int(self._first_item[index]), int(total))
-        return _ListPage(extents.offsets(large=True), extents.valid, items)
+        return _ListPage(offsets_of(extents.lengths, large=True), extents.valid, items)
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
         """The lists of the selected rows number `start` to `stop`."""
@@ -74,5 +81,4 @@ class ListReader:
                 raise CorruptFileError(f"a batch of lists with {offsets[-1]} items")
             offsets = offsets.astype(np.int32)
         valid = page.valid[first:last]
-        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        return pa.Array.from_buffers(self._type, last - first, [validity, pa.py_buffer(offsets)], children=[items])
+        return pa.Array.from_buffers(self._type, last - first, [validity_of(valid), pa.py_buffer(offsets)], children=[items])

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from lance_spark import spans as sp
 from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import bit_width
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import Encoding, bit_width
+from lance_spark.v2_0.encoding import Encoding
 
 MAX_NULLS = 2**31
 """Most nulls that are made at once: they take no bytes in the file, so nothing there bounds what a broken count would allocate."""

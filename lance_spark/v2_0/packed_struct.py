@@ -11,9 +11,8 @@ from lance_spark import spans as sp
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.plain import bit_width, fixed_width_array, read_bits
 from lance_spark.spans import Spans
-from lance_spark.v2_0.encoding import bit_width, fixed_width_array
-from lance_spark.v2_0.flat import read_bits
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def decode_page(page: Page, column: Column) -> Encoding | List:
         message = pb.ArrayEncoding.FromString(page.encoding)
     except DecodeError as e:
         raise CorruptFileError(f"a page's encoding cannot be parsed: {e}") from e
-    return _Tree(page.buffers, column.buffers).node(message)
+    encoding: Encoding | List = _Tree(page.buffers, column.buffers).node(message)
+    return encoding
 
 
 @dataclass(frozen=True)

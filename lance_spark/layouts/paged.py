@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from lance_spark import spans as sp
-from lance_spark.columns import Page, Steps, side_by_side
+from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
 from lance_spark.spans import Spans
 
@@ -16,25 +17,22 @@ T = TypeVar("T")
 
 
 class Paged(Generic[T]):
-    """The pages of one column that hold selected rows; `load` decodes all of a page's selected rows to a T.
+    """The pages of one column, `lengths` their rows; `load` decodes the selected rows of the page of a number, all at once, to a T."""
 
-    Rows are counted by the lengths of the pages: what a page of list items says of its first row is the row of the outermost list.
-    """
-
-    def __init__(self, pages: Sequence[Page], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
-        bounds = np.cumsum([0] + [page.num_rows for page in pages], dtype=object)
+    def __init__(self, lengths: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
+        bounds = np.cumsum([0, *lengths], dtype=object)
         if bounds[-1] != num_rows:
             raise CorruptFileError(f"pages hold {bounds[-1]} values, expected are {num_rows}")
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
             raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} of a column of {num_rows}")
-        cuts = [sp.cut(spans, start, stop) for start, stop in zip(bounds[:-1], bounds[1:])]
+        cuts = [sp.cut(spans, start, stop) for start, stop in itertools.pairwise(bounds)]
         self._selected = [(i, part) for i, part in enumerate(cuts) if len(part)]
         self._ends = np.cumsum([sp.count(part) for _, part in self._selected], dtype=np.int64)
         self._load = load
         self._loaded: dict[int, T] = {}
 
     def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:
-        """The pages that hold selected rows number `start` to `stop`, each with the first and last (exclusive) of its own that are meant."""
+        """The pages of the selected rows number `start` to `stop`, each with the first and last (exclusive) of its rows that are meant."""
         first = int(np.searchsorted(self._ends, start, side="right"))
         last = int(np.searchsorted(self._ends, stop, side="left")) + 1 if stop > start else first
         wanted = range(first, min(last, len(self._selected)))

@@ -1,0 +1,26 @@
+"""Strings as files of early 2024 have them: a column of lists, whose items are the bytes in the column behind it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lance_spark.columns import FieldReader, Steps
+from lance_spark.layouts.plain import binary_array, is_large, values_of
+
+
+def list_type(t: pa.DataType) -> pa.DataType:
+    """The type of the lists that hold the strings or binary values of a column of type `t`."""
+    return pa.large_list(pa.uint8()) if is_large(t) else pa.list_(pa.uint8())
+
+
+class EarlyStringsReader:
+    """Reads `lists` (of `list_type(t)`) as strings of type `t`."""
+
+    def __init__(self, t: pa.DataType, lists: FieldReader) -> None:
+        self._type = t
+        self._lists = lists
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        lists = yield from self._lists.read(start, stop)
+        return binary_array(self._type, values_of(lists.offsets), values_of(lists.values), lists.buffers()[0])
