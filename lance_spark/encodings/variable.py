@@ -171,11 +171,11 @@ def _place_offsets(
     return -1
 
 
-def encode_chunks(block: VariableWidth) -> EncodedChunks:
-    """`block` in chunks of about 4 KiB, with flat offsets as wide as the block's."""
+def encode_chunks(block: VariableWidth, max_values: int = MAX_CHUNK_VALUES, chunk_bytes: int = CHUNK_BYTES) -> EncodedChunks:
+    """`block` in chunks of at most `max_values` values and `chunk_bytes` bytes, with flat offsets as wide as the block's."""
     width = block.offsets.itemsize
     counts = np.empty(block.count, np.int64)
-    counts = counts[: _cut(block.offsets, width, counts)].copy()
+    counts = counts[: _cut(block.offsets, width, max_values, chunk_bytes, counts)].copy()
     firsts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=firsts[1:])
     sizes = (counts + 1) * width + np.diff(block.offsets[firsts].astype(np.int64))
@@ -187,7 +187,7 @@ def encode_chunks(block: VariableWidth) -> EncodedChunks:
 
 
 @kernel
-def _cut(offsets: np.ndarray, width: int, counts: np.ndarray) -> int:
+def _cut(offsets: np.ndarray, width: int, max_values: int, chunk_bytes: int, counts: np.ndarray) -> int:
     """Put the number of values of each chunk into `counts`; returns the number of chunks.
 
     A chunk is the largest power of two of values that fits, or all the rest if that fits.
@@ -197,11 +197,11 @@ def _cut(offsets: np.ndarray, width: int, counts: np.ndarray) -> int:
     chunks = 0
     while at < values:
         count = values - at
-        if count > MAX_CHUNK_VALUES or offsets[values] - offsets[at] + (count + 1) * width > CHUNK_BYTES:
+        if count > max_values or offsets[values] - offsets[at] + (count + 1) * width > chunk_bytes:
             count = 1
             while (
-                2 * count <= min(MAX_CHUNK_VALUES, values - at)
-                and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= CHUNK_BYTES
+                2 * count <= min(max_values, values - at)
+                and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= chunk_bytes
             ):
                 count *= 2
         counts[chunks] = count
