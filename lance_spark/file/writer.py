@@ -20,7 +20,7 @@ from lance_spark.file.fields import serialise_fields
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts.encoded_page import EncodedPage
 from lance_spark.layouts.shred import split
-from lance_spark.layouts.write import encode_page
+from lance_spark.layouts.write import encode_pages
 from lance_spark.schema import Field, Schema
 
 PAGE_BYTES = 8 << 20
@@ -120,7 +120,7 @@ class DataFileWriter:
             return
         array = column.waiting[0] if len(column.waiting) == 1 else pa.concat_arrays(column.waiting)
         column.waiting, column.waiting_bytes = [], 0
-        for page in encode_page(column.leaf, array, self._version):
+        for page in encode_pages(column.leaf, array, self._version):
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:

@@ -22,16 +22,16 @@ def encode_nulls(page: Shredded, version: tuple[int, int]) -> EncodedPage:
         return EncodedPage.of(pb.PageLayout(constant_layout=layout), [], page.num_rows)  # every row is null, there is no more to say
     bounds = np.array([0, page.num_events], dtype=np.int64)
     buffers = []
-    for levels, bits, compression, count in (
-        (page.repetition, page.bits_rep, layout.rep_compression, "num_rep_values"),
-        (page.definition, page.bits_def, layout.def_compression, "num_def_values"),
+    for levels, compression, count in (
+        (page.repetition, layout.rep_compression, "num_rep_values"),
+        (page.definition, layout.def_compression, "num_def_values"),
     ):
         if levels is None:
             buffers.append(np.empty(0, dtype=np.uint8))
         elif version < (2, 2):
             buffers.append(levels.view(np.uint8))
         else:
-            encoded = encode_levels(levels, bits, bounds, version)
+            encoded = encode_levels(levels, bounds, version)
             compression.CopyFrom(encode_message(encoded.encoding))
             setattr(layout, count, len(levels))
             buffers.append(encoded.buffer.data)

@@ -17,8 +17,6 @@ from lance_spark.layouts.shred import Shredded
 from lance_spark.layouts.write_levels import EncodedLevels, encode_levels, event_bounds, repetition_index
 
 _PADDING = 0xFE
-MAX_LEVELS = 65535
-"""Most levels of a chunk: their number is a u16."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +29,14 @@ class EncodedDictionary:
 
 
 def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, version: tuple[int, int]) -> EncodedPage:
-    """The page that holds `values` in chunks, which must be small enough for the levels that come with them (see `max_values`)."""
+    """The page that holds `values` in chunks, which must be small enough for the levels that come with them (see `max_chunk_values`)."""
     large = version >= (2, 2)
     bounds = event_bounds(page, values.counts)
     repetition = definition = None
     if page.repetition is not None:
-        repetition = encode_levels(page.repetition, page.bits_rep, bounds, version)
+        repetition = encode_levels(page.repetition, bounds, version)
     if page.definition is not None:
-        definition = encode_levels(page.definition, page.bits_def, bounds, version)
+        definition = encode_levels(page.definition, bounds, version)
     chunks, words = _assemble(values, repetition, definition, bounds, large)
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(values.encoding),
