@@ -1,8 +1,8 @@
 """Installs LancePlanner.java into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
 
-The one Java source of the package is compiled by the compiler that Spark carries (Janino). Its rule is installed twice over: among the
-session's extensions, when the session has not built its planner yet (then Spark's dynamic pruning sees it, and new sessions inherit it), and as an
-extra optimisation otherwise. Where it cannot be installed, as with Spark Connect, queries run unpruned.
+The one Java source of the package is compiled by the compiler that Spark carries (Janino). Its rule is installed twice over: among
+the session's extensions, when the session has not built its planner yet (then Spark's dynamic pruning sees it, and new sessions
+inherit it), and as an extra optimisation. Where it cannot be installed, as with Spark Connect, queries run unpruned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _warn_once(reason: str) -> None:
 
 def _install(spark: SparkSession) -> bool:
     jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession  # type: ignore[attr-defined]
+    session: Any = spark._jsparkSession
     experimental = session.experimental()
     rules = jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(experimental.extraOptimizations()))
     if any(rule.ruleName() == RULE for rule in rules):
@@ -65,8 +65,8 @@ def _is_built(jvm: Any, session: Any) -> bool:
 
 
 def _new(spark: SparkSession, loader: Any, name: str) -> Any:
-    gateway: Any = spark.sparkContext._gateway  # type: ignore[attr-defined]
-    nothing = gateway.new_array(spark._jvm.java.lang.Object, 0)
+    gateway: Any = spark.sparkContext._gateway
+    nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     return loader.loadClass(name).getDeclaredConstructors()[0].newInstance(nothing)
 
 
