@@ -1,0 +1,306 @@
+"""The options of reading and writing through Spark, as data: names, aliases, meaning. docs/options.md is printed from these tables.
+
+Spark hands option keys over in lower case. An option that would change what is read or written is never ignored: what is not known
+raises InvalidOptionError, what is known from other connectors but not built raises UnsupportedFeatureError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.spark.types import FIXED_SIZE
+from lance_spark.storage_options import TABLES as STORAGE_OPTIONS
+
+STORAGE = "storage."
+_SIZE_SUFFIX = f".{FIXED_SIZE}"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its name, other names that are taken for it, when it counts, how its text is read, and what it does."""
+
+    name: str
+    use: Literal["read", "write", "both"]
+    parse: Callable[[str], Any]
+    help: str
+    aliases: tuple[str, ...] = ()
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("text that is not empty")
+    return text
+
+
+def _number(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text.strip()) or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.strip().lower() == "true"
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in words:
+            raise ValueError(" or ".join(words))
+        return text.strip().lower()
+
+    return parse
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it says no zone)") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
+"""Commas that are not in backticks: those with an even number of backticks behind them."""
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    expected = ValueError('names separated by commas, such as a,b.c, or a JSON list, such as ["a","b.c"]')
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError:
+            raise expected from None
+    else:
+        names = [name.strip() for name in _COMMAS.split(text)]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise expected
+    return tuple(names)
+
+
+def _storage_version(text: str) -> tuple[int, int]:
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}", text.strip()):
+        raise ValueError("a number such as 2.2; words such as stable change their meaning over time")
+    major, minor = text.strip().split(".")
+    return int(major), int(minor)
+
+
+OPTIONS = (
+    Option(
+        "path", "both", _text, "Where the table is: a local path, or a URI of s3://, gs://, az:// and the like. `load` and `save` set it."
+    ),
+    Option("version", "read", _number(1), "The version to read; the latest by default.", ("versionAsOf",)),
+    Option("tag", "read", _text, "The tag to read."),
+    Option("branch", "read", _text, "The branch to read, or in which `version` or `timestamp` is looked for."),
+    Option(
+        "timestamp",
+        "read",
+        _moment,
+        "The newest version that is not later, in ISO 8601; UTC if no zone is given.",
+        ("timestampAsOf", "asof"),
+    ),
+    Option("columns", "read", _columns, "The columns to read, nested ones with dots: names with commas between, or a JSON list."),
+    Option("filter", "read", _text, "Rows to read, as an SQL condition with Spark's meaning: `id > 3 AND name LIKE 'a%'`."),
+    Option("limit", "read", _number(0), "At most so many rows, of the whole table."),
+    Option("batch_size", "read", _number(1), "At most so many rows in one Arrow batch."),
+    Option("with_row_id", "read", _flag, "Whether to add the column `_rowid`."),
+    Option("with_row_address", "read", _flag, "Whether to add the column `_rowaddr` (fragment and row in it)."),
+    Option(
+        "nanoseconds",
+        "read",
+        _choice("error", "truncate"),
+        "`truncate` rounds nanoseconds down to microseconds; by default they are an error.",
+    ),
+    Option("allow_other_stores", "both", _flag, "Whether base paths of the table may lie in other stores or buckets than the table."),
+    Option("max_rows_per_file", "write", _number(1), "A new data file after so many rows.", ("max_row_per_file",)),
+    Option("max_bytes_per_file", "write", _number(1), "A new data file after about so many bytes."),
+    Option(
+        "data_storage_version",
+        "write",
+        _storage_version,
+        "The file format of a new table: 2.1 or 2.2 (default). A table that is there keeps its own.",
+        ("file_format_version",),
+    ),
+    Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: an error if there is a table already."),
+)
+_BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
+
+IGNORED = (
+    *("use_queued_write_buffer", "queue_depth", "max_batch_bytes", "max_rows_per_group", "block_size", "index_cache_size"),
+    *("metadata_cache_size", "pushDownFilters", "topN_push_down", "executor_credential_refresh"),
+)
+"""Options of the JVM's connector that make it faster or smaller and change no result."""
+_IGNORED = {name.lower() for name in IGNORED}
+
+UNBUILT = {
+    "replaceWhere": "delete the rows first, then append",
+    "partitionOverwriteMode": "delete the rows first, then append",
+    "mergeSchema": "the columns must be those of the table",
+    "overwriteSchema": "an overwrite always takes the new schema; leave the option out",
+    "readChangeFeed": "",
+    "startingVersion": "",
+    "endingVersion": "",
+    "startingTimestamp": "",
+    "endingTimestamp": "",
+    "maxFilesPerTrigger": "",
+    "streamingQueryId": "",
+    "txnAppId": "",
+    "txnVersion": "",
+    "userMetadata": "",
+    "commit_message": "",
+    "nearest": "",
+    "enable_stable_row_ids": "",
+    "blob_pack_file_size_threshold": "",
+    "use_large_var_types": "tables take string and binary of any length as it is",
+    "lance.partition.spec": "",
+    "backfill_columns": "",
+    "update_columns": "",
+}
+"""Options that other connectors have and that would change what is read or written, with what to do instead."""
+_UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
+_UNBUILT_SUFFIX = re.compile(
+    r".+\.(arrow\.(float16|large_var_char)|lance\.(encoding|compression|compression-level|structural-encoding|rle-threshold|bss))"
+)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What to read. None: not given."""
+
+    path: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    branch: str | None = None
+    timestamp: datetime | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    limit: int | None = None
+    batch_size: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    nanoseconds: str = "error"
+    allow_other_stores: bool = False
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """From Spark's option map. Options of writing are checked and left aside: a view has one map for reading and INSERT."""
+        values = _parse(options)
+        for alternatives in (("version", "tag", "timestamp"), ("tag", "branch")):
+            given = [name for name in alternatives if name in values]
+            if len(given) > 1:
+                raise InvalidOptionError(f"give only one of the options {', '.join(given)}")
+        names = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write. None: not given. `sizes` are those of fixed-size lists, by lower-cased column path."""
+
+    path: str | None = None
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    data_storage_version: tuple[int, int] | None = None
+    write_mode: str | None = None
+    allow_other_stores: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """From Spark's option map. Options that choose what to read are refused: a write is to the latest version, with all its columns."""
+        values = _parse(options)
+        names = {f.name for f in fields(cls)}
+        for name in values:
+            if name not in names and name not in ("batch_size", "nanoseconds"):
+                raise InvalidOptionError(f"the option {name!r} is for reading; a write is always to the latest version and to all columns")
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+
+def _parse(options: Mapping[str, str]) -> dict[str, Any]:
+    """Every given option by its first name, parsed. `storage.*` and the sizes of lists are gathered in mappings."""
+    values: dict[str, Any] = {}
+    storage: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    for key, text in options.items():
+        name = key.lower()
+        if name.startswith(STORAGE):
+            storage[key[len(STORAGE) :]] = text
+        elif name.endswith(_SIZE_SUFFIX) and name != _SIZE_SUFFIX:
+            sizes[name.removesuffix(_SIZE_SUFFIX)] = _value(key, text, _number(1, 2**31 - 1))
+        elif name in _BY_NAME:
+            option = _BY_NAME[name]
+            if option.name in values:
+                raise InvalidOptionError(f"the option {option.name!r} is given twice, under two of its names")
+            values[option.name] = _value(key, text, option.parse)
+        elif name == "paths":
+            values["path"] = _single_path(text)
+        elif name in _IGNORED:
+            _ignore(key)
+        else:
+            raise _unknown(key)
+    return {**values, "storage": storage, **({"sizes": sizes} if sizes else {})}
+
+
+def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(text)
+    except ValueError as e:
+        raise InvalidOptionError(f"the option {key!r} takes {e}, not {text!r}") from None
+
+
+def _single_path(text: str) -> str:
+    paths = json.loads(text)
+    if len(paths) != 1:
+        raise InvalidOptionError(f"{len(paths)} paths are given, but one load reads one table; load each and put them together with union")
+    return str(paths[0])
+
+
+def _unknown(key: str) -> InvalidOptionError | UnsupportedFeatureError:
+    name = key.lower()
+    if name in _UNBUILT or _UNBUILT_SUFFIX.fullmatch(name):
+        shown, hint = _UNBUILT.get(name, (key, ""))
+        return UnsupportedFeatureError(f"the option {shown!r} is not implemented" + (f": {hint}" if hint else ""))
+    if any(name in table for table in STORAGE_OPTIONS.values()):
+        return InvalidOptionError(f"there is no option {key!r}; settings of the store are given as '{STORAGE}{name}'")
+    known = {known.lower(): known for option in OPTIONS for known in (option.name, *option.aliases)}
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {known[close[0]]!r}?" if close else f"there are: {', '.join(known.values())}, {STORAGE}*, <col>{_SIZE_SUFFIX}"
+    return InvalidOptionError(f"there is no option {key!r}; {hint}")
+
+
+_ignored_before: set[str] = set()
+
+
+def _ignore(key: str) -> None:
+    """Say once in a process that the option does nothing here."""
+    if key.lower() not in _ignored_before:
+        _ignored_before.add(key.lower())
+        _LOG.warning("the option %r of the JVM's connector has no effect here", key)
+
+
+def table() -> str:
+    """The options as a Markdown table, for docs/options.md."""
+    rows = ["| option | also | reading or writing | meaning |", "|---|---|---|---|"]
+    words = {"read": "reading", "write": "writing", "both": "both"}
+    for o in OPTIONS:
+        rows.append(f"| `{o.name}` | {', '.join(f'`{a}`' for a in o.aliases)} | {words[o.use]} | {o.help} |")
+    rows.append(f"| `{STORAGE}<key>` | | both | A setting of the store, such as `storage.endpoint`; the keys are those of pylance. |")
+    rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writing | The array column of a new table is a vector of this many elements. |")
+    rows += ["", f"Taken from the JVM's connector and without effect here: {', '.join(f'`{n}`' for n in IGNORED)}.", ""]
+    rows.append(f"Known from other connectors, not implemented, and therefore an error: {', '.join(f'`{n}`' for n in UNBUILT)}.")
+    return "\n".join(rows)

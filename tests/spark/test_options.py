@@ -1,0 +1,170 @@
+"""Promises of lance_spark.spark.options: every option means one thing, and none is ignored silently."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.spark.options import IGNORED, OPTIONS, UNBUILT, ReadOptions, WriteOptions, table
+
+READ: list[tuple[dict[str, str], dict[str, Any]]] = [
+    ({"version": "3"}, {"version": 3}),
+    ({"versionasof": " 3 "}, {"version": 3}),
+    ({"tag": "v1"}, {"tag": "v1"}),
+    ({"branch": "dev", "version": "2"}, {"branch": "dev", "version": 2}),
+    ({"timestamp": "2026-01-31"}, {"timestamp": datetime(2026, 1, 31, tzinfo=UTC)}),
+    ({"timestampasof": "2026-01-31T12:00:00Z"}, {"timestamp": datetime(2026, 1, 31, 12, tzinfo=UTC)}),
+    ({"asof": "2026-01-31 12:00:00.5+02:00"}, {"timestamp": datetime(2026, 1, 31, 12, 0, 0, 500000, timezone(timedelta(hours=2)))}),
+    ({"columns": "a, b.c"}, {"columns": ("a", "b.c")}),
+    ({"columns": "`a,b`,c"}, {"columns": ("`a,b`", "c")}),
+    ({"columns": '["a,b", "c"]'}, {"columns": ("a,b", "c")}),
+    ({"filter": "a > 1"}, {"filter": "a > 1"}),
+    ({"limit": "0"}, {"limit": 0}),
+    ({"batch_size": "100"}, {"batch_size": 100}),
+    ({"with_row_id": "TRUE", "with_row_address": "false"}, {"with_row_id": True, "with_row_address": False}),
+    ({"nanoseconds": "Truncate"}, {"nanoseconds": "truncate"}),
+    ({"path": "/x"}, {"path": "/x"}),
+    ({"paths": '["/x"]'}, {"path": "/x"}),
+    ({"storage.endpoint": "http://h"}, {"storage": {"endpoint": "http://h"}}),
+    ({"max_rows_per_file": "7"}, {}),
+    ({"v.arrow.fixed-size-list.size": "7"}, {}),
+]
+
+
+@pytest.mark.parametrize(("given", "meant"), READ, ids=[str(g) for g, _ in READ])
+def test_options_of_reading(given: dict[str, str], meant: dict[str, Any]) -> None:
+    assert ReadOptions.parse(given) == ReadOptions(**meant)
+
+
+WRITE: list[tuple[dict[str, str], dict[str, Any]]] = [
+    ({"max_rows_per_file": "7"}, {"max_rows_per_file": 7}),
+    ({"max_row_per_file": "7"}, {"max_rows_per_file": 7}),
+    ({"max_bytes_per_file": "1000"}, {"max_bytes_per_file": 1000}),
+    ({"data_storage_version": "2.1"}, {"data_storage_version": (2, 1)}),
+    ({"file_format_version": "2.2"}, {"data_storage_version": (2, 2)}),
+    ({"a.b.arrow.fixed-size-list.size": "8"}, {"sizes": {"a.b": 8}}),
+    ({"storage.aws_region": "x"}, {"storage": {"aws_region": "x"}}),
+    ({"batch_size": "100", "nanoseconds": "error"}, {}),
+    ({"write_mode": "create"}, {"write_mode": "create"}),
+]
+
+
+@pytest.mark.parametrize(("given", "meant"), WRITE, ids=[str(g) for g, _ in WRITE])
+def test_options_of_writing(given: dict[str, str], meant: dict[str, Any]) -> None:
+    assert WriteOptions.parse(given) == WriteOptions(**meant)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.name)
+def test_every_option_is_in_the_options_it_is_for(option: Any) -> None:
+    where = {"read": [ReadOptions], "write": [WriteOptions], "both": [ReadOptions, WriteOptions]}[option.use]
+    assert [c for c in (ReadOptions, WriteOptions) if option.name in c.__dataclass_fields__] == where
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"version": "1", "tag": "x"},
+        {"version": "1", "timestamp": "2026-01-01"},
+        {"tag": "x", "asof": "2026-01-01"},
+        {"tag": "x", "branch": "y"},
+        {"version": "1", "versionasof": "1"},
+    ],
+    ids=str,
+)
+def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -> None:
+    with pytest.raises(InvalidOptionError, match=r"only one of|twice"):
+        ReadOptions.parse(given)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("version", "v1"),
+        ("version", "0"),
+        ("version", "-1"),
+        ("version", "9" * 19),
+        ("timestamp", "yesterday"),
+        ("columns", ""),
+        ("columns", "a,,b"),
+        ("columns", "[1]"),
+        ("columns", "[a"),
+        ("columns", "[]"),
+        ("limit", "1.5"),
+        ("batch_size", "0"),
+        ("with_row_id", "yes"),
+        ("nanoseconds", "round"),
+        ("filter", " "),
+        ("data_storage_version", "stable"),
+        ("max_rows_per_file", "0"),
+        ("v.arrow.fixed-size-list.size", "0"),
+        ("v.arrow.fixed-size-list.size", str(2**31)),
+    ],
+)
+def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_takes(key: str, value: str) -> None:
+    with pytest.raises(InvalidOptionError, match=rf"the option '{key}' takes .*, not "):
+        ReadOptions.parse({key: value})
+
+
+@pytest.mark.parametrize("name", UNBUILT)
+def test_what_is_not_built_says_so(name: str) -> None:
+    for parse in (ReadOptions.parse, WriteOptions.parse):
+        with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
+            parse({name.lower(): "x"})
+
+
+@pytest.mark.parametrize("name", ["v.arrow.float16", "v.lance.encoding", "v.lance.compression-level"])
+def test_column_properties_that_are_not_built_say_so(name: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
+        WriteOptions.parse({name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("verison", "did you mean 'version'"),
+        ("timestamp_as_of", "did you mean 'timestampAsOf'"),
+        ("max_rows_per_fil", "did you mean 'max_rows_per_file'"),
+        ("column", "did you mean 'columns'"),
+        ("aws_secret_access_key", r"'storage\.aws_secret_access_key'"),
+        ("zzzz", r"there are: path, version, "),
+    ],
+)
+def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: str) -> None:
+    for parse in (ReadOptions.parse, WriteOptions.parse):
+        with pytest.raises(InvalidOptionError, match=hint) as e:
+            parse({key: "s3cr3t"})
+        assert "s3cr3t" not in str(e.value)
+
+
+@pytest.mark.parametrize("name", ["version", "tag", "timestamp", "branch", "columns", "filter", "limit", "with_row_id"])
+def test_a_write_cannot_choose_what_to_read(name: str) -> None:
+    value = {"version": "1", "timestamp": "2026-01-01", "limit": "1", "with_row_id": "true"}.get(name, "x")
+    with pytest.raises(InvalidOptionError, match=f"{name!r} is for reading"):
+        WriteOptions.parse({name: value})
+
+
+def test_performance_options_of_the_jvm_do_nothing_and_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert ReadOptions.parse({name.lower(): "1" for name in IGNORED}) == ReadOptions()
+            assert WriteOptions.parse(dict.fromkeys(IGNORED, "1")) == WriteOptions()
+    assert len(caplog.records) == len(IGNORED)
+
+
+def test_several_paths_are_refused() -> None:
+    with pytest.raises(InvalidOptionError, match=r"2 paths.*union"):
+        ReadOptions.parse({"paths": '["/a", "/b"]'})
+
+
+def test_secrets_are_not_shown() -> None:
+    given = {"storage.secret_access_key": "s3cr3t"}
+    assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(WriteOptions.parse(given))
+
+
+def test_the_page_about_options_is_printed_from_the_options() -> None:
+    assert table() in (Path(__file__).parents[2] / "docs" / "options.md").read_text()
