@@ -14,6 +14,7 @@ from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
@@ -67,6 +68,7 @@ _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
     "constant": lambda m, depth: Constant(m.value if m.HasField("value") else None),
     "out_of_line_bitpacking": lambda m, depth: OutOfLineBitpacking(m.uncompressed_bits_per_value, decode_message(m.values, depth)),
     "inline_bitpacking": _inline_bitpacking,
+    "fsst": lambda m, depth: Fsst(m.symbol_table, decode_message(m.values, depth)),
     "rle": lambda m, depth: Rle(decode_message(m.values, depth), decode_message(m.run_lengths, depth)),
     "byte_stream_split": lambda m, depth: ByteStreamSplit(decode_message(m.values, depth)),
     "fixed_size_list": lambda m, depth: FixedSizeListEncoding(m.items_per_value, m.has_validity, decode_message(m.values, depth)),
@@ -85,6 +87,7 @@ _ENCODE: dict[type, Callable[[Any], pb.CompressiveEncoding]] = {
     InlineBitpacking: lambda n: pb.CompressiveEncoding(
         inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=n.uncompressed_bits_per_value)
     ),
+    Fsst: lambda n: pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=n.symbol_table, values=encode_message(n.values))),
     Rle: lambda n: pb.CompressiveEncoding(rle=pb.Rle(values=encode_message(n.values), run_lengths=encode_message(n.run_lengths))),
     ByteStreamSplit: lambda n: pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=encode_message(n.values))),
     FixedSizeListEncoding: lambda n: pb.CompressiveEncoding(

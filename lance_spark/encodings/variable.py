@@ -200,8 +200,7 @@ def _cut(offsets: np.ndarray, width: int, max_values: int, chunk_bytes: int, cou
         if count > max_values or offsets[values] - offsets[at] + (count + 1) * width > chunk_bytes:
             count = 1
             while (
-                2 * count <= min(max_values, values - at)
-                and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= chunk_bytes
+                2 * count <= min(max_values, values - at) and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= chunk_bytes
             ):
                 count *= 2
         counts[chunks] = count

@@ -32,15 +32,6 @@ def load64(data: np.ndarray, at: np.uint64) -> np.uint64:
 
 
 @kernel
-def load_up_to_64(data: np.ndarray, at: np.uint64, size: np.uint64) -> np.uint64:
-    """The bytes of `data` from `at` on, at most 8 and at most `size`; bytes that are missing are 0."""
-    word = U(0)
-    for i in range(min(size, U(8))):
-        word |= U(data[at + U(i)]) << (U(8) * U(i))
-    return word
-
-
-@kernel
 def store32(data: np.ndarray, at: np.uint64, word: np.uint32) -> None:
     """Write `word` to the 4 bytes of `data` from `at` on."""
     data[at] = word & U32(255)

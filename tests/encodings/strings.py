@@ -10,7 +10,7 @@ from lance_spark.encodings.blocks import Block, Chunks, EncodedChunks, VariableW
 
 def block_of(strings: list[bytes], dtype: type = np.int32) -> VariableWidth:
     """The block of `strings`."""
-    offsets = np.zeros(len(strings) + 1, dtype)
+    offsets: np.ndarray = np.zeros(len(strings) + 1, dtype)
     np.cumsum([len(s) for s in strings], out=offsets[1:])
     return VariableWidth(offsets, np.frombuffer(b"".join(strings), np.uint8))
 

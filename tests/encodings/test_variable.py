@@ -23,7 +23,7 @@ def words(dtype: str, *values: int) -> bytes:
 
 
 # name, strings, dtype of the offsets, bytes of the only chunk
-CHUNKS = [
+CHUNKS: list[tuple[str, list[bytes], type, bytes]] = [
     ("one string", [b"abc"], np.int32, words(u32, 8, 11) + b"abcH"),
     ("two strings, no padding", [b"ab", b"cd"], np.int32, words(u32, 12, 14, 16) + b"abcd"),
     ("empty strings", [b"", b""], np.int32, words(u32, 12, 12, 12)),
@@ -31,14 +31,14 @@ CHUNKS = [
 ]
 
 # name, strings, dtype of the offsets, bytes of the block
-BLOCKS = [
+BLOCKS: list[tuple[str, list[bytes], type, bytes]] = [
     ("two strings", [b"zz", b"y"], np.int32, words(u32, 32, 20, 0, 2, 3) + b"zzy"),
     ("no strings", [], np.int32, words(u32, 32, 12, 0)),
     ("64-bit offsets", [b"zz", b"y"], np.int64, words(u64, 64, 40, 0, 2, 3) + b"zzy"),
 ]
 
 
-def named(cases: list[tuple[str, ...]]) -> pytest.MarkDecorator:
+def named(cases: list[tuple[str, list[bytes], type, bytes]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("strings", "dtype", "data"), [c[1:] for c in cases], ids=[c[0] for c in cases])
 
 
@@ -123,7 +123,7 @@ def test_single_values_are_left_as_they_are() -> None:
         Variable(Flat(32)).decode_values(FixedWidth(8, np.zeros(2, np.uint8), 2))
 
 
-BAD_CHUNKS = [
+BAD_CHUNKS: list[tuple[str, list[bytes], type, bytes]] = [
     ("no room for offsets", words(u32, 12, 12), 2),
     ("bytes that start inside the offsets", words(u32, 8, 12, 12), 2),
     ("falling offsets", words(u32, 16, 18, 17, 18) + b"ab", 3),

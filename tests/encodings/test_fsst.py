@@ -1,0 +1,137 @@
+"""FSST: symbol tables, and strings compressed with them in every context."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_spark.encodings import fsst, variable
+from lance_spark.encodings.blocks import FixedWidth
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.symbol_table import SymbolTable
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import CorruptFileError
+from tests.encodings.strings import as_chunks, block_of, byte_strings, stored, strings_of
+
+ALL_BYTES = bytes(range(256))
+
+
+def table_of(*symbols: bytes, on: bool = True) -> bytes:
+    words = np.array([int.from_bytes(s, "little") for s in symbols], np.uint64)
+    return SymbolTable(words, np.array([len(s) for s in symbols], np.uint8), on).to_bytes()
+
+
+TABLE = table_of(b"http://", b"a", b"htt", b"ab", b"longest!", b"\0\0")
+
+# name, string, its codes
+STRINGS = [
+    ("nothing", b"", []),
+    ("the longest symbol first", b"http://htta", [0, 2, 1]),
+    ("bytes without a symbol are escaped", b"ahb", [1, 255, ord("h"), 255, ord("b")]),
+    ("a symbol of one byte does not hide a longer one", b"aab", [1, 3]),
+    ("a symbol does not reach behind the end", b"http:/", [2, 255, ord("p"), 255, ord(":"), 255, ord("/")]),
+    ("symbols of eight bytes", b"longest!longest!", [4, 4]),
+    ("zeros at the end are not made up", b"\0\0\0", [5, 255, 0]),
+    ("the escape itself", b"\xff", [255, 255]),
+]
+
+
+@pytest.mark.parametrize(("string", "codes"), [c[1:] for c in STRINGS], ids=[c[0] for c in STRINGS])
+def test_a_string_is_compressed_as_the_format_says(string: bytes, codes: list[int]) -> None:
+    _, block = fsst.encode_values(block_of([string, string]), Fsst(TABLE, Variable(Flat(32))))
+    assert strings_of(block) == [bytes(codes), bytes(codes)]
+
+
+@pytest.mark.parametrize(("string", "codes"), [c[1:] for c in STRINGS], ids=[c[0] for c in STRINGS])
+def test_codes_are_read_as_the_format_says(string: bytes, codes: list[int]) -> None:
+    block = Fsst(TABLE, Variable(Flat(32))).decode_values(block_of([bytes(codes), b"\1", bytes(codes)]))
+    assert strings_of(block) == [string, b"a", string]
+
+
+def test_the_stored_table_is_a_header_then_symbols_then_lengths() -> None:
+    data = table_of(b"ab", b"c")
+    assert len(data) == 2312
+    assert data[:8] == bytes([2, 0, 0, 1]) + b"TSSF"
+    assert data[8:26] == b"ab\0\0\0\0\0\0c\0\0\0\0\0\0\0\2\1"
+    assert SymbolTable.from_bytes(data).to_bytes() == data
+
+
+def test_strings_of_a_table_that_is_off_are_stored_as_they_are() -> None:
+    block = block_of([b"\0\xff", b""])
+    assert strings_of(Fsst(table_of(on=False), Variable(Flat(32))).decode_values(block)) == [b"\0\xff", b""]
+
+
+@settings(deadline=None)
+@given(byte_strings(), st.sampled_from([np.int32, np.int64]))
+def test_every_context_gives_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
+    block = block_of(strings, dtype)
+    node = fsst.train(block)
+    if node is None:
+        assert not any(strings)
+        node = Fsst(TABLE, Variable(Flat(32)))
+    chunks = fsst.encode_chunks(block, node)
+    assert strings_of(chunks.encoding.decode_chunks(stored(chunks))) == strings
+    encoding, data = fsst.encode_block(block, node)
+    assert strings_of(encoding.decode_block(np.frombuffer(data, np.uint8), len(strings))) == strings
+    encoding, values = fsst.encode_values(block, node)
+    assert strings_of(encoding.decode_values(values)) == strings
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [[ALL_BYTES * 4], [ALL_BYTES] * 8, [b"x" * 32768], [b""] * 5000, [b"", b"a" * 4096, b""], [b"\xff" * 9], [b"\0" * 9]],
+    ids=["every byte", "every byte again", "32 KiB", "empty", "one in the middle", "escapes", "zeros"],
+)
+def test_strings_at_the_edges_come_back(strings: list[bytes]) -> None:
+    block = block_of(strings)
+    node = fsst.train(block) or Fsst(TABLE, Variable(Flat(32)))
+    encoding, values = fsst.encode_values(block, node)
+    assert strings_of(encoding.decode_values(values)) == strings
+
+
+def test_repeated_words_shrink_to_less_than_half() -> None:
+    words = [b"http://www.example.com/", b"index.html?user=", b"the quick brown fox "]
+    block = block_of([words[i % 3] + b"%d" % (i * 7919) for i in range(300)])
+    node = fsst.train(block)
+    assert node is not None
+    assert len(fsst.encode_values(block, node)[1].data) < len(block.data) // 2
+
+
+def test_training_is_repeatable() -> None:
+    block = block_of([b"some text %d" % i for i in range(3000)])
+    assert fsst.train(block) == fsst.train(block)
+
+
+BAD_CODES = [("an escape at the end", b"\1\xff"), ("a code without a symbol", b"\1\6\1"), ("a code without a symbol, last", b"\xfe")]
+
+
+@pytest.mark.parametrize("codes", [c[1] for c in BAD_CODES], ids=[c[0] for c in BAD_CODES])
+def test_bad_codes_are_refused(codes: bytes) -> None:
+    encoded = variable.encode_chunks(block_of([b"\1", codes, b"\1\1"]))
+    with pytest.raises(CorruptFileError, match="string 1 "):
+        Fsst(TABLE, encoded.encoding).decode_chunks(stored(encoded))
+
+
+BAD_TABLES = [
+    ("nothing", b""),
+    ("another magic", b"\0" * 2312),
+    ("fewer symbols than it says", TABLE[:20]),
+    ("a symbol of no bytes", TABLE[:8] + b"\0" * 2304),
+    ("a symbol of nine bytes", table_of(b"a")[:16] + b"\t" + b"\0" * 2295),
+]
+
+
+@pytest.mark.parametrize("table", [t[1] for t in BAD_TABLES], ids=[t[0] for t in BAD_TABLES])
+def test_a_bad_symbol_table_is_refused(table: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        Fsst(table, Variable(Flat(32))).decode_values(block_of([b"\1"]))
+
+
+def test_compressed_numbers_are_refused() -> None:
+    with pytest.raises(CorruptFileError):
+        Fsst(TABLE, Flat(8)).decode_chunks(as_chunks([[b"abc"]], [3]))
+    with pytest.raises(CorruptFileError):
+        Fsst(TABLE, Variable(Flat(32))).decode_values(FixedWidth(8, np.zeros(2, np.uint8), 2))
