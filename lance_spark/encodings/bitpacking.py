@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.encodings.blocks import Chunks, FixedWidth
-from lance_spark.encodings.flat import gather
+from lance_spark.encodings.flat import copy_together
 from lance_spark.encodings.kernel import kernel
 from lance_spark.errors import CorruptFileError
 
@@ -34,7 +34,7 @@ def chunk_words(chunks: Chunks, bits: int) -> tuple[np.ndarray, np.ndarray]:
     size = bits // 8
     data, starts = chunks.data, chunks.starts[0]
     if data.ctypes.data % size or (starts % size).any():
-        data, starts = gather(chunks, chunks.sizes[0] // size * size)
+        data, starts = copy_together(data, starts, chunks.sizes[0] // size * size)
     return data[: len(data) // size * size].view(word_type(bits)), starts // size
 
 

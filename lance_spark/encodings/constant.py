@@ -10,7 +10,7 @@ from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.errors import CorruptFileError
 
 MAX_BYTES = 2**31
-"""Most bytes that a constant becomes. Nothing stored bears out their number, so without a limit a few bytes of message could ask for any."""
+"""Most bytes that a constant becomes: no stored bytes limit their number, so without this a short message could ask for any."""
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,18 @@ def check_sizes(chunks: Chunks, sizes: np.ndarray) -> None:
 def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
     """The first `sizes` bytes of each chunk's first buffer in one array without gaps, and where each starts there.
 
-    `sizes` must not exceed the buffers. The array is `chunks.data` if there are no gaps in it.
+    `sizes` must not exceed the buffers. The array is `chunks.data` itself if there are no gaps in it.
     """
     starts = chunks.starts[0]
     if (starts[1:] == starts[:-1] + sizes[:-1]).all():
         return chunks.data, starts
+    return copy_together(chunks.data, starts, sizes)
+
+
+def copy_together(data: Bytes, starts: np.ndarray, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
+    """A new, aligned array of the `sizes[i]` bytes from `starts[i]` on, for all i, and where each starts there."""
     out = np.empty(sizes.sum(), np.uint8)
-    copy_ranges(chunks.data, starts, sizes, out)
+    copy_ranges(data, starts, sizes, out)
     return out, np.cumsum(sizes) - sizes
 
 

@@ -1,0 +1,138 @@
+"""Rle: runs in chunks and blocks, with flat and with encoded values and lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark.encodings import out_of_line_bitpacking, rle
+from lance_spark.encodings.blocks import split_evenly
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from tests.encodings.numbers import WORDS, block_of, bytes_of, runs
+from tests.encodings.strings import as_chunks, stored
+
+# name, values, values in a chunk, run values of the chunks, run lengths of the chunks
+CASES = [
+    ("two runs", np.array([7, 7, 7, 9], "<u2"), 8, [b"\7\0\x09\0"], [b"\3\1"]),
+    ("a run over the end of a chunk", np.array([5] * 6, "<u1"), 4, [b"\5", b"\5"], [b"\4", b"\2"]),
+    ("a run longer than a byte can say", np.array([1] * 600, "<u1"), 1024, [b"\1\1\1"], [b"\xff\xff\x5a"]),
+    ("a run as long as a byte can say", np.array([1] * 255 + [2], "<u1"), 1024, [b"\1\2"], [b"\xff\1"]),
+]
+
+
+def named() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("values", "size", "run_values", "lengths"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+
+
+@named()
+def test_chunks_are_written_as_the_format_says(values: np.ndarray, size: int, run_values: list[bytes], lengths: list[bytes]) -> None:
+    encoded = rle.encode_chunks(block_of(values), split_evenly(len(values), size))
+    assert encoded.encoding == Rle(Flat(8 * values.itemsize), Flat(8))
+    for buffer, expected in zip(encoded.buffers, (run_values, lengths), strict=True):
+        assert buffer.data.tobytes() == b"".join(expected)
+        assert np.diff(buffer.bounds).tolist() == [len(e) for e in expected]
+
+
+@named()
+def test_chunks_are_read_as_the_format_says(values: np.ndarray, size: int, run_values: list[bytes], lengths: list[bytes]) -> None:
+    node = Rle(Flat(8 * values.itemsize), Flat(8))
+    chunks = as_chunks([run_values, lengths], split_evenly(len(values), size).tolist())
+    assert bytes_of(node.decode_chunks(chunks)) == values.tobytes()
+
+
+@given(runs(), st.sampled_from([1, 128, 1024]))
+def test_runs_come_back_from_chunks(values: np.ndarray, size: int) -> None:
+    encoded = rle.encode_chunks(block_of(values), split_evenly(len(values), size))
+    assert bytes_of(encoded.encoding.decode_chunks(stored(encoded))) == values.tobytes()
+
+
+@given(runs(), st.sampled_from([1, 128, 1024]))
+def test_runs_come_back_from_blocks(values: np.ndarray, size: int) -> None:
+    encoded = rle.encode_blocks(block_of(values), split_evenly(len(values), size))
+    assert bytes_of(encoded.encoding.decode_blocks(stored(encoded))) == values.tobytes()
+
+
+def test_a_block_is_the_size_of_its_values_then_values_then_lengths() -> None:
+    node, data = rle.encode_block(block_of(np.array([1, 1, 2], "<u2")))
+    assert bytes(data) == b"\4\0\0\0\0\0\0\0\1\0\2\0\2\1"
+    assert node.decode_block(data, 3).view(np.uint16).tolist() == [1, 1, 2]
+
+
+@given(runs())
+def test_runs_are_counted_however_long(values: np.ndarray) -> None:
+    assert rle.count_runs(block_of(values)) == (1 + int((values[1:] != values[:-1]).sum()) if len(values) else 0)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_values_or_lengths_may_be_bit_packed(word: type) -> None:
+    bits = 8 * np.dtype(word).itemsize
+    run_values, lengths = np.arange(200, dtype=word) % 8, np.arange(200, dtype=np.uint8) % 5
+    packed_values, value_bytes = out_of_line_bitpacking.encode_block(block_of(run_values))
+    packed_lengths, length_bytes = out_of_line_bitpacking.encode_block(block_of(lengths))
+    count = [int(lengths.sum())]
+    expected = np.repeat(run_values, lengths).tobytes()
+    chunks = as_chunks([[bytes(value_bytes)], [lengths.tobytes()]], count)
+    assert bytes_of(Rle(packed_values, Flat(8)).decode_chunks(chunks)) == expected
+    chunks = as_chunks([[run_values.tobytes()], [bytes(length_bytes)]], count)
+    assert bytes_of(Rle(Flat(bits), packed_lengths).decode_chunks(chunks)) == expected
+    with pytest.raises(UnsupportedFeatureError):
+        Rle(packed_values, packed_lengths).decode_chunks(chunks)
+
+
+def test_lengths_may_be_wider_than_a_byte() -> None:
+    chunks = as_chunks([[b"\1\2"], [b"\x01\x01\x02\0"]], [259])
+    assert bytes_of(Rle(Flat(8), Flat(16)).decode_chunks(chunks)) == b"\1" * 257 + b"\2" * 2
+
+
+def test_values_may_be_wider_than_a_word() -> None:
+    chunks = as_chunks([[b"a" * 16 + b"b" * 16], [b"\2\1"]], [3])
+    assert bytes_of(Rle(Flat(128), Flat(8)).decode_chunks(chunks)) == b"a" * 32 + b"b" * 16
+
+
+BAD_CHUNKS = [
+    ("runs that make too few", b"\1\2", b"\2\2", 5),
+    ("runs that make too many", b"\1\2", b"\2\2", 3),
+    ("runs that make many less than said", b"\1\2", b"\2\2", 2**62),
+    ("more values than lengths", b"\1\2\3", b"\2\2", 4),
+    ("more lengths than values", b"\1", b"\2\2", 4),
+    ("no runs", b"", b"", 4),
+]
+
+
+@pytest.mark.parametrize(("values", "lengths", "count"), [c[1:] for c in BAD_CHUNKS], ids=[c[0] for c in BAD_CHUNKS])
+def test_bad_chunks_are_refused(values: bytes, lengths: bytes, count: int) -> None:
+    with pytest.raises(CorruptFileError, match="chunk 1 of 2"):
+        Rle(Flat(8), Flat(8)).decode_chunks(as_chunks([[b"\1", values], [b"\2", lengths]], [2, count]))
+
+
+def test_runs_of_one_chunk_do_not_make_up_for_those_of_another() -> None:
+    with pytest.raises(CorruptFileError, match="chunk 0 of 2"):
+        Rle(Flat(8), Flat(8)).decode_chunks(as_chunks([[b"\1", b"\2"], [b"\2", b"\2"]], [1, 3]))
+
+
+@pytest.mark.parametrize("data", [b"", b"\1" + bytes(6), b"\2" + bytes(8), b"\xff" * 9])
+def test_bad_blocks_are_refused(data: bytes) -> None:
+    with pytest.raises(CorruptFileError, match="run-length block"):
+        Rle(Flat(8), Flat(8)).decode_block(np.frombuffer(data, np.uint8), 1)
+
+
+def test_buffers_that_are_not_whole_values_are_refused() -> None:
+    with pytest.raises(CorruptFileError, match="whole number"):
+        Rle(Flat(16), Flat(8)).decode_chunks(as_chunks([[b"\1\2\3"], [b"\1"]], [1]))
+
+
+def test_trees_that_cannot_be_are_refused() -> None:
+    eight = as_chunks([[b"\1" * 8], [b"\0" * 8]], [0])
+    with pytest.raises(UnsupportedFeatureError, match="lengths"):
+        Rle(Flat(64), Flat(64)).decode_chunks(eight)
+    with pytest.raises(UnsupportedFeatureError, match="several buffers"):
+        Rle(Rle(Flat(8), Flat(8)), Flat(8)).decode_block(np.zeros(20, np.uint8), 1)
+    with pytest.raises(CorruptFileError):
+        Rle(Flat(1), Flat(8)).decode_chunks(eight)
+    with pytest.raises(UnsupportedFeatureError):
+        Rle(OutOfLineBitpacking(8, Flat(1)), OutOfLineBitpacking(8, Flat(1))).decode_chunks(eight)

@@ -1,0 +1,68 @@
+"""The tree of encodings: messages become nodes and nodes the same messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings.blocks import Encoding
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
+from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.packed_struct import PackedStructEncoding
+from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.tree import MAX_DEPTH, decode_message, encode_message
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+# node, message in protobuf's wire format
+TREES = [
+    (Flat(32), "0a02 0820"),
+    (Constant(None), "1a00"),
+    (Constant(b""), "1a02 0a00"),
+    (Constant(b"*"), "1a03 0a012a"),
+    (OutOfLineBitpacking(16, Flat(3)), "2208 0810 1a04 0a02 0803"),
+    (InlineBitpacking(64), "2a02 0840"),
+    (Rle(Flat(32), Flat(8)), "420c 0a04 0a02 0820 1204 0a02 0808"),
+    (ByteStreamSplit(Flat(64)), "4a06 0a04 0a02 0840"),
+    (FixedSizeListEncoding(3, True, Flat(32)), "5a0a 0803 1204 0a02 0820 1801"),
+    (FixedSizeListEncoding(3, False, Flat(32)), "5a08 0803 1204 0a02 0820"),
+    (PackedStructEncoding((64, 8), Flat(72)), "620a 0a02 4008 1204 0a02 0848"),
+]
+
+
+@pytest.mark.parametrize(("node", "message"), TREES, ids=[str(node) for node, _ in TREES])
+def test_nodes_and_messages_stand_for_each_other(node: Encoding, message: str) -> None:
+    assert encode_message(node).SerializeToString() == bytes.fromhex(message)
+    assert decode_message(pb.CompressiveEncoding.FromString(bytes.fromhex(message))) == node
+
+
+def test_a_kind_that_is_not_known_is_refused() -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        decode_message(pb.CompressiveEncoding.FromString(bytes.fromhex("f20100")))
+
+
+def test_a_message_without_its_values_is_refused() -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        decode_message(pb.CompressiveEncoding(rle=pb.Rle()))
+
+
+def test_a_compression_of_the_only_buffer_is_refused() -> None:
+    zstd = pb.BufferCompression(scheme="COMPRESSION_ALGORITHM_ZSTD")
+    for message in (
+        pb.CompressiveEncoding(flat=pb.Flat(data=zstd)),
+        pb.CompressiveEncoding(inline_bitpacking=pb.InlineBitpacking(values=zstd)),
+    ):
+        with pytest.raises(UnsupportedFeatureError):
+            decode_message(message)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    node: Encoding = Flat(8)
+    for _ in range(MAX_DEPTH - 1):
+        node = ByteStreamSplit(node)
+    assert decode_message(encode_message(node)) == node
+    with pytest.raises(CorruptFileError, match="deep"):
+        decode_message(encode_message(ByteStreamSplit(node)))
