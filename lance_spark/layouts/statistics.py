@@ -9,7 +9,7 @@ import numpy as np
 from lance_spark.encodings.bitpacking import word_type
 from lance_spark.encodings.blocks import Block, FixedWidth, VariableWidth
 from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import copy_ranges, load_up_to_64
+from lance_spark.encodings.words import copy_ranges, load64
 from lance_spark.layouts.shred import Shredded
 
 WORDS = (8, 16, 32, 64)
@@ -169,9 +169,16 @@ def _distinct_strings(offsets: np.ndarray, data: np.ndarray, indices: np.ndarray
         h = size
         at = np.uint64(0)
         while at < size:
-            h = (h ^ load_up_to_64(data, start + at, size - at)) * np.uint64(0x9E3779B97F4A7C15)
+            if at + np.uint64(8) <= size:
+                word = load64(data, start + at)
+                at += np.uint64(8)
+            else:
+                word = np.uint64(0)
+                while at < size:
+                    word = word << np.uint64(8) | np.uint64(data[start + at])
+                    at += np.uint64(1)
+            h = (h ^ word) * np.uint64(0x9E3779B97F4A7C15)
             h ^= h >> np.uint64(32)
-            at += np.uint64(8)
         at = h & mask
         while True:
             entry = table[at]
