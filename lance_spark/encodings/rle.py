@@ -20,6 +20,9 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 LONGEST_RUN = 255
 """Run lengths are written as one byte: what every version of the format can read."""
 
+STRIDE = 16
+"""Values that are written at once when runs are expanded."""
+
 
 @dataclass(frozen=True)
 class Rle(Encoding):
@@ -66,8 +69,9 @@ class Rle(Encoding):
         _check_run_sums(run_lengths, runs, counts)
         total = int(counts.sum())
         if values.bits in (8, 16, 32, 64):
-            out = np.empty(total, word_type(values.bits))
+            out = np.empty(total + STRIDE, word_type(values.bits))
             _repeat(values.view(out.dtype), run_lengths, out)
+            out = out[:total]
         else:
             out = np.repeat(values.view(np.dtype((np.void, values.bits // 8))), run_lengths.astype(np.int64))
         return FixedWidth(values.bits, out.view(np.uint8), total)
@@ -140,7 +144,10 @@ def _repeat(values: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> None:
     for run in range(len(values)):
         value = values[run]
         stop = at + np.uint64(lengths[run])
-        for i in range(at, stop):
+        # Most runs are short: writing more than one needs, which the next run overwrites, spares the processor guessing where it ends.
+        for i in range(STRIDE):
+            out[at + np.uint64(i)] = value
+        for i in range(at + np.uint64(STRIDE), stop):
             out[i] = value
         at = stop
 
