@@ -1,0 +1,144 @@
+"""Dataset: one version of a table without Spark, for tests, tools and small jobs. Everything here delegates to `lance_spark.table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lance_spark.predicate import Predicate, parse
+from lance_spark.storage import Store
+from lance_spark.table import refs
+from lance_spark.table.row_columns import with_row_columns
+from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks, read_task
+from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
+from lance_spark.table.take import take
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a table and when it was made."""
+
+    version: int
+    timestamp: datetime
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What `Dataset.scan` will read; nothing is read before rows are asked for."""
+
+    snapshot: Snapshot
+    plan: ScanPlan
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self.plan.schema(self.snapshot)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in the table's order, as they are read."""
+        for task in plan_tasks(self.snapshot, self.plan):
+            yield from read_task(task)
+
+    def to_table(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One version of a Lance table. It never changes: whatever changes the table returns another Dataset."""
+
+    snapshot: Snapshot
+
+    @classmethod
+    def open(
+        cls,
+        uri: str,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        timestamp: datetime | str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        allow_other_stores: bool = False,
+    ) -> Dataset:
+        """Open the latest version, or that of a number, tag or time; see `table.snapshot.open_snapshot` for what goes together.
+
+        `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say.
+        """
+        snapshot = open_snapshot(
+            Store(uri, storage_options),
+            version=version,
+            tag=tag,
+            branch=branch,
+            timestamp=timestamp,
+            allow_other_stores=allow_other_stores,
+        )
+        return cls(snapshot)
+
+    @property
+    def uri(self) -> str:
+        """Where the table is; for a branch, where the branch is."""
+        return self.snapshot.store.uri
+
+    @property
+    def version(self) -> int:
+        """The number of this version."""
+        return self.snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of this version."""
+        return self.snapshot.manifest.schema.to_arrow()
+
+    def versions(self) -> list[Version]:
+        """All versions that there are now, oldest first."""
+        store = self.snapshot.store
+        return [Version(number, timestamp_of(store, path)) for number, path in list_versions(store).items()]
+
+    def tags(self) -> dict[str, refs.Tag]:
+        """The table's tags by name."""
+        return refs.tags(self._root())
+
+    def branches(self) -> dict[str, refs.Branch]:
+        """The table's branches by name, without the main one."""
+        return refs.branches(self._root())
+
+    def _root(self) -> Store:
+        """The root of the whole table, where tags and branches are kept, also for a branch."""
+        branch = self.snapshot.manifest.branch
+        suffix = f"/{refs.branch_folder(branch)}" if branch is not None else ""
+        return self.snapshot.store.at(self.uri.removesuffix(suffix)) if suffix else self.snapshot.store
+
+    def count_rows(self, filter: str | Predicate | None = None) -> int:
+        """The number of rows, or of those that fulfil `filter`. Without one, the manifest alone knows."""
+        if filter is None:
+            locations = self.snapshot.locations
+            return sum(live_rows(fragment, locations) for fragment in self.snapshot.manifest.fragments)
+        return sum(batch.num_rows for batch in self.scan(columns=["_rowaddr"], filter=filter).to_batches())
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_size: int | None = None,
+    ) -> Scan:
+        """Rows and columns of this version.
+
+        `columns` are names, nested ones with dots; `filter` is a condition in Spark's SQL. `limit` and `offset` count rows of the result.
+        """
+        if isinstance(filter, str):
+            filter = parse(filter, with_row_columns(self.snapshot.manifest.schema))
+        chosen = None if columns is None else tuple(columns)
+        return Scan(self.snapshot, ScanPlan(chosen, filter, limit, offset, with_row_id, with_row_address, batch_size))
+
+    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given."""
+        return take(self.snapshot, indices, ScanPlan(None if columns is None else tuple(columns)))

@@ -1,0 +1,184 @@
+"""The rows of one fragment: columns from several data files side by side, without the deleted rows.
+
+Implements fragments, data evolution and deletions of the table specification. Positions of rows count only those that are not deleted;
+offsets count all rows of the data files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.columns import Rows
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.reader import DataFileReader, open_data_file
+from lance_spark.layouts.assemble import merge
+from lance_spark.schema import Field, Schema
+from lance_spark.table.deletion import read_deletions
+from lance_spark.table.locations import Locations
+from lance_spark.table.metadata import DataFile, Fragment
+from lance_spark.table.row_columns import CREATED_AT, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
+from lance_spark.table.row_ids import load_sequence, parse_row_ids, parse_versions
+from lance_spark.table.shape import shaped
+
+
+@dataclass(frozen=True)
+class FragmentScan:
+    """Which rows and columns of a fragment to read.
+
+    `positions` of rows are ascending without duplicates. Fields with the ids of `row_columns` are calculated, all others come from files.
+    """
+
+    fragment: Fragment
+    positions: Rows
+    schema: Schema
+    batch_rows: int
+    stable_row_ids: bool = False
+
+
+def physical_rows(fragment: Fragment, locations: Locations) -> int:
+    """The rows of the fragment's files, deleted ones included; very old manifests leave it out, so that a file must be asked."""
+    if fragment.physical_rows:
+        return fragment.physical_rows
+    if not fragment.files:
+        return 0
+    return _open(fragment.files[0], locations).num_rows
+
+
+def count_rows(fragment: Fragment, locations: Locations) -> int:
+    """The rows of the fragment that are not deleted."""
+    deletion = fragment.deletion
+    if deletion is None:
+        return physical_rows(fragment, locations)
+    deleted = deletion.num_deleted if deletion.num_deleted is not None else len(read_deletions(fragment, locations))
+    return physical_rows(fragment, locations) - deleted
+
+
+def read_fragment(scan: FragmentScan, locations: Locations, dictionaries: bytes = b"") -> Iterator[pa.RecordBatch]:
+    """The rows in order, as batches of at most `scan.batch_rows` with the schema that `scan.schema` is shown as."""
+    fragment = scan.fragment
+    total = physical_rows(fragment, locations)
+    offsets = live_offsets(scan.positions, read_deletions(fragment, locations), total)
+    rows, kept = contiguous_or_not(offsets)
+    target = scan.schema.to_arrow()
+    calculated = {
+        f.id: _row_column(f.id, fragment, locations, scan.stable_row_ids, total) for f in scan.schema.fields if f.id in ROW_COLUMN_IDS
+    }
+    done = 0
+    for parts, count in _from_files(scan, rows, total, locations, dictionaries):
+        chosen = rows[done : done + count]
+        mask = None if kept is None else kept[done : done + count]
+        done += count
+        chosen = np.asarray(chosen)
+        if mask is not None:
+            if not mask.any():
+                continue
+            selected = pa.array(mask)
+            parts = {i: array.filter(selected) for i, array in parts.items()}
+            chosen = chosen[mask]
+        arrays = []
+        for field, shown in zip(scan.schema.fields, target):
+            if field.id in calculated:
+                arrays.append(pa.array(calculated[field.id][chosen]))
+            else:
+                arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
+        yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def live_offsets(positions: Rows, deleted: np.ndarray, total: int) -> Rows:
+    """The offsets of the rows at `positions` among the rows that are not deleted."""
+    live = total - len(deleted)
+    if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
+        raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are asked for, there are {live} that are not deleted")
+    if not len(deleted):
+        return positions
+    everything = np.delete(np.arange(total, dtype=np.int64), deleted)
+    return everything[positions.start : positions.stop] if isinstance(positions, range) else everything[positions]
+
+
+def contiguous_or_not(offsets: Rows) -> tuple[Rows, np.ndarray | None]:
+    """What to read for `offsets`, and which rows of that to keep afterwards (None: all).
+
+    Where at least half of the rows between the first and the last are wanted, reading them all and dropping the rest costs less
+    than picking each of them in every column.
+    """
+    if isinstance(offsets, range) or not len(offsets):
+        return offsets, None
+    first, span = int(offsets[0]), int(offsets[-1]) - int(offsets[0]) + 1
+    if span == len(offsets):
+        return range(first, first + span), None
+    if span > 2 * len(offsets):
+        return offsets, None
+    kept = np.zeros(span, dtype=bool)
+    kept[offsets - first] = True
+    return range(first, first + span), kept
+
+
+def _open(file: DataFile, locations: Locations) -> DataFileReader:
+    store, path = locations.data_file(file)
+    try:
+        return open_data_file(store, path, file.size)
+    except FileNotFoundError as e:
+        raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
+
+
+def _row_column(field_id: int, fragment: Fragment, locations: Locations, stable_row_ids: bool, total: int) -> np.ndarray:
+    """The values of a calculated column for all rows of the fragment."""
+    if field_id == ROW_ADDRESS or (field_id == ROW_ID and not stable_row_ids):
+        return np.arange(total, dtype=np.uint64) + np.uint64(fragment.id << 32)
+    sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
+    if sequence is None and field_id == ROW_ID:
+        raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+    if sequence is None:
+        return np.ones(total, dtype=np.uint64)
+    parse = parse_row_ids if field_id == ROW_ID else parse_versions
+    return parse(load_sequence(sequence, locations), total)
+
+
+def _from_files(
+    scan: FragmentScan, rows: Rows, total: int, locations: Locations, dictionaries: bytes
+) -> Iterator[tuple[dict[int, pa.Array], int]]:
+    """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
+    sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
+    taken: set[int] = set()
+    for file in scan.fragment.files:
+        ids = set(file.fields) - taken
+        pruned = scan.schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
+        if pruned.fields:
+            reader = _open(file, locations)
+            if reader.num_rows != total:
+                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {total}")
+            columns = dict(zip(file.fields, file.column_indices))
+            sources.append((pruned.fields, reader.read(pruned.fields, columns, rows, scan.batch_rows)))
+            taken |= {leaf.id for leaf in pruned.leaves()}
+    if not sources:
+        for start in range(0, len(rows), scan.batch_rows):
+            yield {}, min(scan.batch_rows, len(rows) - start)
+        return
+    present = {f.id: f for f in scan.schema.keep(lambda leaf: leaf.id in taken).fields}
+    for arrays in side_by_side([batches for _, batches in sources]):
+        parts: dict[int, list[pa.Array]] = {}
+        for (fields, _), group in zip(sources, arrays):
+            for field, array in zip(fields, group):
+                parts.setdefault(field.id, []).append(array)
+        yield {i: merge(present[i], group) for i, group in parts.items()}, len(arrays[0][0])
+
+
+def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:
+    """Batches of several files that end at different rows, cut so that they end at the same."""
+    current: list[list[pa.Array]] = [[] for _ in sources]
+    while True:
+        for i, source in enumerate(sources):
+            if not current[i] or not len(current[i][0]):
+                current[i] = next(source, [])
+        ended = [not arrays for arrays in current]
+        if all(ended):
+            return
+        if any(ended):
+            raise CorruptFileError("a data file of the fragment gave fewer rows than another one")
+        count = min(len(arrays[0]) for arrays in current)
+        yield [[a.slice(0, count) for a in arrays] for arrays in current]
+        current = [[a.slice(count) for a in arrays] for arrays in current]
