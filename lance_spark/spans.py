@@ -36,6 +36,11 @@ def count(spans: Spans) -> int:
     return int((spans[:, 1] - spans[:, 0]).sum())
 
 
+def wider(spans: Spans, before: int, behind: int) -> Spans:
+    """Each span with the `before` rows before it, as far as they exist, and the `behind` rows behind it; they may overlap then."""
+    return np.stack([np.maximum(spans[:, 0] - before, 0), spans[:, 1] + behind], axis=1)
+
+
 def merged(spans: Spans, gap: int) -> Spans:
     """Spans with those united that are at most `gap` rows apart; empty ones are dropped."""
     spans = spans[spans[:, 0] < spans[:, 1]]

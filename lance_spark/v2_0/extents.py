@@ -29,7 +29,7 @@ class Extents:
 
 def read_extents(encoding: Encoding, bits: int, null_adjustment: int, spans: Spans) -> Steps[Extents]:
     """Decode the offsets, unsigned integers of `bits` bits, of the rows of `spans`."""
-    wider = sp.merged(np.stack([np.maximum(spans[:, 0] - 1, 0), spans[:, 1]], axis=1), 0)
+    wider = sp.merged(sp.wider(spans, 1, 0), 0)
     array = yield from encoding.read(wider, pa.type_for_alias(f"uint{bits}"))
     stored = values_of(array).astype(np.uint64, copy=False)
     if null_adjustment == 0 and len(stored):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
-from lance_spark.encodings.general import decompress
 
 from lance_spark import spans as sp
-from lance_spark.byte_ranges import ByteRange
+from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Steps
+from lance_spark.encodings import flat
+from lance_spark.encodings.blocks import VariableWidth
+from lance_spark.encodings.general import General, Scheme
+from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.plain import bit_width, cut_bits, fixed_width_array, read_bits
 from lance_spark.spans import Spans
@@ -21,7 +25,7 @@ class Flat:
 
     bits: int
     buffer: ByteRange
-    compression: str | None = None
+    compression: Scheme | None = None
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
         """The values; only a compressed buffer is read whole."""
@@ -31,5 +35,13 @@ class Flat:
             data = yield from read_bits(self.buffer, self.bits, spans)
         else:
             (packed,) = yield [self.buffer]
-            data = cut_bits(decompress(self.compression, packed), self.bits, spans)
+            data = cut_bits(_decompress(packed, self.compression), self.bits, spans)
         return fixed_width_array(t, sp.count(spans), data)
+
+
+def _decompress(packed: Bytes, scheme: Scheme) -> Bytes:
+    # To the general encoding the buffer is one value of which nothing is known.
+    one_value = VariableWidth(np.array([0, len(packed)]), packed)
+    block = General(scheme, None, Variable(flat.Flat(64))).decode_values(one_value)
+    assert isinstance(block, VariableWidth)
+    return block.data

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Column, Page
+from lance_spark.encodings.general import Scheme
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.v2_0.binary import Binary, FixedSizeBinary
 from lance_spark.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
@@ -67,7 +68,9 @@ class _Tree:
 def _flat(m: pb.Flat, tree: _Tree) -> Flat:
     _whole_bytes(m.bits_per_value, 1)
     scheme = m.compression.scheme if m.HasField("compression") else "none"
-    return Flat(m.bits_per_value, tree.buffer(m.buffer), None if scheme in ("", "none") else scheme)
+    if scheme not in _SCHEMES:
+        raise UnsupportedFeatureError(f"a buffer compressed with {scheme!r}")
+    return Flat(m.bits_per_value, tree.buffer(m.buffer), _SCHEMES[scheme])
 
 
 def _nullable(m: pb.Nullable, tree: _Tree) -> Encoding:
@@ -127,6 +130,9 @@ _DECODE: dict[str | None, Callable[[Any, _Tree], Any]] = {
     "fixed_size_binary": lambda m, tree: FixedSizeBinary(m.byte_width, tree.node(m.bytes)),
     "bitpacked_for_non_neg": _bitpacked_for_non_neg,
 }
+
+
+_SCHEMES: dict[str, Scheme | None] = {"none": None, "lz4": "lz4", "zstd": "zstd"}
 
 
 def _whole_bytes(bits: int, also: int) -> None:

@@ -1,0 +1,81 @@
+"""The end of a legacy data file (storage version 0.1): footer, metadata, schema and page table, with every position checked.
+
+The last 16 bytes are the position of the metadata (i64), the version (0.1 or 0.2) and "LANC". Metadata and schema are messages with their
+length (u32) before them; the schema is that of a manifest. The page table has a row for each field id from the smallest of
+the file on.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_spark._proto import file_pb2, table_pb2
+from lance_spark.byte_ranges import ByteRange
+from lance_spark.columns import Steps
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.fields import parse_fields
+from lance_spark.schema import Schema
+from lance_spark.v0_1.page_table import PageTable
+
+VERSIONS = ((0, 1), (0, 2))
+"""File versions that a legacy footer shows."""
+
+_FOOTER = struct.Struct("<qHH4s")
+_LENGTH = struct.Struct("<I")
+_ENTRY = 16  # bytes of one entry of the page table: i64 position, i64 length
+
+
+@dataclass(frozen=True)
+class LegacyFile:
+    """The schema of a legacy file and where its pages are."""
+
+    schema: Schema
+    pages: PageTable
+
+
+def read_legacy_file(size: int) -> Steps[LegacyFile]:
+    """What the end of a file of `size` bytes says."""
+    if size < _FOOTER.size:
+        raise CorruptFileError(f"the file has {size} bytes, a footer alone needs {_FOOTER.size}")
+    (footer,) = yield [ByteRange(size - _FOOTER.size, size)]
+    position, _, _, magic = _FOOTER.unpack(footer.tobytes())
+    if magic != b"LANC":
+        raise CorruptFileError(f"not a Lance file: it ends with {magic!r}")
+    metadata = file_pb2.Metadata.FromString((yield from _read_message(position, size)))
+    if not metadata.manifest_position:
+        raise UnsupportedFeatureError("a legacy file without its schema")
+    manifest = table_pb2.Manifest.FromString((yield from _read_message(metadata.manifest_position, size)))
+    schema = parse_fields(manifest.fields, manifest.schema_metadata)
+    pages = yield from _read_page_table(size, metadata, schema)
+    return LegacyFile(schema, pages)
+
+
+def _read_message(position: int, size: int) -> Steps[bytes]:
+    """The bytes of a message at `position`, its length before it."""
+    if not 0 <= position <= size - _LENGTH.size:
+        raise CorruptFileError(f"metadata at {position} of a file of {size} bytes")
+    (head,) = yield [ByteRange(position, position + _LENGTH.size)]
+    (length,) = _LENGTH.unpack(head.tobytes())
+    start = position + _LENGTH.size
+    if length > size - start:
+        raise CorruptFileError(f"metadata of {length} bytes at {position} of a file of {size} bytes")
+    (body,) = yield [ByteRange(start, start + length)]
+    return bytes(body.tobytes())
+
+
+def _read_page_table(size: int, metadata: file_pb2.Metadata, schema: Schema) -> Steps[PageTable]:
+    bounds = np.array(metadata.batch_offsets or [0], dtype=np.int64)
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any():
+        raise CorruptFileError("batches that do not start at row 0, or fall back")
+    ids = [f.id for f in schema.walk()]
+    num_fields, num_batches = (max(ids) - min(ids) + 1 if ids else 0), len(bounds) - 1
+    start, length = metadata.page_table_position, num_fields * num_batches * _ENTRY
+    if start + length > size:
+        raise CorruptFileError(f"a page table of {num_fields} fields and {num_batches} batches at {start} of {size} bytes")
+    (table,) = yield [ByteRange(start, start + length)]
+    entries = np.frombuffer(table.tobytes(), dtype="<i8").reshape(num_fields, num_batches, 2)
+    dictionaries = {f.id: f.dictionary for f in schema.walk() if f.dictionary is not None}
+    return PageTable(size, bounds, min(ids, default=0), entries, dictionaries)

@@ -1,0 +1,109 @@
+"""Reading a field of a legacy file: each batch's selected rows at once, through structs and lists down to the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark import spans as sp
+from lance_spark.columns import FieldReader, Rows, Steps, side_by_side
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.paged import Paged
+from lance_spark.layouts.plain import bit_width, offsets_of, read_bits
+from lance_spark.schema import Field
+from lance_spark.spans import Spans
+from lance_spark.v0_1.page_table import PageTable
+from lance_spark.v0_1.values import read_plain, read_strings
+
+
+def open_field(field: Field, pages: PageTable, rows: Rows) -> FieldReader:
+    """A reader of the given rows of a field, which may be nested and pruned."""
+    return BatchReader(field, pages, sp.from_rows(rows))
+
+
+class BatchReader:
+    """Reads a top-level field batch by batch of the file."""
+
+    def __init__(self, field: Field, pages: PageTable, spans: Spans) -> None:
+        self._field = field
+        self._pages = pages
+        self._dictionaries: dict[int, pa.Array] = {}
+        self._batches = Paged(np.diff(pages.bounds).tolist(), spans, pages.num_rows, self._load)
+
+    def _load(self, batch: int, spans: Spans) -> Steps[pa.Array]:
+        return _read(self._field, _Source(self._pages, self._dictionaries), batch, spans)
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        missing = [f for f in self._field.walk() if pa.types.is_dictionary(f.type) and f.id not in self._dictionaries]
+        values = yield from side_by_side([_read_dictionary(f, self._pages) for f in missing])
+        self._dictionaries.update(zip((f.id for f in missing), values))
+        parts = yield from self._batches.parts(start, stop)
+        arrays = [array.slice(first, last - first) for array, first, last in parts]
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays([*arrays, pa.nulls(0, self._field.type)])
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where pages are, and the values of the fields of dictionary type by id."""
+
+    pages: PageTable
+    dictionaries: Mapping[int, pa.Array]
+
+
+def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.Array]:
+    """The values of the rows `spans` of a batch, or below a list of the items `spans` of the batch."""
+    t = field.type
+    if pa.types.is_struct(t):
+        children = yield from side_by_side([_read(child, source, batch, spans) for child in field.children])
+        return pa.Array.from_buffers(t, sp.count(spans), [None], children=children)
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return (yield from _read_lists(field, source, batch, spans))
+    if pa.types.is_null(t):
+        return pa.nulls(sp.count(spans))
+    if pa.types.is_dictionary(t):
+        indices = yield from read_plain(source.pages.page(field.id, batch), spans, t.index_type)
+        return _look_up(t, indices, source.dictionaries[field.id])
+    page = source.pages.page(field.id, batch)
+    if bit_width(t) is not None:
+        return (yield from read_plain(page, spans, t))
+    return (yield from read_strings(page, spans, t, field.nullable))
+
+
+def _read_lists(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.Array]:
+    """Lists: one offset more than the batch has rows, counting the batch's items. A null list was written as an empty one."""
+    large = pa.types.is_large_list(field.type)
+    wider = sp.merged(sp.wider(spans, 0, 1), 0)
+    data = yield from read_bits(source.pages.page(field.id, batch), 64 if large else 32, wider)
+    offsets = np.frombuffer(data.tobytes(), dtype="<i8" if large else "<i4").astype(np.int64, copy=False)
+    if (np.diff(offsets) < 0).any() or (len(offsets) and offsets[0] < 0):
+        raise CorruptFileError("offsets of lists that fall")
+    # No item takes less than a bit; an item that is null by its type takes nothing, but then neither does its list need a limit.
+    if len(offsets) and offsets[-1] > 8 * source.pages.size:
+        raise CorruptFileError(f"{offsets[-1]} list items in a file of {source.pages.size} bytes")
+    at = sp.positions(spans, wider)
+    ends = np.cumsum(spans[:, 1] - spans[:, 0])
+    first, last = at[ends - (spans[:, 1] - spans[:, 0])], at[ends - 1] + 1
+    content = sp.merged(np.stack([offsets[first], offsets[last]], axis=1), 0)
+    items = yield from _read(field.children[0], source, batch, content)
+    arrow_offsets = offsets_of(offsets[at + 1] - offsets[at], large)
+    return pa.Array.from_buffers(field.type, len(at), [None, pa.py_buffer(arrow_offsets)], children=[items])
+
+
+def _read_dictionary(field: Field, pages: PageTable) -> Steps[pa.Array]:
+    """The values of a field of dictionary type, which are stored once in the file."""
+    where, count = pages.dictionary(field.id)
+    t = field.type.value_type
+    if bit_width(t) is not None:
+        return (yield from read_plain(where, sp.whole(count), t))
+    return (yield from read_strings(where, sp.whole(count), t, nullable=True))
+
+
+def _look_up(t: pa.DataType, indices: pa.Array, values: pa.Array) -> pa.Array:
+    try:
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=t.ordered)
+    except pa.ArrowException as e:
+        raise CorruptFileError(f"indices that leave a dictionary of {len(values)} values: {e}") from e
