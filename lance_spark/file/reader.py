@@ -1,0 +1,192 @@
+"""Reading one data file, whichever its version: rows of the wanted columns as batches of Arrow arrays.
+
+All fields of a batch are decoded side by side, so that what they need is fetched together. Whatever decoding finds wrong is reported with
+the file and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_spark.byte_ranges import ByteRange, Bytes
+from lance_spark.columns import Column, FieldReader, Rows, Steps, run, side_by_side
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file import legacy
+from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
+from lance_spark.layouts import column as layouts
+from lance_spark.layouts.blob import SidecarRange
+from lance_spark.schema import Field, Schema
+from lance_spark.storage import Store
+from lance_spark.v0_1 import field as v0_1
+from lance_spark.v2_0 import field as v2_0
+
+_TAIL = 64 * 1024
+"""Bytes read at once from the end of a file: the metadata of most files, all of a small one."""
+
+_BATCH_BYTES = 64 * 1024 * 1024
+
+T = TypeVar("T")
+
+Open = Callable[[Field, Mapping[int, Column], Rows, int], FieldReader]
+
+_OPEN_FIELD: dict[tuple[int, int], Open] = {
+    (0, 3): v2_0.open_field,
+    (2, 0): v2_0.open_field,
+    (2, 1): layouts.open_field,
+    (2, 2): layouts.open_field,
+    (2, 3): layouts.open_field,
+}
+
+
+def open_data_file(store: Store, path: str, size: int | None = None) -> DataFileReader:
+    """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked."""
+    tail, actual = store.read_tail(path, _TAIL)
+    if size and size != actual:
+        raise CorruptFileError(f"{path} has {actual} bytes, it should have {size}")
+    source = _Source(store, path, actual, tail)
+    version = source.checked("footer", lambda: file_version(tail))
+    if version in legacy.VERSIONS:
+        file = source.run("footer", legacy.read_legacy_file(actual))
+        return DataFileReader(source, version, file.pages.num_rows, file.schema, file)
+    if version not in _OPEN_FIELD:
+        raise UnsupportedFeatureError(f"{path} is a Lance file of version {version[0]}.{version[1]}")
+    footer = source.run("footer", read_footer(actual))
+    descriptor = source.run("schema", read_descriptor(footer))
+    return DataFileReader(source, version, descriptor.num_rows, descriptor.schema, footer)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a file's bytes come from: its tail, which is in memory, or the store."""
+
+    store: Store
+    path: str
+    size: int
+    tail: Bytes
+
+    def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
+        """The bytes of each range."""
+        first = self.size - len(self.tail)
+        answers: list[Bytes | None] = [None] * len(ranges)
+        elsewhere: dict[str, list[int]] = {}
+        for i, wanted in enumerate(ranges):
+            if isinstance(wanted, SidecarRange):
+                elsewhere.setdefault(self._sidecar(wanted.blob_id), []).append(i)
+            elif not 0 <= wanted.start <= wanted.stop <= self.size:
+                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} of a file of {self.size}")
+            elif wanted.start >= first:
+                answers[i] = self.tail[wanted.start - first : wanted.stop - first]
+            else:
+                elsewhere.setdefault(self.path, []).append(i)
+        for path, numbers in elsewhere.items():
+            for i, answer in zip(numbers, self.store.read_ranges(path, [ByteRange(*ranges[i]) for i in numbers])):
+                answers[i] = answer
+        return answers  # type: ignore[return-value]
+
+    def _sidecar(self, blob_id: int) -> str:
+        # The id is in binary, least significant digit first, so that neighbours do not share a prefix.
+        return f"{self.path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
+
+    def checked(self, what: str, work: Callable[[], T]) -> T:
+        """Do `work`; what it finds wrong names the file."""
+        return _checked(f"{self.path}: {what}", work)
+
+    def run(self, what: str, steps: Steps[T]) -> T:
+        """Carry out `steps`; what they find wrong names the file and `what` is read."""
+        return run(_naming(f"{self.path}: {what}", steps), self.fetch)
+
+
+def _checked(where: str, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{where}: {e}") from e
+    except UnsupportedFeatureError as e:
+        raise UnsupportedFeatureError(f"{where}: {e}") from e
+    except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
+        # Decoders check what they index by; what they leave to numpy and Arrow is found by these.
+        raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
+
+
+def _naming(where: str, steps: Steps[T]) -> Steps[T]:
+    """`steps`, whose errors say where they were found."""
+    answer: Sequence[Bytes] | None = None
+    while True:
+        try:
+            wanted = _checked(where, lambda answer=answer: steps.send(answer))  # type: ignore[misc]
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        answer = yield wanted
+
+
+class DataFileReader:
+    """An open data file: what it says of itself, and its rows.
+
+    `schema` is the one in the file, whose names and types may be older than the table's; ids are what counts.
+    """
+
+    def __init__(
+        self, source: _Source, version: tuple[int, int], num_rows: int, schema: Schema, layout: Footer | legacy.LegacyFile
+    ) -> None:
+        self.version = version
+        self.num_rows = num_rows
+        self.schema = schema
+        self._source = source
+        self._layout = layout
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns the file has; a legacy file has one for each field."""
+        return self._layout.num_columns if isinstance(self._layout, Footer) else sum(1 for _ in self.schema.walk())
+
+    def read(
+        self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int, batch_bytes: int = _BATCH_BYTES
+    ) -> Iterator[list[pa.Array]]:
+        """The given rows in order, as one array for each of `fields`, at most `batch_rows` at a time and about `batch_bytes`.
+
+        `fields` are top-level fields pruned to what is wanted of this file, `columns` the columns of this file by field id (legacy
+        files need none).
+        """
+        if len(rows) and not 0 <= rows[0] <= rows[-1] < self.num_rows:
+            raise IndexError(f"rows {rows[0]} to {rows[-1]} of a file of {self.num_rows}")
+        if not len(rows):
+            return
+        readers = self._open_fields(fields, columns, rows)
+        # Blobs are the one thing whose size pages do not show, so the first batch of them is a small one.
+        count = 1 if any(f.is_blob for field in fields for f in field.walk()) else batch_rows
+        done = 0
+        while done < len(rows):
+            stop = min(len(rows), done + min(count, batch_rows))
+            arrays = self._read_batch(fields, readers, done, stop)
+            size = max(1, sum(a.nbytes for a in arrays) // (stop - done))
+            fitting = max(1, batch_bytes // size)
+            for start in range(0, stop - done, fitting):
+                yield [a.slice(start, fitting) for a in arrays]
+            # Rows to come may be larger than those seen, so batches grow step by step.
+            count, done = min(fitting, 4 * (stop - done)) if count < batch_rows else fitting, stop
+
+    def _read_batch(self, fields: Sequence[Field], readers: Sequence[FieldReader], start: int, stop: int) -> list[pa.Array]:
+        steps = [_naming(self._where(f), r.read(start, stop)) for f, r in zip(fields, readers)]
+        arrays = run(side_by_side(steps), self._source.fetch)
+        for field, array in zip(fields, arrays):
+            if len(array) != stop - start:
+                raise CorruptFileError(f"{self._where(field)}: {len(array)} values were read for {stop - start} rows")
+        return arrays
+
+    def _where(self, field: Field) -> str:
+        return f"{self._source.path}: column {field.name!r}"
+
+    def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows) -> list[FieldReader]:
+        layout = self._layout
+        if isinstance(layout, legacy.LegacyFile):
+            return [_checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
+        wanted = sorted({columns[f.id] for field in fields for f in field.walk() if f.id in columns})
+        metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(layout, wanted))))
+        by_id = {i: metadata[c] for i, c in columns.items() if c in metadata}
+        make = _OPEN_FIELD[self.version]
+        return [_checked(self._where(f), lambda f=f: make(f, by_id, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
