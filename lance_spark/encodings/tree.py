@@ -15,6 +15,7 @@ from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.general import General, Scheme
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
@@ -56,11 +57,27 @@ def _variable(message: pb.Variable, depth: int) -> Variable:
     return Variable(decode_message(message.offsets, depth))
 
 
+def _general(message: pb.General, depth: int) -> General:
+    compression = message.compression
+    scheme = _SCHEMES.get(compression.scheme)
+    if scheme is None:
+        raise UnsupportedFeatureError(f"general compression of scheme {compression.scheme}")
+    return General(scheme, compression.level if compression.HasField("level") else None, decode_message(message.values, depth))
+
+
+def _general_message(node: General) -> pb.CompressiveEncoding:
+    scheme = next(number for number, name in _SCHEMES.items() if name == node.scheme)
+    compression = pb.BufferCompression(scheme=scheme, level=node.level)
+    return pb.CompressiveEncoding(general=pb.General(compression=compression, values=encode_message(node.values)))
+
+
 def _refuse_buffer_compression(message: Any, field: str) -> None:
     # Writers compress with General around the encoding; the field for compressing its one buffer has never been seen in use.
     if message.HasField(field):
         raise UnsupportedFeatureError(f"{type(message).__name__} with a buffer compression of its own")
 
+
+_SCHEMES: dict[pb.CompressionScheme, Scheme] = {pb.COMPRESSION_ALGORITHM_LZ4: "lz4", pb.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
 _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
     "flat": _flat,
@@ -69,6 +86,7 @@ _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
     "out_of_line_bitpacking": lambda m, depth: OutOfLineBitpacking(m.uncompressed_bits_per_value, decode_message(m.values, depth)),
     "inline_bitpacking": _inline_bitpacking,
     "fsst": lambda m, depth: Fsst(m.symbol_table, decode_message(m.values, depth)),
+    "general": _general,
     "rle": lambda m, depth: Rle(decode_message(m.values, depth), decode_message(m.run_lengths, depth)),
     "byte_stream_split": lambda m, depth: ByteStreamSplit(decode_message(m.values, depth)),
     "fixed_size_list": lambda m, depth: FixedSizeListEncoding(m.items_per_value, m.has_validity, decode_message(m.values, depth)),
@@ -88,6 +106,7 @@ _ENCODE: dict[type, Callable[[Any], pb.CompressiveEncoding]] = {
         inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=n.uncompressed_bits_per_value)
     ),
     Fsst: lambda n: pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=n.symbol_table, values=encode_message(n.values))),
+    General: _general_message,
     Rle: lambda n: pb.CompressiveEncoding(rle=pb.Rle(values=encode_message(n.values), run_lengths=encode_message(n.run_lengths))),
     ByteStreamSplit: lambda n: pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=encode_message(n.values))),
     FixedSizeListEncoding: lambda n: pb.CompressiveEncoding(

@@ -123,7 +123,7 @@ def test_single_values_are_left_as_they_are() -> None:
         Variable(Flat(32)).decode_values(FixedWidth(8, np.zeros(2, np.uint8), 2))
 
 
-BAD_CHUNKS: list[tuple[str, list[bytes], type, bytes]] = [
+BAD_CHUNKS = [
     ("no room for offsets", words(u32, 12, 12), 2),
     ("bytes that start inside the offsets", words(u32, 8, 12, 12), 2),
     ("falling offsets", words(u32, 16, 18, 17, 18) + b"ab", 3),

@@ -1,0 +1,174 @@
+"""General: buffers of another encoding compressed with LZ4 or zstd. Spec: "General".
+
+LZ4: u32 size before compression, LZ4 block. zstd: u64 size before compression, zstd frame; older writers left the size out.
+Mini-block: buffer 0 of each chunk is compressed. Block: the buffer. Full zip: each value by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings import lz4
+from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
+from lance_spark.encodings.flat import Flat
+from lance_spark.errors import CorruptFileError
+
+Scheme = Literal["lz4", "zstd"]
+
+MAX_BYTES = 1 << 31
+"""The most that a chunk, a block or a value may decompress to when nothing else is known of its size."""
+
+_PREFIX: dict[Scheme, int] = {"lz4": 4, "zstd": 8}
+_ZSTD_MAGIC = 0xFD2FB528
+# A zstd block yields at most 128 KiB and takes at least 4 bytes.
+_MAX_RATIO: dict[Scheme, int] = {"lz4": lz4.MAX_RATIO, "zstd": 1 << 15}
+# Buffers may be padded before they are compressed.
+_PADDING = 8
+_STREAM_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class General(Encoding):
+    """What `values` encodes, compressed by `scheme`; `level` only says how hard the writer tried (None: as usual)."""
+
+    scheme: Scheme
+    level: int | None
+    values: Encoding
+
+    @property
+    def num_buffers(self) -> int:
+        """As many as `values` takes."""
+        return self.values.num_buffers
+
+    def decode_chunks(self, chunks: Chunks) -> Block:
+        """The values of all chunks."""
+        return self.values.decode_chunks(self.decompress_chunks(chunks))
+
+    def decode_blocks(self, chunks: Chunks) -> Block:
+        """The values of many blocks."""
+        return self.values.decode_blocks(self.decompress_chunks(chunks))
+
+    def decode_block(self, data: Bytes, count: int) -> Block:
+        """The values of a block."""
+        chunks = self.decompress_chunks(Chunks.of_block(data, count))
+        return self.values.decode_block(chunks.data, count)
+
+    def decode_values(self, values: Block) -> Block:
+        """The values that were compressed one by one."""
+        if not isinstance(values, VariableWidth):
+            raise CorruptFileError("compressed values have a fixed width")
+        offsets = values.offsets.astype(np.int64)
+        data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), np.full(values.count, MAX_BYTES))
+        small = bounds[-1] < 2**31 and values.offsets.dtype == np.int32
+        return self.values.decode_values(VariableWidth(bounds.astype(np.int32) if small else bounds, data))
+
+    def decompress_chunks(self, chunks: Chunks) -> Chunks:
+        """`chunks` as `values` has encoded them; a chunk's count bounds the values of its buffer 0."""
+        if not len(chunks.starts):
+            raise CorruptFileError(f"{self.scheme} compression of an encoding without buffers")
+        data, bounds = self._decompress(chunks.data, chunks.starts[0], chunks.sizes[0], _largest(self.values, chunks.counts))
+        starts, sizes = chunks.starts + len(data), chunks.sizes.copy()
+        starts[0], sizes[0] = bounds[:-1], np.diff(bounds)
+        if len(starts) > 1:
+            data = np.concatenate([data, chunks.data])
+        return Chunks(data, starts, sizes, chunks.counts)
+
+    def _decompress(self, data: Bytes, starts: np.ndarray, sizes: np.ndarray, largest: np.ndarray) -> tuple[Bytes, np.ndarray]:
+        """All buffers decompressed, one after the other, and where each begins and ends; `largest` is what each may come to."""
+        prefix = _PREFIX[self.scheme]
+        short = np.flatnonzero(sizes < prefix)
+        if len(short):
+            raise CorruptFileError(f"{self.scheme} buffer {short[0]} of {sizes[short[0]]} bytes")
+        heads = data[starts[:, None] + np.arange(prefix)].view(f"<u{prefix}").ravel()
+        if self.scheme == "zstd" and (heads & np.uint64(0xFFFFFFFF) == _ZSTD_MAGIC).any():
+            return _decompress_bare_frames(data, starts, sizes, largest)
+        bad = np.flatnonzero(heads > np.minimum(largest, sizes * _MAX_RATIO[self.scheme]).astype(np.uint64))
+        if len(bad):
+            raise CorruptFileError(f"{self.scheme} buffer {bad[0]} of {sizes[bad[0]]} bytes says that it holds {heads[bad[0]]}")
+        bounds = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(heads.astype(np.int64), out=bounds[1:])
+        if self.scheme == "zstd":
+            return _decompress_frames(data, starts + prefix, sizes - prefix, bounds), bounds
+        out = np.empty(int(bounds[-1]), np.uint8)
+        failed = lz4.decompress_blocks(data, starts + prefix, sizes - prefix, out, bounds)
+        if failed >= 0:
+            raise CorruptFileError(f"lz4 buffer {failed} does not decompress to the {heads[failed]} bytes that it should")
+        return out, bounds
+
+
+def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
+    """The most bytes that buffer 0 of `counts` values may have."""
+    while isinstance(values, ByteStreamSplit):
+        values = values.values
+    if isinstance(values, Flat):
+        bits: np.ndarray = np.minimum(counts, MAX_BYTES) * values.bits_per_value
+        return bits // 8 + 1 + _PADDING
+    return np.full(len(counts), MAX_BYTES)
+
+
+def _decompress_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, bounds: np.ndarray) -> Bytes:
+    # One call of the library for each frame. Put together at the end: what the frames say that they hold may be far from true.
+    codec, compressed = pa.Codec("zstd"), pa.py_buffer(data)
+    parts = []
+    for i, (start, size, held) in enumerate(zip(starts.tolist(), sizes.tolist(), np.diff(bounds).tolist())):
+        try:
+            parts.append(codec.decompress(compressed.slice(start, size), held, asbytes=True))
+        except OSError as error:
+            raise CorruptFileError(f"zstd buffer {i} does not decompress to the {held} bytes that it should") from error
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _decompress_bare_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, largest: np.ndarray) -> tuple[Bytes, np.ndarray]:
+    parts, bounds = [], [0]
+    for i, (start, size, most) in enumerate(zip(starts.tolist(), sizes.tolist(), largest.tolist())):
+        held = 0
+        try:
+            with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data[start : start + size])), "zstd") as stream:
+                while part := stream.read(_STREAM_BYTES):
+                    held += len(part)
+                    if held > most:
+                        raise CorruptFileError(f"zstd frame {i} holds more than {most} bytes")
+                    parts.append(part)
+        except OSError as error:
+            raise CorruptFileError(f"zstd frame {i}: {error}") from error
+        bounds.append(bounds[-1] + held)
+    return np.frombuffer(b"".join(parts), np.uint8), np.array(bounds, np.int64)
+
+
+def encode_chunks(inner: EncodedChunks, scheme: Scheme, level: int | None = None) -> EncodedChunks:
+    """`inner` with buffer 0 of each chunk compressed."""
+    first = _compress(inner.buffers[0], scheme, level)
+    return replace(inner, encoding=General(scheme, level, inner.encoding), buffers=(first, *inner.buffers[1:]))
+
+
+def encode_block(inner: tuple[Encoding, bytes], scheme: Scheme, level: int | None = None) -> tuple[General, bytes]:
+    """The block `inner`, compressed."""
+    encoding, data = inner
+    buffer = EncodedBuffer(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
+    return General(scheme, level, encoding), _compress(buffer, scheme, level).data.tobytes()
+
+
+def encode_values(inner: tuple[Encoding, VariableWidth], scheme: Scheme, level: int | None = None) -> tuple[General, VariableWidth]:
+    """The encoded values `inner`, each compressed by itself."""
+    encoding, block = inner
+    buffer = _compress(EncodedBuffer(block.data, block.offsets.astype(np.int64)), scheme, level)
+    small = buffer.bounds[-1] < 2**31 and block.offsets.dtype == np.int32
+    return General(scheme, level, encoding), VariableWidth(buffer.bounds.astype(np.int32) if small else buffer.bounds, buffer.data)
+
+
+def _compress(buffer: EncodedBuffer, scheme: Scheme, level: int | None) -> EncodedBuffer:
+    codec = pa.Codec("zstd", level) if scheme == "zstd" else pa.Codec("lz4_raw")
+    prefix, raw, edges = _PREFIX[scheme], pa.py_buffer(buffer.data), buffer.bounds.tolist()
+    parts = []
+    for start, stop in zip(edges[:-1], edges[1:]):
+        parts += [(stop - start).to_bytes(prefix, "little"), codec.compress(raw.slice(start, stop - start), asbytes=True)]
+    sizes = np.array([len(part) for part in parts], np.int64).reshape(-1, 2).sum(axis=1)
+    bounds = np.zeros(len(edges), np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return EncodedBuffer(np.frombuffer(b"".join(parts), np.uint8), bounds)
