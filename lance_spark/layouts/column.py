@@ -65,12 +65,10 @@ class LeafReader:
 
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array]:
         page, layout = self._column.pages[index], self._layouts[index]
-        if self._width == 1:
-            return (yield from read_page(layout, page, self._path, self._type, spans))
         # Chunks end where they like within rows of several items, so such pages are read whole.
-        items = sp.whole(page.num_rows)
-        rows = yield from read_page(layout, page, self._path, self._type, items)
-        return pick(rows, sp.whole(page.num_rows // self._width), spans)
+        wanted = spans if self._width == 1 else sp.whole(page.num_rows)
+        array, held = yield from read_page(layout, page, self._path, self._type, wanted)
+        return pick(array, held // self._width, spans)
 
 
 class NestedReader:
@@ -86,13 +84,13 @@ class NestedReader:
         return merge(self._field, parts)
 
 
-def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[pa.Array]:
-    """The page's rows `rows` of the column `path`, whose leaf is of type `t`."""
+def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
     if isinstance(layout, MiniBlock):
         return (yield from mini_block.read(layout, page, path, t, rows))
     if isinstance(layout, FullZip):
         return (yield from full_zip.read(layout, page, path, t, rows))
     if isinstance(layout, Constant):
         return (yield from constant.read(layout, page, path, t, rows))
-    descriptors = yield from read_page(layout.inner, page, path[-1:], t, rows)
-    return blob.locate(layout, descriptors, path)
+    descriptors, held = yield from read_page(layout.inner, page, path[-1:], t, rows)
+    return blob.locate(layout, descriptors, path), held

@@ -18,7 +18,7 @@ from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Chunks, Encoding, VariableWidth
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import fixed_width_value, repeat, to_array
-from lance_spark.layouts.assemble import Path, nest, pick
+from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
 from lance_spark.layouts.sparse import read_structure
 from lance_spark.layouts.tree import Constant, Dense, Sparse
@@ -27,8 +27,8 @@ from lance_spark.spans import Spans
 _MAX_ROWS = 2**31 - 1
 
 
-def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[pa.Array]:
-    """The page's rows `rows` of the column `path`, whose leaf is of type `t`."""
+def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
     if page.num_rows > _MAX_ROWS:
         # Nothing else bounds the rows of a page without bytes.
         raise UnsupportedFeatureError(f"a constant page of {page.num_rows} rows")
@@ -48,7 +48,7 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
         slots, held = _slots(layout, layout.structure, levels, page, rows)
     count = slots[0].count
     leaf = pa.nulls(count, t) if one is None else repeat(one, count, slots[0].validity)
-    return pick(nest(path, slots, leaf), held, rows)
+    return nest(path, slots, leaf), held
 
 
 def _slots(layout: Constant, structure: Dense, levels: Sequence[Bytes], page: Page, rows: Spans) -> tuple[tuple[Slots, ...], Spans]:

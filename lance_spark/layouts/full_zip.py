@@ -21,22 +21,22 @@ from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.words import copy
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow import spread, to_array
-from lance_spark.layouts.assemble import Path, nest, pick
+from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, unravel
 from lance_spark.layouts.sparse import read_structure
 from lance_spark.layouts.tree import Dense, FullZip, Sparse
 from lance_spark.spans import Spans
 
 
-def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[pa.Array]:
-    """The page's rows `rows` of the column `path`, whose leaf is of type `t`."""
+def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
     if not page.buffers:
         raise CorruptFileError("a full-zip page without buffers")
     if isinstance(layout.structure, Sparse):
         slots = yield from read_structure(layout.structure, page, page.buffers[1:])
         (data,) = yield page.buffers[:1]
         zipped = _unzip(layout, data, slots[0].count)
-        return pick(nest(path, slots, _leaf(layout, zipped, t, slots[0])), spans.whole(page.num_rows), rows)
+        return nest(path, slots, _leaf(layout, zipped, t, slots[0])), spans.whole(page.num_rows)
     if layout.bits_per_value is not None and not layout.structure.num_lists:
         wanted = rows * _stride(layout)
     elif spans.count(rows) == page.num_rows:
@@ -45,10 +45,10 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
         wanted = yield from _row_offsets(page, rows)
     data = yield from _read_spans(page, wanted)
     if layout.bits_per_value is not None and not layout.structure.num_lists:
-        return _fixed_rows(layout, data, path, t, spans.count(rows))
+        return _fixed_rows(layout, data, path, t, spans.count(rows)), rows
     zipped = _unzip(layout, data, None if layout.structure.num_lists else spans.count(rows))
     slots = unravel(layout.structure, zipped.repetition, zipped.definition, zipped.count)
-    return pick(nest(path, slots, _leaf(layout, zipped, t, slots[0])), rows, rows)
+    return nest(path, slots, _leaf(layout, zipped, t, slots[0])), rows
 
 
 def _stride(layout: FullZip) -> int:

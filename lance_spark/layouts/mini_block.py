@@ -19,7 +19,7 @@ from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Block, Chunks
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import to_array, to_dictionary_array
-from lance_spark.layouts.assemble import Path, nest, pick
+from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
 from lance_spark.layouts.sparse import read_structure, restrict
 from lance_spark.layouts.tree import Dense, MiniBlock, Sparse
@@ -50,8 +50,8 @@ class _Held:
     rows: Spans
 
 
-def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[pa.Array]:
-    """The page's rows `rows` of the column `path`, whose leaf is of type `t`."""
+def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
     whole = spans.count(rows) == page.num_rows
     words, *rest = yield _first_round(layout, page, whole)
     dictionary = rest.pop(0) if layout.dictionary else None
@@ -72,7 +72,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
         slots = slots and restrict(slots, held.rows)
     block, slots = _decode(layout, held, slots)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity)
-    return pick(nest(path, slots, leaf), held.rows, rows)
+    return nest(path, slots, leaf), held.rows
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:
