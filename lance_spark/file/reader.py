@@ -46,13 +46,14 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 def open_data_file(store: Store, path: str, size: int | None = None) -> DataFileReader:
     """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked."""
     tail, actual = store.read_tail(path, _TAIL)
-    if size and size != actual:
-        raise CorruptFileError(f"{path} has {actual} bytes, it should have {size}")
     source = _Source(store, path, actual, tail)
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
+        # The size is not checked: writers of about 0.30 took it before they wrote the metadata.
         file = source.run("footer", legacy.read_legacy_file(actual))
         return DataFileReader(source, version, file.pages.num_rows, file.schema, file)
+    if size and size != actual:
+        raise CorruptFileError(f"{path} has {actual} bytes, it should have {size}")
     if version not in _OPEN_FIELD:
         raise UnsupportedFeatureError(f"{path} is a Lance file of version {version[0]}.{version[1]}")
     footer = source.run("footer", read_footer(actual))
@@ -185,7 +186,9 @@ class DataFileReader:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
             return [_checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
-        wanted = sorted({columns[f.id] for field in fields for f in field.walk() if f.id in columns})
+        if layout.early:
+            columns = {**columns, **v2_0.early_bytes_columns(fields, columns)}
+        wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(layout, wanted))))
         by_id = {i: metadata[c] for i, c in columns.items() if c in metadata}
         make = _OPEN_FIELD[self.version]

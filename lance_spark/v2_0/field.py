@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -24,6 +24,9 @@ GAP = 4096
 """Bytes between two wanted rows of a page that are rather read than skipped."""
 
 
+_EARLY_STRINGS = ("string", "binary", "large_string", "large_binary")
+
+
 def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned.
 
@@ -31,6 +34,12 @@ def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows
     2024, which take two columns, have the second (the bytes) under the complement of the id, ~id.
     """
     return _open(field, columns, sp.from_rows(rows), num_rows)
+
+
+def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int]) -> dict[int, int]:
+    """For a file of early 2024: the columns with the bytes of strings, each behind the column of its field, by ~id."""
+    below = [f for field in fields for f in field.walk()]
+    return {~f.id: columns[f.id] + 1 for f in below if f.logical_type in _EARLY_STRINGS and f.id in columns}
 
 
 def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
