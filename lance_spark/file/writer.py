@@ -65,6 +65,9 @@ class DataFileWriter:
     def __init__(self, out: Output, schema: Schema, version: tuple[int, int]) -> None:
         if version not in VERSIONS:
             raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
+        for f in schema.walk():
+            if f.logical_type == "map" and version < (2, 2):
+                raise UnsupportedFeatureError(f"column {f.name!r}: a map in a file of storage version 2.1; 2.2 has maps")
         self._out = out
         self._schema = schema
         self._version = version
@@ -83,7 +86,7 @@ class DataFileWriter:
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
         parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in split(f, array))
-        for column, part in zip(self._columns, parts):
+        for column, part in zip(self._columns, parts, strict=True):
             self._add(column, part)
         self._num_rows += batch.num_rows
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 from lance_spark._proto.encodings_v2_1_pb2 import RepDefLayer
 from lance_spark.encodings.blocks import Block
 from lance_spark.encodings.kernel import kernel
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.layouts.values import bytes_of, to_blocks, without_null_items
-from lance_spark.schema import BLOB_V2, Field
+from lance_spark.schema import BLOB_V2, Field, logical_type
 
 _DEAD = 0x80
 _MAX_LAYERS = 60
@@ -80,6 +80,8 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
     if field.extension == BLOB_V2:
         raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
     if field.is_leaf:
+        if array.type != field.type and logical_type(array.type, field.name) != field.logical_type:
+            raise SchemaMismatchError(f"column {field.name!r} has type {array.type}, its field {field.logical_type}")
         yield without_null_items(array)
     elif field.logical_type == "struct":
         mask = array.is_null() if array.null_count else None
@@ -157,7 +159,8 @@ class _Events:
         self._next_layer(is_list=True)
         if counts[2]:  # the lists that count lie back to back
             return array.values.slice(int(counts[3]), int(counts[1]))
-        return array.values.take(pa.array(_slots(tags, offsets, int(counts[1]))))
+        # Arrow's take reads the wrong items of nested fixed-size lists that do not start at 0; a concatenation starts there.
+        return pa.concat_arrays([array.values]).take(pa.array(_slots(tags, offsets, int(counts[1]))))
 
     def finish(self, num_rows: int, leaf: pa.Array) -> Shredded:
         used = _used(self._tags) if self._tags is not None else np.zeros(256, dtype=np.bool_)

@@ -1,0 +1,148 @@
+"""What DataFileWriter writes, pylance reads back equal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lance.file import LanceFileReader
+
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.writer import DataFileWriter, WrittenFile
+from lance_spark.schema import from_arrow
+from tests.arrays import LEAVES, ArrayMaker, types
+
+VERSIONS = [(2, 1), (2, 2)]
+SIZES = [0, 1, 7, 1023, 1024, 1025, 4096, 5000]
+
+
+def write(path: Path, batches: Iterable[pa.RecordBatch], schema: pa.Schema, version: tuple[int, int]) -> WrittenFile:
+    with path.open("wb") as out:
+        writer = DataFileWriter(out, from_arrow(schema), version)
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+
+
+def assert_pylance_reads(table: pa.Table, version: tuple[int, int]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "data.lance"
+        written = write(path, table.to_batches(), table.schema, version)
+        assert written.num_rows == table.num_rows
+        assert written.size_bytes == path.stat().st_size
+        reader = LanceFileReader(str(path))
+        assert_same(reader.read_all().to_table(), table)
+        if table.num_rows:
+            # Single rows are found by the repetition index, which reading all does not look at.
+            rows = np.unique(np.random.default_rng(0).integers(0, table.num_rows, 20))
+            # Arrow's take reads the wrong items of nested fixed-size lists that do not start at 0; concatenations start there.
+            copied = pa.table({name: pa.concat_arrays(table[name].chunks) for name in table.column_names})
+            assert_same(reader.take_rows(rows.tolist()).to_table(), copied.take(rows))
+            start = table.num_rows // 3
+            assert_same(reader.read_range(start, table.num_rows - start).to_table(), table.slice(start))
+
+
+def assert_same(got: pa.Table, expected: pa.Table) -> None:
+    assert got.num_rows == expected.num_rows
+    for name in expected.column_names:
+        a, b = got[name].combine_chunks(), expected[name].combine_chunks()
+        if pa.types.is_dictionary(b.type):  # a null item of a dictionary becomes a null index
+            a, b = a.cast(b.type.value_type), b.cast(b.type.value_type)
+        assert a.equals(b) or a.to_pylist() == b.to_pylist()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("leaf", LEAVES, ids=str)
+def test_every_leaf_type_is_read_back(leaf: pa.DataType, version: tuple[int, int]) -> None:
+    columns = {}
+    for variety in (0, 1, 2):
+        for nulls in (0, 0.3):
+            columns[f"{variety} {nulls}"] = ArrayMaker(variety, nulls, variety).array(leaf, 3000)
+    assert_pylance_reads(pa.table(columns), version)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), version=st.sampled_from(VERSIONS), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0, 0.1, 0.5, 1]))
+def test_any_nesting_nulls_and_slices_are_read_back(data: st.DataObject, version: tuple[int, int], seed: int, nulls: float) -> None:
+    t = data.draw(types(maps=version >= (2, 2)))
+    count, variety = data.draw(st.sampled_from(SIZES)), data.draw(st.integers(0, 2))
+    column = ArrayMaker(seed, nulls, variety).sliced(t, count)
+    assert_pylance_reads(pa.table({"c": column, "row": np.arange(count)}), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("length", [254, 255, 256, 257, 4096, 9000, 32767, 32768, 32769, 40000])
+@pytest.mark.parametrize("t", [pa.string(), pa.large_binary()], ids=str)
+def test_strings_around_the_limits_of_layouts_are_read_back(t: pa.DataType, length: int, version: tuple[int, int]) -> None:
+    for nulls in (0, 0.4):
+        maker = ArrayMaker(length, nulls, 2, length)
+        lists = pa.list_(t)
+        assert_pylance_reads(pa.table({"plain": maker.array(t, 60), "list": maker.sliced(lists, 60)}), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_of_several_pages_are_read_back(version: tuple[int, int]) -> None:
+    count = 400_000
+    maker = ArrayMaker(5, 0.1, 2, 60)
+    table = pa.table(
+        {
+            "wide": maker.array(pa.int64(), count * 6),
+            "text": maker.array(pa.string(), count * 6),
+            "list": maker.array(pa.list_(pa.int64()), count * 6),
+            "vector": maker.array(pa.list_(pa.float32(), 4), count * 6),
+            "flag": maker.array(pa.bool_(), count * 6),
+        }
+    )
+    # One batch larger than several pages, then batches that fill a page together.
+    batches = [*table.slice(0, 4 * count).to_batches(), *table.slice(4 * count).to_batches(max_chunksize=70_000)]
+    assert_pylance_reads(pa.Table.from_batches(batches), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("empties", [60, 900, 70_000, 200_000])
+@pytest.mark.parametrize("item", [pa.int32(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+def test_values_with_many_empty_lists_between_them_are_read_back(item: pa.DataType, empties: int, version: tuple[int, int]) -> None:
+    lengths = np.zeros(300_000, dtype=np.int32)
+    lengths[::empties] = 3
+    offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
+    values = ArrayMaker(1, 0, 2).array(item, int(offsets[-1]))
+    outer = np.array([0, 3, len(lengths) - 5, len(lengths)], dtype=np.int32)
+    flat = pa.ListArray.from_arrays(offsets, values)
+    assert_pylance_reads(pa.table({"rows": flat}), version)
+    if not pa.types.is_dictionary(item):
+        assert_pylance_reads(pa.table({"one row": pa.ListArray.from_arrays(outer, flat)}), version)
+
+
+def test_a_map_is_refused_before_2_2() -> None:
+    table = pa.table({"m": pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))})
+    writer = DataFileWriter(io.BytesIO(), from_arrow(table.schema), (2, 2))
+    writer.write(table.to_batches()[0])
+    with pytest.raises(UnsupportedFeatureError, match="map"):
+        DataFileWriter(io.BytesIO(), from_arrow(table.schema), (2, 1))
+
+
+def test_other_columns_than_the_schemas_are_refused() -> None:
+    writer = DataFileWriter(io.BytesIO(), from_arrow(pa.schema({"a": pa.int64()})), (2, 2))
+    with pytest.raises(SchemaMismatchError, match="'b'"):
+        writer.write(pa.record_batch({"b": [1]}))
+    with pytest.raises(SchemaMismatchError, match="int32"):
+        writer.write(pa.record_batch({"a": pa.array([1], pa.int32())}))
+
+
+def test_field_ids_name_the_leaves() -> None:
+    t = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int32()))])
+    table = pa.table({"s": pa.array([{"x": 1, "y": [2]}], t), "z": [1]})
+    out = io.BytesIO()
+    writer = DataFileWriter(out, from_arrow(table.schema), (2, 2))
+    writer.write(table.to_batches()[0])
+    written = writer.finish()
+    assert written.field_ids == (1, 3, 4)  # s is 0 and y is 2, which own no column
+    assert written.column_indices == (0, 1, 2)
+    assert written.size_bytes == len(out.getvalue())
