@@ -58,7 +58,7 @@ def parse_bitmap(data: bytes) -> np.ndarray:
     """The offsets in a portable roaring bitmap, ascending."""
     try:
         bitmap = BitMap.deserialize(data)
-    except ValueError as e:
+    except (ValueError, IndexError) as e:
         raise CorruptFileError(f"it is not a roaring bitmap: {e}") from e
     return np.array(bitmap.to_array(), dtype=np.uint32)
 

@@ -145,13 +145,14 @@ def _from_files(
     sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
     taken: set[int] = set()
     for file in scan.fragment.files:
-        ids = set(file.fields) - taken
+        # Files of the 0.1 family have no column indices; they find their fields by id.
+        columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
+        ids = (set(columns) if file.column_indices else set(file.fields)) - taken
         pruned = scan.schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
         if pruned.fields:
             reader = _open(file, locations)
             if reader.num_rows != total:
                 raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {total}")
-            columns = dict(zip(file.fields, file.column_indices))
             sources.append((pruned.fields, reader.read(pruned.fields, columns, rows, scan.batch_rows)))
             taken |= {leaf.id for leaf in pruned.leaves()}
     if not sources:

@@ -66,7 +66,7 @@ def _check_counts(current: Manifest) -> None:
     """Writers before they put their name into the manifest counted rows wrongly; ours in the next one would vouch for the numbers."""
     if current.writer is None and current.fragments:
         raise UnsupportedFeatureError(
-            "the table was last written by a version of Lance whose row counts are not reliable; pylance corrects them when it next writes to it"
+            "the table was last written by a version of Lance whose row counts are not reliable; write to it with pylance first"
         )
 
 

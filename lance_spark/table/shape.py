@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_spark.jsonb import to_text
 from lance_spark.schema import Field, Schema
+from lance_spark.table.jsonb import to_text
 
 
 def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.RecordBatch:

@@ -212,7 +212,7 @@ def _scalar(
 
 @kernel
 def _open(data: Bytes, start: int, stop: int, frame: np.ndarray) -> int:
-    """Fill the frame of the container in these bytes: is it an object, number of entries, next entry, entry table, next key, next value, end."""
+    """Fill a container's frame: is it an object, number of entries, next entry, entry table, next key, next value, end."""
     if stop - start < 4:
         return _CORRUPT
     header = _u32(data, start)
