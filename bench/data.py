@@ -48,7 +48,7 @@ def tpch(folder: Path, name: str, scale: float) -> Table:
     source = folder / "tpch" / f"{name}.parquet"
     if not source.exists():
         tool = Path(sys.executable).parent / "tpchgen-cli"
-        subprocess.run([tool, "-s", f"{scale:g}", "--format=parquet", f"--tables={name}", f"--output-dir={source.parent}"], check=True)
+        subprocess.run([tool, "parquet", "-s", f"{scale:g}", f"--tables={name}", f"--output-dir={source.parent}"], check=True)
     return _table(folder, name, lambda: pq.read_table(source))
 
 
