@@ -18,13 +18,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.schema import EXTENSION_NAME
+from lance_spark.table.row_columns import ROW_COLUMNS
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
-ROW_ID_COLUMNS = ("_rowid", "_rowaddr")
-"""Unsigned in Lance, but the JVM's connector and every reader of them has them as long; they stay far below 2^63."""
+_ROW_COLUMNS = {f.name: f.name in ("_rowid", "_rowaddr") for f in ROW_COLUMNS}
+"""Columns that no file holds, and whether they never are null. Unsigned in Lance, but far below 2^63: long, as in the JVM's connector."""
 
-_SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
 
 _TO_SPARK: Mapping[pa.DataType, st.DataType] = {
@@ -84,8 +85,8 @@ def to_spark(schema: pa.Schema) -> st.StructType:
     """The Spark schema of what a table's scan gives. Raises UnsupportedFeatureError naming the column that Spark cannot hold."""
     fields = []
     for f in schema:
-        if f.name in ROW_ID_COLUMNS and f.type == pa.uint64():
-            f = f.with_type(pa.int64())
+        if f.name in _ROW_COLUMNS and f.type == pa.uint64():
+            f = pa.field(f.name, pa.int64(), not _ROW_COLUMNS[f.name])
         fields.append(_spark_field(f, f.name))
     return st.StructType(fields)
 
@@ -156,12 +157,12 @@ def _spark_type(f: pa.Field, path: str) -> st.DataType:
 
 
 def _time_type(t: pa.DataType, path: str) -> st.DataType:
-    if _SPARK_VERSION < (4, 1):
+    if SPARK_VERSION < (4, 1):
         raise UnsupportedFeatureError(
             f"column {path!r}: Spark {pyspark.__version__} has no type for a time of day ({t}), Spark 4.1 has; {_LEAVE_OUT}"
         )
     # Spark keeps a time as nanoseconds in every precision; from 4.3 on it also has the type that shows all nine digits.
-    return st.TimeType(9 if t.unit == "ns" and _SPARK_VERSION >= (4, 3) else 6)
+    return st.TimeType(9 if t.unit == "ns" and SPARK_VERSION >= (4, 3) else 6)
 
 
 def promised(schema: st.StructType) -> pa.Schema:
@@ -169,7 +170,7 @@ def promised(schema: st.StructType) -> pa.Schema:
 
     Spark 4.2 and later compare it with the first batch; 4.0 and 4.1 take columns and children by position.
     """
-    zone: dict[str, Any] = {"timezone": "UTC"} if _SPARK_VERSION >= (4, 2) else {}
+    zone: dict[str, Any] = {"timezone": "UTC"} if SPARK_VERSION >= (4, 2) else {}
     return to_arrow_schema(schema, **zone)
 
 

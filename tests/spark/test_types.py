@@ -12,8 +12,9 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.schema import EXTENSION_NAME, logical_type
+from lance_spark.schema import EXTENSION_NAME, Schema, logical_type
 from lance_spark.spark.types import FIXED_SIZE, promised, stored, to_spark
+from lance_spark.table.row_columns import ROW_COLUMNS
 
 TO_SPARK = [
     (pa.null(), "void"),
@@ -109,9 +110,10 @@ def test_nullability_and_metadata_are_kept() -> None:
     assert not schema["l"].dataType.containsNull
 
 
-def test_row_ids_and_addresses_are_long() -> None:
-    schema = to_spark(pa.schema([pa.field("_rowid", pa.uint64(), False), pa.field("_rowaddr", pa.uint64(), False)]))
-    assert [f.dataType.simpleString() for f in schema] == ["bigint", "bigint"]
+def test_row_ids_and_addresses_are_long_and_never_null() -> None:
+    schema = to_spark(Schema(ROW_COLUMNS).to_arrow())
+    assert [f.dataType.simpleString() for f in schema] == ["bigint"] * 4
+    assert [f.name for f in schema if not f.nullable] == ["_rowid", "_rowaddr"]
 
 
 VECTORS = [

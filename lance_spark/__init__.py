@@ -1,0 +1,54 @@
+"""Lance tables in Spark and in Python, without a JVM connector and without the Rust library.
+
+`enable(spark)` registers the format "lance" with a session, `write(df, uri)` writes a DataFrame in any of Spark's four modes, and
+`Dataset` works without Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    InvalidOptionError,
+    LanceError,
+    SchemaMismatchError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from lance_spark.dataset import Dataset
+    from lance_spark.spark.session import enable, write
+
+__all__ = [
+    "CommitConflictError",
+    "CommitStateUnknownError",
+    "CorruptFileError",
+    "Dataset",
+    "InvalidOptionError",
+    "LanceError",
+    "SchemaMismatchError",
+    "StorageError",
+    "TableAlreadyExistsError",
+    "TableNotFoundError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+    "enable",
+    "write",
+]
+
+# Imported when first asked for, so that Dataset is there without pyspark, and the errors without anything.
+_LAZY = {"Dataset": "lance_spark.dataset", "enable": "lance_spark.spark.session", "write": "lance_spark.spark.session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,81 @@
+"""A schema that the user gives to a read: which of the table's columns it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.spark.types import to_spark
+
+
+def paths(own: pa.Schema, wanted: st.StructType) -> tuple[str, ...]:
+    """The columns of `own`, as `Schema.select` takes them, that hold everything in `wanted`.
+
+    Names are matched without regard to case where they do not match as they stand; structs may have fewer fields than the table's.
+    Raises SchemaMismatchError with all the differences: names that are not there, other types, NOT NULL where the table may have nulls.
+    """
+    found: list[str] = []
+    differences: list[str] = []
+    if not wanted.fields:
+        differences.append("it has no columns")
+    for field in wanted.fields:
+        position = _find(own.names, field.name)
+        if position is None:
+            differences.append(f"no column {field.name!r} in the table")
+            continue
+        name = own.names[position]
+        mine = to_spark(pa.schema([own.field(position)])).fields[0]
+        differences += _field_differences(mine, field, name)
+        found += _paths(mine.dataType, field.dataType, (name,))
+    if differences:
+        what = f"the schema given for reading does not fit the table: {'; '.join(differences)}"
+        raise SchemaMismatchError(f"{what}. The table has {', '.join(own.names)}")
+    return tuple(found)
+
+
+def _find(names: Sequence[str], name: str) -> int | None:
+    if name in names:
+        return names.index(name)
+    return next((i for i, n in enumerate(names) if n.lower() == name.lower()), None)
+
+
+def _field_differences(mine: st.StructField, wanted: st.StructField, path: str) -> list[str]:
+    nulls = [f"{path!r} may be null in the table"] if mine.nullable and not wanted.nullable else []
+    return nulls + _differences(mine.dataType, wanted.dataType, path)
+
+
+def _differences(mine: st.DataType, wanted: st.DataType, path: str) -> list[str]:
+    if isinstance(mine, st.StructType) and isinstance(wanted, st.StructType):
+        out = []
+        for child in wanted.fields:
+            position = _find(mine.names, child.name)
+            if position is None:
+                out.append(f"no column '{path}.{child.name}' in the table")
+            else:
+                out += _field_differences(mine.fields[position], child, f"{path}.{child.name}")
+        return out
+    if isinstance(mine, st.ArrayType) and isinstance(wanted, st.ArrayType):
+        nulls = [f"'{path}.element' may be null in the table"] if mine.containsNull and not wanted.containsNull else []
+        return nulls + _differences(mine.elementType, wanted.elementType, f"{path}.element")
+    if isinstance(mine, st.MapType) and isinstance(wanted, st.MapType):
+        nulls = [f"'{path}.value' may be null in the table"] if mine.valueContainsNull and not wanted.valueContainsNull else []
+        inside = _differences(mine.keyType, wanted.keyType, f"{path}.key") + _differences(mine.valueType, wanted.valueType, f"{path}.value")
+        return nulls + inside
+    if mine != wanted:
+        return [f"{path!r} is {mine.simpleString()} in the table, not {wanted.simpleString()}"]
+    return []
+
+
+def _paths(mine: st.DataType, wanted: st.DataType, steps: tuple[str, ...]) -> list[str]:
+    """One path for a column, or those of the wanted fields where a struct is wanted in part."""
+    if isinstance(mine, st.StructType) and isinstance(wanted, st.StructType) and wanted.fields and mine != wanted:
+        out = []
+        for child in wanted.fields:
+            position = _find(mine.names, child.name)
+            if position is not None:
+                out += _paths(mine.fields[position].dataType, child.dataType, (*steps, mine.names[position]))
+        return out
+    return [".".join(f"`{step}`" for step in steps)]

@@ -1,0 +1,55 @@
+"""What users call with a session or a DataFrame in hand: `lance_spark.enable` and `lance_spark.write`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
+from lance_spark.spark.options import STORAGE
+from lance_spark.spark.source import LanceDataSource
+
+
+def enable(spark: SparkSession) -> None:
+    """Register the format "lance" with the session, so that `spark.read.format("lance").load(uri)` works. Calling it again does no harm.
+
+    Where the package is installed Spark finds the format by itself; with --py-files it does not.
+    """
+    try:
+        spark.dataSource.register(LanceDataSource)
+    except AnalysisException as e:
+        # Spark 4.0 does not take a name twice, and has found ours where the package is installed.
+        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+
+
+def write(
+    df: DataFrame,
+    uri: str,
+    mode: Literal["error", "ignore", "append", "overwrite"] = "error",
+    **options: str | int | bool,
+) -> None:
+    """Write a DataFrame as a Lance table, in any of Spark's modes; Spark itself refuses `error` and `ignore` for Python sources.
+
+    `append` creates the table when there is none. With `error` that there is a table already raises TableAlreadyExistsError, with
+    `ignore` nothing is written then. `options` are those of docs/options.md; names with dots go in as `**{"storage.endpoint": ...}`.
+    """
+    if mode not in ("error", "ignore", "append", "overwrite"):
+        raise ValueError(f"mode must be error, ignore, append or overwrite, not {mode!r}")
+    enable(df.sparkSession)
+    writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
+    if mode in ("error", "ignore"):
+        storage = {k[len(STORAGE) :]: str(v) for k, v in options.items() if k.lower().startswith(STORAGE)}
+        try:
+            version = Dataset.open(uri, storage_options=storage).version
+        except TableNotFoundError:
+            # The check and the commit are two steps; with this option the second one fails if another writer comes in between.
+            writer = writer.option("write_mode", "create")
+        else:
+            if mode == "error":
+                raise TableAlreadyExistsError(f"there is a table at {uri} already (version {version})")
+            return
+    writer.save(uri)

@@ -1,0 +1,130 @@
+"""The data source "lance": what Spark makes of a path and options, for reading and for writing.
+
+The version is pinned when Spark makes the source, which is the one hook that always runs; readers and writers start from it.
+`pushFilters` is not defined anywhere here: Spark's own filter push-down mixes up two uses of one DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidOptionError, LanceError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.predicate import parse
+from lance_spark.spark.batches import Conversion
+from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.projection import paths
+from lance_spark.spark.reader import LanceReader
+from lance_spark.spark.types import promised, to_spark
+from lance_spark.storage import Store
+from lance_spark.table.row_columns import with_row_columns
+from lance_spark.table.scan import ScanPlan
+from lance_spark.table.snapshot import Snapshot, open_snapshot
+
+NO_PATH = (
+    "no path of a Lance table is given. Use .load(path) and .save(path), CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...') or "
+    "SELECT ... FROM t WITH (path='...'): Spark does not tell a Python data source the path of a table of its catalog"
+)
+
+
+class LanceDataSource(DataSource):
+    """One version of a Lance table as Spark sees it, or a place where a table will be written."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        keep_import_cache_small()
+        super().__init__(dict(options))
+        self._read = ReadOptions.parse(options)
+        self._snapshot: Snapshot | None = None
+        self._failure: LanceError | None = None
+        try:
+            self._snapshot = _open(self._read)
+        except LanceError as e:
+            # For a write there need be no table yet; whoever reads is told then.
+            self._failure = e
+        self._pinned = None if self._snapshot is None else (self._snapshot.store, self._snapshot.version)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format(...)`."""
+        return "lance"
+
+    def schema(self) -> StructType:
+        """The schema of what the options choose."""
+        snapshot = self._opened()
+        return to_spark(self._plan(snapshot).schema(snapshot))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader that gives `schema`: the source's own, or the user's, which chooses columns by name."""
+        snapshot = self._opened()
+        plan = self._plan(snapshot)
+        own = plan.schema(snapshot)
+        if schema.names != own.names or schema != to_spark(own):
+            plan = ScanPlan(paths(own, schema), plan.predicate, plan.limit, batch_size=plan.batch_size)
+        return LanceReader(snapshot, plan, Conversion(promised(schema), self._read.nanoseconds == "truncate"))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of rows with `schema`: appending to the pinned version, or overwriting what there is."""
+        options = WriteOptions.parse(self.options)
+        if self._failure is not None and not isinstance(self._failure, TableNotFoundError):
+            raise self._failure
+        from lance_spark.spark.writer import LanceWriter
+
+        return LanceWriter(_store(options), self._reopened(), schema, overwrite, options)
+
+    def _opened(self) -> Snapshot:
+        if self._failure is not None:
+            raise self._failure
+        snapshot = self._reopened()
+        assert snapshot is not None
+        return snapshot
+
+    def _reopened(self) -> Snapshot | None:
+        """The pinned version, opened again where the source has been pickled."""
+        if self._snapshot is None and self._pinned is not None:
+            store, version = self._pinned
+            self._snapshot = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
+        return self._snapshot
+
+    def _plan(self, snapshot: Snapshot) -> ScanPlan:
+        chosen = self._read
+        predicate = None if chosen.filter is None else parse(chosen.filter, with_row_columns(snapshot.manifest.schema))
+        return ScanPlan(
+            columns=chosen.columns,
+            predicate=predicate,
+            limit=chosen.limit,
+            with_row_id=chosen.with_row_id,
+            with_row_address=chosen.with_row_address,
+            batch_size=chosen.batch_size,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark pickles the source into every task: the manifest must not travel with it.
+        return {**self.__dict__, "_snapshot": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        keep_import_cache_small()
+        self.__dict__.update(state)
+
+
+def _open(options: ReadOptions) -> Snapshot:
+    return open_snapshot(
+        _store(options),
+        version=options.version,
+        tag=options.tag,
+        branch=options.branch,
+        timestamp=options.timestamp,
+        allow_other_stores=options.allow_other_stores,
+    )
+
+
+def _store(options: ReadOptions | WriteOptions) -> Store:
+    if options.path is None:
+        raise InvalidOptionError(NO_PATH)
+    store = Store(options.path, options.storage)
+    if store.location.kind == "memory":
+        raise UnsupportedFeatureError(f"{store.uri}: Spark's workers are processes of their own and do not see this one's memory")
+    return store
