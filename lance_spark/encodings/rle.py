@@ -14,6 +14,7 @@ from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings.bitpacking import chunk_words, word_type
 from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.general import General
 from lance_spark.encodings.kernel import kernel
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
@@ -57,9 +58,11 @@ class Rle(Encoding):
         return self._expand(values, lengths, chunks.counts)
 
     def _expand(self, value_chunks: Chunks, length_chunks: Chunks, counts: np.ndarray) -> FixedWidth:
-        runs = self._count_runs(value_chunks, length_chunks)
-        values = self.values.decode_chunks(replace(value_chunks, counts=runs))
-        lengths = self.run_lengths.decode_chunks(replace(length_chunks, counts=runs))
+        value_encoding, value_chunks = _decompress(self.values, value_chunks)
+        length_encoding, length_chunks = _decompress(self.run_lengths, length_chunks)
+        runs = _count_run_parts((value_encoding, value_chunks), (length_encoding, length_chunks))
+        values = value_encoding.decode_chunks(replace(value_chunks, counts=runs))
+        lengths = length_encoding.decode_chunks(replace(length_chunks, counts=runs))
         if not isinstance(values, FixedWidth) or values.bits % 8:
             raise UnsupportedFeatureError("runs of values that are not a fixed number of bytes")
         # Sums of 64-bit lengths could wrap around and hide one that is too long.
@@ -75,17 +78,6 @@ class Rle(Encoding):
         else:
             out = np.repeat(values.view(np.dtype((np.void, values.bits // 8))), run_lengths.astype(np.int64))
         return FixedWidth(values.bits, out.view(np.uint8), total)
-
-    def _count_runs(self, value_chunks: Chunks, length_chunks: Chunks) -> np.ndarray:
-        """The runs of each chunk, which are not stored: they follow from the size of one of the two, and must not contradict the other."""
-        known = [e.count_chunks(c) for e, c in ((self.values, value_chunks), (self.run_lengths, length_chunks)) if isinstance(e, Flat)]
-        if not known:
-            raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
-        wrong = known[0] != known[-1]
-        if wrong.any():
-            i = int(wrong.argmax())
-            raise CorruptFileError(f"chunk {i} of {len(wrong)} holds {known[0][i]} run values, but {known[-1][i]} run lengths")
-        return known[0]
 
 
 def count_runs(block: FixedWidth) -> int:
@@ -125,6 +117,25 @@ def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
     """The values of one block as runs."""
     chunks = encode_blocks(block, np.array([block.count]))
     return chunks.encoding, chunks.buffers[0].data
+
+
+def _decompress(encoding: Encoding, chunks: Chunks) -> tuple[Encoding, Chunks]:
+    """`encoding` and `chunks` without general compression around them, so that the sizes of buffers tell how many values they hold."""
+    while isinstance(encoding, General):
+        encoding, chunks = encoding.values, encoding.decompress_chunks(chunks)
+    return encoding, chunks
+
+
+def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray:
+    """The runs of each chunk. They are not stored, but follow from the size of flat values or lengths; if both are, they must agree."""
+    known = [encoding.count_chunks(chunks) for encoding, chunks in parts if isinstance(encoding, Flat)]
+    if not known:
+        raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
+    wrong = known[0] != known[-1]
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise CorruptFileError(f"chunk {i} of {len(wrong)} holds {known[0][i]} run values, but {known[-1][i]} run lengths")
+    return known[0]
 
 
 def _check_run_sums(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> None:
