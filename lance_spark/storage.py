@@ -44,6 +44,7 @@ _HINTS = {
     errno.EMFILE: "the process has too many files open (see ulimit -n)",
     errno.ENAMETOOLONG: "the path is too long for the file system",
 }
+_NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
 # Errors that the clients raise outside of OSError, looked up only once something has failed.
 _CLIENT_ERRORS = {
     "s3": ("botocore.exceptions:BotoCoreError", "botocore.exceptions:ClientError", "aiohttp:ClientError"),
@@ -207,7 +208,10 @@ class Store:
         text = (e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)) or type(e).__name__
         for secret in self._options.values():
             text = text.replace(secret, "***") if len(secret) > 3 else text
-        return StorageError(f"{self.uri}/{path}: {text}" + (f" ({hint})" if hint else ""))
+        error = StorageError(f"{self.uri}/{path}: {text}" + (f" ({hint})" if hint else ""))
+        # What a client raises without a number says it by its class.
+        error.errno = getattr(e, "errno", None) or next((n for kind, n in _NUMBERS if isinstance(e, kind)), None)
+        return error
 
 
 def _client_errors(kind: str) -> tuple[type[Exception], ...]:

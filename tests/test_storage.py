@@ -6,15 +6,9 @@ import multiprocessing
 import os
 import pickle
 import resource
-import socket
-import subprocess
-import sys
-import urllib.request
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 
 from lance_spark.byte_ranges import ByteRange
@@ -24,27 +18,6 @@ from lance_spark.storage_location import locate
 from lance_spark.storage_options import arguments
 
 KEYS = {"access_key_id": "AKIA-test", "aws_secret_access_key": "very-secret", "region": "us-east-1", "allow_http": "true"}
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """The address of a moto server in a process of its own, on loopback only."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Running on" in line:
-            break
-    endpoint = f"http://127.0.0.1:{port}"
-    urllib.request.urlopen(f"{endpoint}/moto-api/").close()
-    boto3.client("s3", "us-east-1", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b").create_bucket(Bucket="tables")
-    yield endpoint
-    process.terminate()
-    process.wait()
-    process.stderr.close()
 
 
 @pytest.fixture(params=["file", "memory", "s3"])
@@ -137,6 +110,8 @@ def test_a_path_that_leaves_the_root_is_refused(store: Store, path: str) -> None
         store.read(path)
 
 
+# pylance, imported by other tests, warns of every fork; it is not what is forked here.
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_store_pickles_small_and_works_after_a_fork(store: Store) -> None:
     store.put("x", b"here")
     assert len(pickle.dumps(store)) < 500

@@ -1,0 +1,162 @@
+"""Committing a transaction: the one put that makes a new version visible, and what to do when others commit at the same time.
+
+Implements the commit protocol of the transaction specification. Whether a version is ours is told by the transaction's uuid, which
+stays the same through all tries: a transaction that landed while the store's answer was lost is found, not applied twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import time
+from dataclasses import replace
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from lance_spark.storage import Store
+from lance_spark.table.conflicts import Outcome, judge
+from lance_spark.table.manifest import Manifest, check_writable, serialise
+from lance_spark.table.manifest import parse as parse_manifest
+from lance_spark.table.manifest_builder import TableSettings, build
+from lance_spark.table.operations import Unknown
+from lance_spark.table.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
+from lance_spark.table.transaction import Transaction, parse
+from lance_spark.table.transaction import serialise as serialise_transaction
+
+TRANSACTIONS = "_transactions"
+TRIES = 20
+NO_SETTINGS = TableSettings()
+_LOST_ANSWERS = 3
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
+"""Answers that prove that a remote store did nothing."""
+
+
+def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_SETTINGS, base: Snapshot | None = None) -> Snapshot:
+    """Make `transaction` the next version of the table at `store`; read version 0 makes the table.
+
+    `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
+    Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
+    CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
+    files that the transaction names must stay.
+    """
+    content = serialise_transaction(transaction)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    seen, lost, slot = transaction.read_version, 0, 0.0
+    for attempt in range(TRIES):
+        started = time.monotonic()
+        current = _latest(store, base)
+        if landed := _check_since(store, transaction, seen, current):
+            return landed
+        seen = current.version if current else 0
+        manifest = replace(build(current.manifest if current else None, transaction, settings, time.time_ns()), transaction=content)
+        path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
+        try:
+            store.put_if_absent(path, serialise(manifest))
+            return Snapshot(store, manifest, path)
+        except FileExistsError:
+            slot = slot or min(time.monotonic() - started, 1.0)
+            # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
+            time.sleep(slot * random.uniform(0, 2 ** min(attempt, 5)))
+        except StorageError as e:
+            if landed := _landed(store, path, transaction, e):
+                return landed
+            lost += 1
+            if store.location.kind in ("file", "memory") or e.errno in _REFUSALS:
+                raise
+            if lost == _LOST_ANSWERS:
+                raise _unknown(store, path, transaction, e) from e
+    raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def _latest(store: Store, base: Snapshot | None) -> Snapshot | None:
+    """The latest version; None if there is no table."""
+    try:
+        versions = list_versions(store)
+    except TableNotFoundError:
+        return None
+    if base is not None and max(versions) == base.version:
+        return base
+    return open_snapshot(store, version=max(versions))
+
+
+def _check_since(store: Store, transaction: Transaction, seen: int, current: Snapshot | None) -> Snapshot | None:
+    """Judge `transaction` by every version after `seen`. Returns the version that is the transaction itself, if it has landed."""
+    if current is None:
+        if transaction.read_version:
+            raise TableNotFoundError(f"there is no Lance table at {store.uri} any more; version {transaction.read_version} was read")
+        return None
+    check_writable(current.manifest, store.uri)
+    if current.version < seen:
+        raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
+    for version in range(seen + 1, current.version + 1):
+        theirs = _transaction_of(current if version == current.version else _open(store, version))
+        if theirs.uuid == transaction.uuid:
+            return current if version == current.version else open_snapshot(store, version=version)
+        _check(store, transaction, version, theirs)
+    return None
+
+
+def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> None:
+    if transaction.read_version == 0:
+        raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
+    rule = judge(transaction.operation, theirs.operation)
+    if rule.outcome is Outcome.COMPATIBLE:
+        return
+    ours, other = type(transaction.operation).__name__, type(theirs.operation).__name__
+    reason = f", because {rule.when.__doc__}" if rule.when else ""
+    # A rebase needs to know the rows; operations that can do it take hold of the conflict and try again.
+    retryable = rule.outcome is not Outcome.INCOMPATIBLE
+    advice = "run the operation again" if retryable else "the table is no longer what the operation was prepared for"
+    what = f"this {ours}, prepared on version {transaction.read_version}, cannot follow the {other} of version {version}"
+    raise CommitConflictError(f"{store.uri}: {what}{reason}; {advice}", retryable=retryable)
+
+
+def _open(store: Store, version: int) -> Snapshot | None:
+    try:
+        return open_snapshot(store, version=version)
+    except VersionNotFoundError:
+        return None
+
+
+def _transaction_of(snapshot: Snapshot | None) -> Transaction:
+    """The transaction that made a version; one that cannot be found is unknown, and so conflicts."""
+    unknown = Transaction(0, Unknown(b""), uuid="")
+    if snapshot is None:
+        return unknown
+    manifest, name = snapshot.manifest, f"{snapshot.store.uri}/{snapshot.path}"
+    if manifest.transaction is not None:
+        return parse(manifest.transaction, name)
+    if not manifest.transaction_file:
+        return unknown
+    path = f"{TRANSACTIONS}/{manifest.transaction_file}"
+    try:
+        return parse(snapshot.store.read(path), f"{snapshot.store.uri}/{path}")
+    except FileNotFoundError:
+        return unknown
+
+
+def _landed(store: Store, path: str, transaction: Transaction, error: StorageError) -> Snapshot | None:
+    """After a put that failed with `error`: the version at `path`, if it is there and ours."""
+    try:
+        manifest = _read(store, path)
+    except FileNotFoundError:
+        return None
+    except StorageError:
+        raise _unknown(store, path, transaction, error) from error
+    snapshot = Snapshot(store, manifest, path)
+    return snapshot if _transaction_of(snapshot).uuid == transaction.uuid else None
+
+
+def _read(store: Store, path: str) -> Manifest:
+    return parse_manifest(store.read(path), f"{store.uri}/{path}")
+
+
+def _unknown(store: Store, path: str, transaction: Transaction, error: StorageError) -> CommitStateUnknownError:
+    told = f"it took place if {path} names the transaction {transaction.uuid}"
+    return CommitStateUnknownError(f"{store.uri}: whether the commit took place is not known; {told}. The store said: {error}")
