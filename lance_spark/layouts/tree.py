@@ -15,6 +15,7 @@ from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.encodings.blocks import Encoding
 from lance_spark.encodings.tree import decode_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.early_tree import upgraded
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
     return _GRAMMARS[encoding_type](encoding)
 
 
-_LEVELS = {
+_LEVELS: dict[int, tuple[bool, bool, bool]] = {
     pb.REPDEF_ALL_VALID_ITEM: (False, False, False),
     pb.REPDEF_ALL_VALID_LIST: (True, False, False),
     pb.REPDEF_NULLABLE_ITEM: (False, True, False),
@@ -168,10 +169,6 @@ def _dense(kinds: Sequence[int]) -> Dense:
 
 def _optional(message: Any, field: str) -> Encoding | None:
     return decode_message(getattr(message, field)) if message.HasField(field) else None
-
-
-def _page_layout(encoding: bytes) -> Layout:
-    return _layout(pb.PageLayout.FromString(encoding))
 
 
 def _layout(message: pb.PageLayout) -> Layout:
@@ -301,6 +298,7 @@ def _sparse_validity(message: pb23.SparseValidity) -> SparseValidity:
 
 
 _GRAMMARS: dict[str, Callable[[bytes], Layout]] = {
-    "lance.encodings21.PageLayout": _page_layout,
+    "lance.encodings.PageLayout": lambda encoding: _layout(upgraded(encoding)),
+    "lance.encodings21.PageLayout": lambda encoding: _layout(pb.PageLayout.FromString(encoding)),
     "lance.encodings23.PlanarLayout": _planar_layout,
 }
