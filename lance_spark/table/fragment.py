@@ -91,6 +91,8 @@ def read_fragment(scan: FragmentScan, locations: Locations, dictionaries: bytes 
 def live_offsets(positions: Rows, deleted: np.ndarray, total: int) -> Rows:
     """The offsets of the rows at `positions` among the rows that are not deleted."""
     live = total - len(deleted)
+    if len(deleted) and deleted[-1] >= total:
+        raise CorruptFileError(f"row {deleted[-1]} is deleted of a fragment with {total} rows")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are asked for, there are {live} that are not deleted")
     if not len(deleted):
@@ -120,7 +122,8 @@ def contiguous_or_not(offsets: Rows) -> tuple[Rows, np.ndarray | None]:
 def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
     try:
-        return open_data_file(store, path, file.size)
+        # Writers of 0.1 files recorded a size before they had written all of it.
+        return open_data_file(store, path, None if file.is_legacy else file.size)
     except FileNotFoundError as e:
         raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -227,6 +227,8 @@ def _read(data: bytes, end: int, message: pb.Manifest) -> Manifest:
             transaction = _block_bytes(data, position, "transaction")
             starts.append(position)
     fragments = tuple([read_fragment(f, reading) for f in message.fragments])
+    if not message.HasField("writer_version"):
+        fragments = tuple(_without_counts(f) for f in fragments)
     if len({f.id for f in fragments}) != len(fragments):
         raise CorruptFileError("two fragments have the same id")
     schema = parse_fields(message.fields, message.schema_metadata)
@@ -254,6 +256,12 @@ def _read(data: bytes, end: int, message: pb.Manifest) -> Manifest:
         dictionaries=data[: min(starts)] if any(f.dictionary for f in schema.walk()) else b"",
         unknown=reading.rest(message),
     )
+
+
+def _without_counts(fragment: Fragment) -> Fragment:
+    """The fragment with its numbers of rows unknown: writers that do not give their version left out deleted rows where they should not."""
+    deletion = None if fragment.deletion is None else replace(fragment.deletion, num_deleted=None)
+    return replace(fragment, physical_rows=0, deletion=deletion)
 
 
 def _read_writer(message: pb.Manifest.WriterVersion) -> WriterVersion:
