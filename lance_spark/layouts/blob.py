@@ -76,14 +76,14 @@ def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
 
 def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     valid = np.asarray(descriptors.is_valid())
-    columns = {f.name: descriptors.field(i) for i, f in enumerate(descriptors.type)}
-    positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
+    columns = {f.name: descriptors.field(i).fill_null(0).to_numpy() for i, f in enumerate(descriptors.type) if f.type != pa.string()}
+    positions, sizes = columns["position"], np.where(valid, columns["size"], np.uint64(0))
     there = np.flatnonzero(sizes)
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
         raise CorruptFileError("a blob beyond any file's end")
     wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
     if "kind" in columns:
-        kinds, ids = columns["kind"].to_numpy(), columns["blob_id"].to_numpy()
+        kinds, ids = columns["kind"], columns["blob_id"]
         if (valid & (kinds == EXTERNAL)).any():
             raise UnsupportedFeatureError("blobs that are stored at a URI of their own (external)")
         if (valid & (kinds > EXTERNAL)).any():

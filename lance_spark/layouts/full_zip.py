@@ -89,7 +89,8 @@ def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
     if len(wanted) and wanted[-1, 1] > stop - start:
         raise CorruptFileError(f"the rows of the page take {wanted[-1, 1]} bytes or more, it has {stop - start}")
     answers = yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()]
-    return answers[0] if len(answers) == 1 else np.concatenate([*answers, np.empty(0, np.uint8)])
+    data: Bytes = answers[0] if len(answers) == 1 else np.concatenate([*answers, np.empty(0, np.uint8)])
+    return data
 
 
 def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count: int) -> pa.Array:
@@ -165,7 +166,7 @@ def _leaf(layout: FullZip, zipped: _Zipped, t: pa.DataType, slots: Slots) -> pa.
 
 
 @kernel
-def _word(data: np.ndarray, at: int, size: int) -> int:
+def _word(data: np.ndarray, at: int, size: int) -> np.int64:
     """A little-endian number of up to 8 bytes."""
     word = np.uint64(0)
     for i in range(size):
