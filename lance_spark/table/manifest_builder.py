@@ -47,8 +47,6 @@ def build(current: Manifest | None, transaction: Transaction, settings: TableSet
     builder = _BUILDERS.get(type(operation))
     if builder is None:
         raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
-    if current is not None:
-        _check_counts(current)
     new = builder(current, operation, settings)
     new = replace(
         new,
@@ -62,8 +60,11 @@ def build(current: Manifest | None, transaction: Transaction, settings: TableSet
     return replace(new, reader_flags=reader, writer_flags=writer)
 
 
-def _check_counts(current: Manifest) -> None:
-    """Writers before they put their name into the manifest counted rows wrongly; ours in the next one would vouch for the numbers."""
+def check_counts(current: Manifest) -> None:
+    """Raise UnsupportedFeatureError for a table whose row counts may be wrong, as those of the first writers are.
+
+    Such writers did not name themselves in the manifest; our name in the next one would vouch for the numbers.
+    """
     if current.writer is None and current.fragments:
         raise UnsupportedFeatureError(
             "the table was last written by a version of Lance whose row counts are not reliable; write to it with pylance first"
@@ -114,6 +115,7 @@ def _with_new(base: Manifest, kept: tuple[Fragment, ...], new: tuple[Fragment, .
 def _append(current: Manifest | None, operation: Append, settings: TableSettings) -> Manifest:
     if current is None:
         raise TableNotFoundError("there is no table to append to")
+    check_counts(current)
     return _with_new(replace(current, version=current.version + 1), current.fragments, _numbered(current, operation.fragments))
 
 

@@ -1,0 +1,218 @@
+"""Writing rows in two phases: executors write data files with fresh names, then the driver commits the fragments that they make.
+
+    target = begin_write(uri, schema, "append")          # driver: pins the version, settles schema and file format
+    fragments = write_fragments(target, batches)         # executors, any number of times
+    snapshot = commit_write(target, fragments)           # driver: all or nothing
+    discard(target, fragments)                           # instead, or after a commit that failed for certain
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from lance_spark.errors import (
+    CommitConflictError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.schema import Schema, from_arrow
+from lance_spark.storage import Store
+from lance_spark.table.commit import commit
+from lance_spark.table.conform import check_fits, conform
+from lance_spark.table.manifest import Manifest, check_writable
+from lance_spark.table.manifest_builder import DEFAULT_FORMAT, TableSettings, check_counts
+from lance_spark.table.metadata import DataFile, Fragment
+from lance_spark.table.operations import Append, Overwrite
+from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot
+from lance_spark.table.transaction import Transaction
+
+WRITABLE_FORMATS = ("2.1", "2.2")
+Mode = Literal["create", "append", "overwrite"]
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write; the defaults are pylance's.
+
+    `data_storage_version` ("2.1") is the file format of a table that is made or overwritten, None its own or the newest that is stable.
+    A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
+    are for new tables. `properties` are kept with the transaction.
+    """
+
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    data_storage_version: str | None = None
+    max_rows_per_file: int = 1 << 20
+    max_bytes_per_file: int = 90 << 30
+    stable_row_ids: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """What executors and the commit must know.
+
+    `schema` is that of the data files: the fields of the table that the data has. `read_version` 0 means that there is no table yet.
+    """
+
+    store: Store
+    schema: Schema
+    data_format: str
+    mode: Mode
+    read_version: int
+    options: WriteOptions
+
+
+NO_OPTIONS = WriteOptions()
+
+
+def begin_write(uri: str, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
+    """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
+
+    "append" makes the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
+    all differences when the data does not fit the table that it is appended to.
+    """
+    if mode not in ("create", "append", "overwrite"):
+        raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
+    store = Store(uri, options.storage_options)
+    try:
+        current = open_snapshot(store).manifest
+    except TableNotFoundError:
+        current = None
+    if current is not None:
+        if mode == "create":
+            raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
+        check_writable(current, store.uri)
+    if current is not None and mode == "append":
+        schema = _appended(current, arrow_schema)
+    else:
+        schema = from_arrow(arrow_schema)
+        check_fits(arrow_schema, schema)
+    data_format = _data_format(current, mode, options)
+    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options)
+
+
+def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
+    """The fields of the table that the data has; one that it lacks needs no column in the new files to be null there."""
+    check_counts(current)
+    check_fits(arrow_schema, current.schema)
+    names = {name.lower() for name in arrow_schema.names}
+    fields = tuple(f for f in current.schema.fields if f.name.lower() in names)
+    if not fields:
+        raise SchemaMismatchError("the data has no column of the table")
+    return replace(current.schema, fields=fields)
+
+
+def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
+    keeps = current is not None and (mode == "append" or options.data_storage_version is None)
+    data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
+    if data_format not in WRITABLE_FORMATS:
+        known = " and ".join(WRITABLE_FORMATS)
+        advice = "; overwriting the table with one of these is possible" if keeps else ""
+        raise UnsupportedFeatureError(f"writing data files of storage version {data_format}; there is {known}{advice}")
+    if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
+        raise InvalidOptionError("stable row ids can only be chosen when a table is made; this one has none")
+    return data_format
+
+
+def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
+    """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted."""
+    fragments: list[Fragment] = []
+    rest = (conform(batch, target.schema) for batch in batches if batch.num_rows)
+    try:
+        batch = next(rest, None)
+        while batch is not None:
+            fragment, batch = _write_file(target, batch, rest)
+            fragments.append(fragment)
+    except BaseException:
+        _delete(target.store, fragments)
+        raise
+    return tuple(fragments)
+
+
+def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> tuple[Fragment, pa.RecordBatch | None]:
+    """One data file from `batch` and as many of `rest` as it takes, and what comes after it."""
+    # Encoding needs the compiled kernels, which the driver has no use for.
+    from lance_spark.file.writer import DataFileWriter
+
+    name, most = _fresh_name(), target.options.max_rows_per_file
+    next_batch: pa.RecordBatch | None = batch
+    with target.store.create(f"data/{name}") as out:
+        major, minor = target.data_format.split(".")
+        writer, rows = DataFileWriter(out, target.schema, (int(major), int(minor))), 0
+        while next_batch is not None and rows < most and writer.size_bytes < target.options.max_bytes_per_file:
+            taken = next_batch.slice(0, most - rows)
+            writer.write(taken)
+            rows += taken.num_rows
+            next_batch = next_batch.slice(taken.num_rows) if taken.num_rows < next_batch.num_rows else next(rest, None)
+        written = writer.finish()
+    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+    return Fragment(0, (file,), written.num_rows), next_batch
+
+
+def _fresh_name() -> str:
+    """A name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
+    unique = uuid.uuid4().bytes
+    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:].hex()}.lance"
+
+
+def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+    """Make the fragments part of the table, in one new version. Appending none to a table changes nothing.
+
+    Raises what `table.commit.commit` raises.
+    """
+    settings = TableSettings(target.data_format, target.options.stable_row_ids)
+    properties = target.options.properties
+    if target.mode == "append" and target.read_version:
+        if not fragments:
+            return open_snapshot(target.store)
+        return commit(target.store, Transaction(target.read_version, Append(tuple(fragments)), properties=properties))
+    operation = Overwrite(tuple(fragments), target.schema)
+    try:
+        return commit(target.store, Transaction(target.read_version, operation, properties=properties), settings)
+    except TableAlreadyExistsError:
+        if target.mode != "append":
+            raise
+    return _append_to_the_winner(target, fragments)
+
+
+def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+    """Append to a table that another writer made meanwhile, provided that it is the one that we would have made."""
+    snapshot = open_snapshot(target.store)
+    theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
+    if theirs != ours or snapshot.manifest.data_format != target.data_format:
+        raise CommitConflictError(f"{target.store.uri}: another writer made the table meanwhile, with other columns", retryable=True)
+    return commit_write(replace(target, read_version=snapshot.version), fragments)
+
+
+def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
+    """Delete the files of fragments that no version since `target` was made names.
+
+    Not to be called after CommitStateUnknownError: a version that names them may still appear.
+    """
+    fragments = list(fragments)
+    if not fragments:
+        return
+    named: set[str] = set()
+    with contextlib.suppress(TableNotFoundError):
+        for version in list_versions(target.store):
+            if version > target.read_version:
+                manifest = open_snapshot(target.store, version=version).manifest
+                named.update(file.path for fragment in manifest.fragments for file in fragment.files)
+    _delete(target.store, [f for f in fragments if not any(file.path in named for file in f.files)])
+
+
+def _delete(store: Store, fragments: Iterable[Fragment]) -> None:
+    """Best effort: what is left behind is found by cleaning up the table."""
+    for file in (file for fragment in fragments for file in fragment.files):
+        with contextlib.suppress(StorageError):
+            store.delete(f"data/{file.path}")
