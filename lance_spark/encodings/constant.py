@@ -26,13 +26,15 @@ class Constant(Encoding):
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
         """The value, as often as the chunks hold values."""
-        total = int(chunks.counts.sum())
-        if self.value is None and total == 0:
+        value = self.value or b""
+        if not value and chunks.counts.any():
+            raise CorruptFileError("constant values, but the value is missing")
+        # As a float the sum does not wrap around, whatever the file says.
+        if chunks.counts.sum(dtype=np.float64) * len(value) > MAX_BYTES:
+            raise CorruptFileError(f"{chunks.counts.max()} constant values of {len(value)} bytes are more than a page can hold")
+        if not value:
             return FixedWidth(64, np.empty(0, np.uint8), 0)
-        if not self.value:
-            raise CorruptFileError(f"{total} constant values, but the value is missing")
-        if total > MAX_BYTES // len(self.value):
-            raise CorruptFileError(f"{total} constant values of {len(self.value)} bytes are more than a page can hold")
-        return FixedWidth(8 * len(self.value), np.tile(np.frombuffer(self.value, np.uint8), total), total)
+        total = int(chunks.counts.sum())
+        return FixedWidth(8 * len(value), np.tile(np.frombuffer(value, np.uint8), total), total)
 
     decode_blocks = decode_chunks

@@ -122,7 +122,7 @@ def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
 def _decompress(encoding: Encoding, chunks: Chunks) -> tuple[Encoding, Chunks]:
     """`encoding` and `chunks` without general compression around them, so that the sizes of buffers tell how many values they hold."""
     while isinstance(encoding, General):
-        encoding, chunks = encoding.values, encoding.decompress_chunks(chunks)
+        chunks, encoding = encoding.decompress_chunks(chunks), encoding.values
     return encoding, chunks
 
 

@@ -1,0 +1,128 @@
+"""Any bytes under any tree of encodings give values, or CorruptFileError or UnsupportedFeatureError; nothing else, and no crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.encodings import constant
+from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
+from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.general import General
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.packed_struct import PackedStructEncoding
+from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.tree import decode_message, encode_message
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+WIDTHS = st.sampled_from([8, 16, 32, 64])
+COUNTS = st.one_of(st.integers(0, 70), st.sampled_from([1023, 1024, 1025, 5000, 2**31, 2**40, 2**62, 2**63 - 1]))
+BYTES = st.one_of(
+    st.binary(max_size=40),
+    st.integers(0, 4000).map(bytes),
+    # Small numbers: widths and lengths that could be true.
+    st.lists(st.integers(0, 9), max_size=60).map(bytes),
+    st.tuples(WIDTHS, st.lists(st.integers(0, 70), max_size=8)).map(lambda w: np.array(w[1], f"u{w[0] // 8}").tobytes() + bytes(300)),
+)
+
+LEAVES: st.SearchStrategy[Encoding] = st.one_of(
+    st.sampled_from([1, 8, 12, 16, 24, 32, 64, 128, 4096]).map(Flat),
+    WIDTHS.map(InlineBitpacking),
+    st.builds(lambda bits, width: OutOfLineBitpacking(bits, Flat(1 + width % bits)), WIDTHS, st.integers(0, 63)),
+    st.builds(Constant, st.one_of(st.none(), st.binary(max_size=9))),
+)
+TREES: st.SearchStrategy[Encoding] = st.recursive(
+    LEAVES,
+    lambda trees: st.one_of(
+        st.builds(Rle, trees, trees),
+        st.builds(ByteStreamSplit, trees),
+        st.builds(FixedSizeListEncoding, st.sampled_from([1, 2, 3, 9, 2**31 - 1]), st.booleans(), trees),
+        st.builds(PackedStructEncoding, st.lists(WIDTHS, min_size=1, max_size=3).map(tuple), trees),
+        st.builds(General, st.sampled_from(["lz4", "zstd"]), st.none(), trees),
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_constants() -> Iterator[None]:
+    """A limit for constants that this machine's memory does not notice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constant, "MAX_BYTES", 2**20)
+        yield
+
+
+def check(block: Block) -> None:
+    """Touch all of `block` and check the promises of its kind."""
+    if isinstance(block, FixedSizeList):
+        assert block.validity is None or len(block.validity) == (block.items.count + 7) // 8
+        check(block.items)
+    elif isinstance(block, PackedStruct):
+        for child in block.children:
+            check(child)
+            assert child.count == block.count
+    elif isinstance(block, FixedWidth):
+        assert len(block.data) == (block.count * block.bits + 7) // 8
+        block.data.sum()
+
+
+@settings(max_examples=400)
+@given(TREES, st.data())
+def test_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataObject) -> None:
+    num_chunks = data.draw(st.integers(0, 3))
+    buffers = [data.draw(st.lists(BYTES, min_size=num_chunks, max_size=num_chunks)) for _ in range(tree.num_buffers)]
+    sizes = np.array([[len(b) for b in row] for row in buffers], np.int64).reshape(len(buffers), num_chunks)
+    starts = (np.cumsum(sizes.ravel()) - sizes.ravel()).reshape(sizes.shape)
+    counts = np.array(data.draw(st.lists(COUNTS, min_size=num_chunks, max_size=num_chunks)), np.int64)
+    everything = np.frombuffer(b"".join(b for row in buffers for b in row), np.uint8)
+    try:
+        block = tree.decode_chunks(Chunks(everything, starts, sizes, counts))
+    except (CorruptFileError, UnsupportedFeatureError):
+        return
+    check(block)
+    assert block.count == counts.sum()
+
+
+@settings(max_examples=400)
+@given(TREES, BYTES, COUNTS)
+def test_blocks_of_any_bytes_are_read_or_refused(tree: Encoding, data: bytes, count: int) -> None:
+    try:
+        block = tree.decode_block(np.frombuffer(data, np.uint8), count)
+    except (CorruptFileError, UnsupportedFeatureError):
+        return
+    check(block)
+    assert block.count == count
+
+
+@settings(max_examples=200)
+@given(TREES, st.sampled_from([0, 1, 3, 8]), st.integers(0, 9), st.booleans())
+def test_single_values_of_any_width_are_read_or_refused(tree: Encoding, size: int, count: int, variable: bool) -> None:
+    data = np.zeros(size * count, np.uint8)
+    values = VariableWidth(np.arange(count + 1, dtype=np.int32) * size, data) if variable else FixedWidth(8 * size, data, count)
+    try:
+        block = tree.decode_values(values)
+    except (CorruptFileError, UnsupportedFeatureError):
+        return
+    check(block)
+    assert block.count == count
+
+
+@settings(max_examples=300)
+@given(TREES, st.integers(0, 99), st.integers(0, 255))
+def test_any_message_is_a_tree_or_refused(tree: Encoding, place: int, byte: int) -> None:
+    data = bytearray(encode_message(tree).SerializeToString())
+    data[place % len(data)] = byte
+    try:
+        decode_message(pb.CompressiveEncoding.FromString(bytes(data)))
+    except (CorruptFileError, UnsupportedFeatureError, DecodeError):
+        return
