@@ -38,7 +38,7 @@ def parse_row_ids(data: bytes, count: int) -> np.ndarray:
         left -= len(parts[-1])
     if left:
         raise CorruptFileError(f"there are {count - left} row ids for {count} rows")
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
 
 def parse_versions(data: bytes, count: int) -> np.ndarray:

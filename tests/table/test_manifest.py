@@ -102,7 +102,7 @@ def test_pylance_reads_a_table_whose_manifest_was_rewritten(tmp_path):
 
 
 def test_unknown_fields_survive_a_rewrite_at_every_level():
-    message = message_of(serialise(FULL))
+    message = message_of(serialise(dataclasses.replace(FULL, transaction=None, indexes=())))
     places = [
         message,
         message.fragments[0],
@@ -114,7 +114,7 @@ def test_unknown_fields_survive_a_rewrite_at_every_level():
     ]
     for i, place in enumerate(places):
         place.MergeFromString(field(100 + i, b"new"))
-    again = message_of(serialise(parse(file_of(message.SerializeToString().replace(b"\x00", b"\x00")), "m")))
+    again = message_of(serialise(parse(file_of(message.SerializeToString()), "m")))
     again_places = [
         again,
         again.fragments[0],

@@ -1,0 +1,337 @@
+"""Dataset: every kind of change that pylance can make to a table is seen as pylance sees it."""
+
+import dataclasses
+import pickle
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.table.manifest import serialise
+from lance_spark.table.scan import ScanPlan, plan_tasks, read_task
+
+VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
+
+
+def rows(start: int, count: int) -> pa.Table:
+    ids = np.arange(start, start + count)
+    return pa.table(
+        {
+            "id": pa.array(ids),
+            "name": pa.array([f"n{i % 11}" for i in ids]),
+            "x": pa.array(ids * 0.5, mask=ids % 5 == 0),
+            "p": pa.array([{"a": int(i), "b": f"b{i}"} for i in ids], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            "l": pa.array([None if i % 7 == 0 else list(range(i % 4)) for i in ids], pa.list_(pa.int16())),
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(ids, 4).astype("f4")), 4),
+        }
+    )
+
+
+def same(uri: str, version: int | None = None, **scan: object) -> pa.Table:
+    """What we read, after checking that pylance reads the same."""
+    expected = lance.dataset(uri, version=version).to_table(**scan)
+    got = Dataset.open(uri, version=version).scan(**scan).to_table()
+    assert got.schema == expected.schema
+    assert got == expected
+    return got
+
+
+@pytest.fixture(params=VERSIONS)
+def uri(request, tmp_path) -> str:
+    """A table of three fragments, in every storage version."""
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(rows(0, 250), uri, max_rows_per_file=100, data_storage_version=request.param)
+    return uri
+
+
+def test_all_rows_and_the_schema(uri):
+    ds = Dataset.open(uri)
+    assert ds.schema == lance.dataset(uri).schema
+    assert ds.count_rows() == same(uri).num_rows == 250
+    assert (ds.uri, ds.version) == (uri, 1)
+
+
+def test_deleted_rows_are_gone(uri):
+    lance.dataset(uri).delete("id % 10 = 3 OR id BETWEEN 100 AND 190")
+    assert same(uri).num_rows == Dataset.open(uri).count_rows()
+    same(uri, version=1)
+    same(uri, with_row_id=True)
+    same(uri, columns=["name"], with_row_address=True, with_row_id=True)
+
+
+def test_columns_are_added_renamed_dropped_and_cast(uri):
+    ds = lance.dataset(uri)
+    ds.add_columns({"twice": "id * 2"})
+    ds.add_columns(pa.field("later", pa.struct([("c", pa.int32())])))
+    ds.alter_columns({"path": "x", "name": "y"}, {"path": "p.a", "name": "aa"})
+    ds.alter_columns({"path": "id", "data_type": pa.int32()})
+    ds.drop_columns(["v"])
+    lance.write_dataset(late(), uri, mode="append")
+    for version in range(1, lance.dataset(uri).version + 1):
+        same(uri, version=version)
+    same(uri, columns=["later", "y"])
+
+
+def late() -> pa.Table:
+    """Rows for the table after its columns were changed, some of them left out."""
+    table = rows(250, 50)
+    p = pa.array([{"aa": i, "b": str(i)} for i in range(50)], pa.struct([("aa", pa.int32()), ("b", pa.string())]))
+    return pa.table({"id": table["id"].cast(pa.int32()), "name": table["name"], "y": table["x"], "p": p, "l": table["l"]})
+
+
+def test_parts_of_a_struct_in_different_files_are_one_struct(tmp_path):
+    uri = str(tmp_path / "t")
+    t = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    data = pa.table({"id": range(6), "p": pa.array([None if i == 2 else {"a": i, "b": str(i)} for i in range(6)], t)})
+    lance.write_dataset(data, uri, data_storage_version="2.1")
+    lance.dataset(uri).add_columns(pa.schema([pa.field("later", pa.int64())]))
+    lance.dataset(uri).alter_columns({"path": "p.a", "data_type": pa.int64()})
+    assert len(Dataset.open(uri).snapshot.manifest.fragments[0].files) == 2
+    same(uri)
+    for child in ("a", "b"):
+        # pylance gives the child a column of its own, we leave it in its struct.
+        got = Dataset.open(uri).scan([f"p.{child}"]).to_table()
+        assert got.schema.field("p").type.num_fields == 1
+        assert pc.struct_field(got["p"], child) == lance.dataset(uri).to_table(columns=[f"p.{child}"])[f"p.{child}"]
+
+
+def test_a_missing_child_of_a_present_struct_is_null(tmp_path):
+    uri = str(tmp_path / "t")
+    old = pa.table({"id": [0, 1, 2], "p": pa.array([{"a": 1}, None, {"a": 3}], pa.struct([("a", pa.int32())]))})
+    lance.write_dataset(old, uri, data_storage_version="2.1")
+    ds = Dataset.open(uri)
+    manifest = ds.snapshot.manifest
+    p = manifest.schema.fields[1]
+    extra = dataclasses.replace(p.children[0], id=9, name="z", logical_type="string")
+    schema = dataclasses.replace(manifest.schema, fields=(manifest.schema.fields[0], dataclasses.replace(p, children=(extra, *p.children))))
+    changed = dataclasses.replace(ds.snapshot, manifest=dataclasses.replace(manifest, schema=schema))
+    got = Dataset(changed).scan().to_table()["p"].to_pylist()
+    assert got == [{"z": None, "a": 1}, None, {"z": None, "a": 3}]
+
+
+def test_merged_updated_and_upserted_rows(uri):
+    ds = lance.dataset(uri)
+    ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(200, 100))
+    ds = lance.dataset(uri)
+    ds.update({"name": "'changed'"}, where="id < 20")
+    ds = lance.dataset(uri)
+    ds.merge(pa.table({"id": range(300), "more": [str(i) for i in range(300)]}), "id")
+    for version in range(1, lance.dataset(uri).version + 1):
+        same(uri, version=version)
+
+
+def test_a_rewritten_column_replaces_the_old_one(uri):
+    fragment = lance.dataset(uri).get_fragments()[0]
+    update = pa.table({"_rowid": pa.array(range(100), pa.uint64()), "name": [f"new{i}" for i in range(100)]})
+    updated, fields = fragment.update_columns(update, left_on="_rowid", right_on="_rowid")
+    operation = lance.LanceOperation.Update(updated_fragments=[updated], fields_modified=fields)
+    lance.LanceDataset.commit(uri, operation, read_version=1)
+    files = Dataset.open(uri).snapshot.manifest.fragments[0].files
+    assert -2 in files[0].fields
+    assert same(uri)["name"][5].as_py() == "new5"
+
+
+def test_compacted_fragments(uri):
+    lance.dataset(uri).delete("id < 120")
+    lance.dataset(uri).optimize.compact_files()
+    same(uri)
+
+
+def test_stable_row_ids_stay_with_their_rows(tmp_path):
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(0, 250), uri, max_rows_per_file=100, enable_stable_row_ids=True)
+    ds = lance.dataset(uri)
+    ds.delete("id % 3 = 0")
+    ds.update({"name": "'u'"}, where="id % 7 = 1")
+    lance.write_dataset(rows(300, 20), uri, mode="append")
+    lance.dataset(uri).optimize.compact_files()
+    for version in range(1, lance.dataset(uri).version + 1):
+        same(uri, version=version, with_row_id=True, with_row_address=True)
+    lineage = ["id", "_row_created_at_version", "_row_last_updated_at_version", "_rowid"]
+    same(uri, columns=lineage)
+
+
+def test_json_columns_are_text(tmp_path):
+    uri = str(tmp_path / "t")
+    json = pa.array(['{"b": [1, 2.5, "x"], "a": null}', None, "true", '"é\\n"'] * 5)
+    nested = pa.StructArray.from_arrays([pa.ExtensionArray.from_storage(pa.json_(), json)], ["j"])
+    lance.write_dataset(pa.table({"j": pa.ExtensionArray.from_storage(pa.json_(), json), "s": nested}), uri)
+    got = same(uri, columns=["j"])
+    assert got.schema.field("j").type == pa.json_(pa.string())
+    both = Dataset.open(uri).scan().to_table()
+    assert both["s"].combine_chunks().field(0).storage.to_pylist() == got["j"].combine_chunks().storage.to_pylist()
+
+
+def test_a_shallow_clone_reads_the_files_of_its_source(uri, tmp_path):
+    lance.dataset(uri).delete("id = 5")
+    clone = str(tmp_path / "clone.lance")
+    lance.dataset(uri).shallow_clone(clone, 2)
+    lance.write_dataset(rows(500, 10), clone, mode="append")
+    assert same(clone).num_rows == 259
+
+
+def test_a_branch_has_its_own_rows(uri):
+    ds = lance.dataset(uri)
+    branch = lance.write_dataset(rows(700, 5), ds.create_branch("dev"), mode="append")
+    branch.delete("id = 1")
+    ours = Dataset.open(uri, branch="dev")
+    assert ours.scan().to_table() == ds.checkout_version(("dev", None)).to_table()
+    assert ours.count_rows() == 254
+    assert list(ours.branches()) == list(Dataset.open(uri).branches()) == ["dev"]
+    ds.tags.create("mine", ("dev", 2))
+    assert ours.tags()["mine"].branch == "dev"
+    assert Dataset.open(uri, tag="mine").count_rows() == 255
+
+
+def test_versions_are_pylances(uri):
+    lance.write_dataset(rows(0, 1), uri, mode="append")
+    expected = lance.dataset(uri).versions()
+    assert [v.version for v in Dataset.open(uri).versions()] == [v["version"] for v in expected]
+
+
+def test_legacy_tables(tmp_path):
+    uri = str(tmp_path / "t")
+    data = pa.table({"id": range(500), "s": [str(i) for i in range(500)]})
+    lance.write_dataset(data, uri, data_storage_version="legacy", max_rows_per_file=200)
+    lance.dataset(uri).delete("id % 4 = 0")
+    lance.dataset(uri).drop_columns(["s"])
+    same(uri, version=1)
+    same(uri, version=2)
+    same(uri)
+
+
+@pytest.mark.parametrize(
+    "scan", [{"limit": 130}, {"limit": 0}, {"limit": 7, "offset": 95}, {"offset": 230}, {"offset": 999}, {"limit": 10**9}], ids=str
+)
+@pytest.mark.parametrize("deleted", [None, "id % 3 = 1"])
+def test_limit_and_offset_count_rows_of_the_result(uri, scan, deleted):
+    if deleted:
+        lance.dataset(uri).delete(deleted)
+    everything = Dataset.open(uri).scan().to_table()
+    got = Dataset.open(uri).scan(**scan).to_table()
+    assert got == everything.slice(scan.get("offset", 0), scan.get("limit"))
+
+
+@pytest.mark.parametrize(
+    ("filter", "columns"),
+    [("id >= 95 AND id < 205", None), ("name = 'n3'", ["id"]), ("x IS NULL", ["v", "l"]), ("p.a > 200", ["p.b"]), ("p.b = 'b7'", ["p.a"])],
+)
+def test_a_filter_may_use_columns_that_are_not_asked_for(uri, filter, columns):
+    lance.dataset(uri).delete("id = 100")
+    ds = Dataset.open(uri)
+    expected = lance.dataset(uri).to_table(filter=filter)
+    got = ds.scan(columns, filter).to_table()
+    whole = ds.scan(None, filter).to_table()
+    assert whole == expected
+    assert got == ds.scan(columns).to_table().take(pc.index_in(whole["id"], ds.scan(["id"]).to_table()["id"]))
+    assert ds.count_rows(filter) == expected.num_rows
+    assert ds.scan(columns, filter, limit=5, offset=3).to_table() == got.slice(3, 5)
+
+
+def test_a_filter_on_the_row_address_reads_no_file(uri):
+    ds = Dataset.open(uri)
+    assert ds.scan(["id"], f"_rowaddr = {1 << 32 | 5}").to_table()["id"].to_pylist() == [105]
+    assert ds.count_rows("_rowaddr >= 0") == 250
+
+
+@pytest.mark.parametrize("deleted", [None, "id % 3 = 1", "id > 20"])
+@pytest.mark.parametrize("indices", [[], [0], [5, 3, 5, 0], [81, 2, 33, 80, 82], list(range(50, 83))], ids=str)
+def test_take_gives_rows_in_the_order_asked_for(uri, deleted, indices):
+    if deleted:
+        lance.dataset(uri).delete(deleted)
+    ds = Dataset.open(uri)
+    indices = [i % ds.count_rows() for i in indices]
+    assert ds.take(indices) == ds.scan().to_table().take(pa.array(indices, pa.int64()))
+    if indices:
+        assert ds.take(indices, ["name", "p.a"]).to_pydict() == lance.dataset(uri).take(indices, ["name", "p"]).select(
+            ["name"]
+        ).to_pydict() | {"p": [{"a": row["a"]} for row in lance.dataset(uri).take(indices)["p"].to_pylist()]}
+
+
+def test_take_reads_no_more_than_it_needs(tmp_path):
+    uri = str(tmp_path / "t")
+    values = pa.array([np.random.default_rng(i).bytes(2000) for i in range(3000)])
+    lance.write_dataset(pa.table({"a": values}), uri, max_rows_per_file=1000, data_storage_version="2.1")
+    ds = Dataset.open(uri)
+    assert ds.take([1500])["a"][0] == values[1500]
+    counters = ds.snapshot.store.counters
+    assert counters.bytes_read < 200_000
+
+
+@pytest.mark.parametrize("indices", [[-1], [250], [0, 10**12]])
+def test_a_row_that_is_not_there_cannot_be_taken(uri, indices):
+    with pytest.raises(IndexError, match="which has 250 rows"):
+        Dataset.open(uri).take(indices)
+
+
+@given(st.integers(1, 40), st.integers(1, 300), st.sampled_from([None, "id % 2 = 0"]))
+@settings(max_examples=20)
+def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory, parallelism, batch_size, deleted):
+    uri = str(tmp_path_factory.mktemp("t"))
+    lance.write_dataset(rows(0, 400), uri, max_rows_per_file=150)
+    if deleted:
+        lance.dataset(uri).delete(deleted)
+    ds = Dataset.open(uri)
+    tasks = plan_tasks(ds.snapshot, ScanPlan(batch_size=batch_size), parallelism)
+    batches = [b for task in tasks for b in read_task(pickle.loads(pickle.dumps(task)))]
+    assert all(0 < b.num_rows <= batch_size for b in batches)
+    assert pa.Table.from_batches(batches) == ds.scan().to_table()
+
+
+def test_large_fragments_are_divided_and_small_ones_packed(uri, monkeypatch):
+    import lance_spark.table.scan as scan
+
+    snapshot = Dataset.open(uri).snapshot
+    assert len(plan_tasks(snapshot, ScanPlan(), 12)) == 1
+    monkeypatch.setattr(scan, "MIN_TASK_BYTES", 100)
+    tasks = plan_tasks(snapshot, ScanPlan(), 12)
+    assert 8 <= len(tasks) <= 16
+    assert [b for task in tasks for b in read_task(task)]
+    assert sum(p.num_rows for task in tasks for p in task.parts) == 250
+
+
+def test_what_does_not_exist_is_named(uri):
+    ds = Dataset.open(uri)
+    with pytest.raises(SchemaMismatchError, match="no column 'nope'"):
+        ds.scan(["nope"]).to_table()
+    for scan in ({"limit": -1}, {"offset": -1}, {"batch_size": 0}):
+        with pytest.raises(ValueError, match="at least"):
+            ds.scan(**scan)
+
+
+def tampered(ds: Dataset, **changes: object) -> Dataset:
+    """The table with its first fragment changed in the manifest."""
+    manifest = ds.snapshot.manifest
+    fragments = (dataclasses.replace(manifest.fragments[0], **changes), *manifest.fragments[1:])
+    return Dataset(dataclasses.replace(ds.snapshot, manifest=dataclasses.replace(manifest, fragments=fragments)))
+
+
+def test_errors_name_the_table_the_version_and_the_file(uri, tmp_path):
+    ds = Dataset.open(uri)
+    file = ds.snapshot.manifest.fragments[0].files[0]
+    for broken, what in (
+        (tampered(ds, physical_rows=99), "has 100 rows, the fragment 99"),
+        (tampered(ds, files=(dataclasses.replace(file, path="gone.lance"),)), r"gone\.lance is missing"),
+        (tampered(ds, files=(dataclasses.replace(file, path="../../x"),)), "leaves the table"),
+        (tampered(ds, files=(dataclasses.replace(file, size=5),)), "it should have 5"),
+        (tampered(ds, files=(dataclasses.replace(file, column_indices=tuple(c + 50 for c in file.column_indices)),)), "column"),
+    ):
+        for read in (lambda broken=broken: broken.scan().to_table(), lambda broken=broken: broken.take([3])):
+            with pytest.raises(CorruptFileError, match=what) as e:
+                read()
+            assert f"{uri}, version 1: " in str(e.value)
+
+
+def test_a_table_that_needs_what_we_do_not_know_is_refused(uri, tmp_path):
+    ds = Dataset.open(uri)
+    newer = dataclasses.replace(ds.snapshot.manifest, version=2, reader_flags=1 << 20)
+    ds.snapshot.store.put("_versions/18446744073709551613.manifest", serialise(newer))
+    with pytest.raises(UnsupportedFeatureError, match=f"{uri}.*1048576"):
+        Dataset.open(uri)
+    assert Dataset.open(uri, version=1).count_rows() == 250
