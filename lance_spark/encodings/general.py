@@ -7,6 +7,7 @@ Mini-block: buffer 0 of each chunk is compressed. Block: the buffer. Full zip: e
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings import lz4
 from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
-from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.flat import Flat, bytes_for
 from lance_spark.errors import CorruptFileError
 
 Scheme = Literal["lz4", "zstd"]
@@ -107,8 +108,7 @@ def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
     while isinstance(values, ByteStreamSplit):
         values = values.values
     if isinstance(values, Flat):
-        bits: np.ndarray = np.minimum(counts, MAX_BYTES) * values.bits_per_value
-        return bits // 8 + 1 + _PADDING
+        return np.minimum(bytes_for(counts, min(values.bits_per_value, MAX_BYTES)) + _PADDING, MAX_BYTES)
     return np.full(len(counts), MAX_BYTES)
 
 
@@ -166,7 +166,7 @@ def _compress(buffer: EncodedBuffer, scheme: Scheme, level: int | None) -> Encod
     codec = pa.Codec("zstd", level) if scheme == "zstd" else pa.Codec("lz4_raw")
     prefix, raw, edges = _PREFIX[scheme], pa.py_buffer(buffer.data), buffer.bounds.tolist()
     parts = []
-    for start, stop in zip(edges[:-1], edges[1:]):
+    for start, stop in pairwise(edges):
         parts += [(stop - start).to_bytes(prefix, "little"), codec.compress(raw.slice(start, stop - start), asbytes=True)]
     sizes = np.array([len(part) for part in parts], np.int64).reshape(-1, 2).sum(axis=1)
     bounds = np.zeros(len(edges), np.int64)

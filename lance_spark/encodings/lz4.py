@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import U, copy, load64, store64
+from lance_spark.encodings.words import U, copy, copy_words
 
 MAX_RATIO = 255
 """No block decodes to more than so many times its size: every byte of a long length adds at most 255."""
@@ -37,7 +37,8 @@ def _decompress(data: np.ndarray, at: np.uint64, end: np.uint64, out: np.ndarray
         at += U(1)
         literals = token >> U(4)
         if literals < U(15) and end - at > U(24) and limit - place > U(24):
-            _copy_words(data, at, out, place, U(16))
+            # More than may be needed: what is written too much is written again by what follows.
+            copy_words(data, at, out, place, U(16))
         else:
             literals, at = _length(data, at, end, literals)
             if literals > end - at or literals > limit - place:
@@ -55,7 +56,7 @@ def _decompress(data: np.ndarray, at: np.uint64, end: np.uint64, out: np.ndarray
         if distance == U(0) or distance > place - begin or length > limit - place:
             return False
         if distance >= U(8) and limit - place > length + U(24):
-            _copy_words(out, place - distance, out, place, max(length, U(24)))
+            copy_words(out, place - distance, out, place, max(length, U(24)))
         else:
             _copy_match(out, place, distance, length)
         place += length
@@ -73,13 +74,6 @@ def _length(data: np.ndarray, at: np.uint64, end: np.uint64, nibble: np.uint64) 
             at += U(1)
             length += more
     return length, at
-
-
-@kernel
-def _copy_words(source: np.ndarray, start: np.uint64, out: np.ndarray, place: np.uint64, size: np.uint64) -> None:
-    """Copy `size` bytes and what is missing to full words. What is written too much is written again by what follows."""
-    for i in range(U(0), size, U(8)):
-        store64(out, place + U(i), load64(source, start + U(i)))
 
 
 @kernel

@@ -12,6 +12,8 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.blocks import Encoding
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.delta import Delta
+from lance_spark.encodings.dictionary import Dictionary
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
@@ -19,8 +21,10 @@ from lance_spark.encodings.general import General, Scheme
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
+from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
 from lance_spark.encodings.variable import Variable
+from lance_spark.encodings.variable_packed_struct import PackedField, VariablePackedStruct
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 MAX_DEPTH = 16
@@ -71,6 +75,25 @@ def _general_message(node: General) -> pb.CompressiveEncoding:
     return pb.CompressiveEncoding(general=pb.General(compression=compression, values=encode_message(node.values)))
 
 
+def _variable_packed_struct(message: pb.VariablePackedStruct, depth: int) -> VariablePackedStruct:
+    def child(field: pb.VariablePackedStruct.FieldEncoding) -> PackedField:
+        variable = field.WhichOneof("layout") == "bits_per_length"
+        return PackedField(decode_message(field.value, depth), field.bits_per_length if variable else field.bits_per_value, variable)
+
+    return VariablePackedStruct(tuple(child(field) for field in message.fields))
+
+
+def _variable_packed_struct_message(node: VariablePackedStruct) -> pb.CompressiveEncoding:
+    def child(field: PackedField) -> pb.VariablePackedStruct.FieldEncoding:
+        value = encode_message(field.values)
+        if field.variable:
+            return pb.VariablePackedStruct.FieldEncoding(value=value, bits_per_length=field.bits)
+        return pb.VariablePackedStruct.FieldEncoding(value=value, bits_per_value=field.bits)
+
+    message = pb.VariablePackedStruct(fields=[child(field) for field in node.fields])
+    return pb.CompressiveEncoding(variable_packed_struct=message)
+
+
 def _refuse_buffer_compression(message: Any, field: str) -> None:
     # Writers compress with General around the encoding; the field for compressing its one buffer has never been seen in use.
     if message.HasField(field):
@@ -87,6 +110,10 @@ _DECODE: dict[str, Callable[[Any, int], Encoding]] = {
     "inline_bitpacking": _inline_bitpacking,
     "fsst": lambda m, depth: Fsst(m.symbol_table, decode_message(m.values, depth)),
     "general": _general,
+    "dictionary": lambda m, depth: Dictionary(decode_message(m.indices, depth), decode_message(m.items, depth), m.num_dictionary_items),
+    "variable_packed_struct": _variable_packed_struct,
+    "range": lambda m, depth: Range(m.uncompressed_bits_per_value, m.start, m.step),
+    "delta": lambda m, depth: Delta(m.uncompressed_bits_per_value, m.base, decode_message(m.deltas, depth)),
     "rle": lambda m, depth: Rle(decode_message(m.values, depth), decode_message(m.run_lengths, depth)),
     "byte_stream_split": lambda m, depth: ByteStreamSplit(decode_message(m.values, depth)),
     "fixed_size_list": lambda m, depth: FixedSizeListEncoding(m.items_per_value, m.has_validity, decode_message(m.values, depth)),
@@ -107,6 +134,14 @@ _ENCODE: dict[type, Callable[[Any], pb.CompressiveEncoding]] = {
     ),
     Fsst: lambda n: pb.CompressiveEncoding(fsst=pb.Fsst(symbol_table=n.symbol_table, values=encode_message(n.values))),
     General: _general_message,
+    Dictionary: lambda n: pb.CompressiveEncoding(
+        dictionary=pb.Dictionary(indices=encode_message(n.indices), items=encode_message(n.items), num_dictionary_items=n.num_items)
+    ),
+    VariablePackedStruct: _variable_packed_struct_message,
+    Range: lambda n: pb.CompressiveEncoding(range=pb.Range(uncompressed_bits_per_value=n.bits, start=n.start, step=n.step)),
+    Delta: lambda n: pb.CompressiveEncoding(
+        delta=pb.Delta(uncompressed_bits_per_value=n.bits, base=n.base, deltas=encode_message(n.deltas))
+    ),
     Rle: lambda n: pb.CompressiveEncoding(rle=pb.Rle(values=encode_message(n.values), run_lengths=encode_message(n.run_lengths))),
     ByteStreamSplit: lambda n: pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=encode_message(n.values))),
     FixedSizeListEncoding: lambda n: pb.CompressiveEncoding(

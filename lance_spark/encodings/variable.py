@@ -44,6 +44,8 @@ class Variable(Encoding):
     def decode_chunks(self, chunks: Chunks) -> VariableWidth:
         """The values of all chunks; the offsets are int64 when they are stored so or do not fit int32."""
         starts, sizes = chunks.starts[-1], chunks.sizes[-1]
+        if (chunks.counts >= 2**31).any():  # before arithmetic with counts that wraps around
+            raise CorruptFileError(f"a chunk of {chunks.counts.max()} strings")
         if isinstance(self.offsets, Flat):
             width = self.offsets.bits_per_value // 8
             heads = (chunks.counts + 1) * width
@@ -190,7 +192,8 @@ def encode_chunks(block: VariableWidth, max_values: int = MAX_CHUNK_VALUES, chun
 def _cut(offsets: np.ndarray, width: int, max_values: int, chunk_bytes: int, counts: np.ndarray) -> int:
     """Put the number of values of each chunk into `counts`; returns the number of chunks.
 
-    A chunk is the largest power of two of values that fits, or all the rest if that fits.
+    A chunk is the largest power of two of values that fits, or all the rest if that fits. Only the last may be a single value:
+    a chunk says the logarithm of its count, and readers take 0 for a mistake.
     """
     values = len(offsets) - 1
     at = 0
@@ -198,7 +201,7 @@ def _cut(offsets: np.ndarray, width: int, max_values: int, chunk_bytes: int, cou
     while at < values:
         count = values - at
         if count > max_values or offsets[values] - offsets[at] + (count + 1) * width > chunk_bytes:
-            count = 1
+            count = min(2, count)
             while (
                 2 * count <= min(max_values, values - at) and offsets[at + 2 * count] - offsets[at] + (2 * count + 1) * width <= chunk_bytes
             ):

@@ -61,6 +61,13 @@ def copy(source: np.ndarray, start: np.uint64, out: np.ndarray, at: np.uint64, s
 
 
 @kernel
+def copy_words(source: np.ndarray, start: np.uint64, out: np.ndarray, at: np.uint64, size: np.uint64) -> None:
+    """As `copy`, but 8 bytes at a time: faster for the short, touches up to 7 bytes more on both sides."""
+    for i in range(U(0), size, U(8)):
+        store64(out, at + U(i), load64(source, start + U(i)))
+
+
+@kernel
 def copy_ranges(source: np.ndarray, starts: np.ndarray, sizes: np.ndarray, out: np.ndarray) -> None:
     """Write the ranges of `source` that begin at `starts` and are `sizes` long to `out`, one after the other."""
     at = U(0)

@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.encodings import variable
-from lance_spark.encodings.blocks import FixedWidth, VariableWidth
+from lance_spark.encodings.blocks import Encoding, FixedWidth, VariableWidth
+from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.delta import Delta
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.variable import Variable
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from tests.encodings.strings import as_chunks, block_of, byte_strings, stored, strings_of
 
 u32 = "<u4"
@@ -130,7 +133,7 @@ BAD_CHUNKS = [
     ("a last offset behind the end", words(u32, 12, 14, 15) + b"ab", 2),
     ("an offset behind the end that comes back", words(u32, 12, 2**32 - 1, 14) + b"ab", 2),
     ("a last offset before the first", words(u32, 12, 12, 4) + b"ab", 2),
-    ("many strings in few bytes", words(u32, 12), 2**40),
+    ("many strings in few bytes", words(u32, 12), 2**30),
 ]
 
 
@@ -169,3 +172,38 @@ def test_a_bad_block_is_refused(data: bytes, count: int) -> None:
 def test_offsets_of_another_width_are_refused() -> None:
     with pytest.raises(CorruptFileError):
         Variable(Flat(16))
+
+
+@pytest.mark.parametrize("offsets", [Flat(32), Constant(b"\0\0\0\0")], ids=str)
+@pytest.mark.parametrize("count", [2**31, 2**40, 2**63 - 1])
+def test_counts_that_no_chunk_can_have_are_refused(offsets: Encoding, count: int) -> None:
+    with pytest.raises(CorruptFileError):
+        Variable(offsets).decode_chunks(as_chunks([[b"", b""]], [count, 1]))
+
+
+# name, encoding of the offsets, buffers of two chunks, strings of both
+CODED = [
+    ("constant", Constant(b"\0\0\0\0"), [[b"HHHH", b""]], [[b"", b"", b""], [b""]]),
+    ("range", Range(32, 0, 2), [[b"abcdHHHH", b"ef"]], [[b"ab", b"cd"], [b"ef"]]),
+    ("range of 64 bits", Range(64, 0, 1), [[b"ab", b"c"]], [[b"a", b"b"], [b"c"]]),
+    ("delta", Delta(32, 0, Flat(32)), [[words(u32, 1, 0, 2), words(u32, 3)], [b"abcH", b"def"]], [[b"a", b"", b"bc"], [b"def"]]),
+    ("delta of a constant", Delta(64, 0, Constant(words(u64, 2))), [[b"abcd", b"ef"]], [[b"ab", b"cd"], [b"ef"]]),
+]
+
+
+@pytest.mark.parametrize(("offsets", "buffers", "strings"), [c[1:] for c in CODED], ids=[c[0] for c in CODED])
+def test_coded_offsets_begin_again_in_each_chunk(offsets: Encoding, buffers: list[list[bytes]], strings: list[list[bytes]]) -> None:
+    node = Variable(offsets)
+    assert node.num_buffers == len(buffers)
+    assert strings_of(node.decode_chunks(as_chunks(buffers, [len(s) for s in strings]))) == [s for chunk in strings for s in chunk]
+
+
+def test_coded_offsets_that_leave_the_bytes_or_are_no_offsets_are_refused() -> None:
+    with pytest.raises(CorruptFileError, match="chunk 1 "):
+        Variable(Range(32, 0, 2)).decode_chunks(as_chunks([[b"abcd", b"e"]], [2, 1]))
+    with pytest.raises(CorruptFileError, match="chunk 0 "):
+        Variable(Range(32, 4, 2**32 - 2)).decode_chunks(as_chunks([[b"abcd"]], [2]))
+    with pytest.raises(CorruptFileError):
+        Variable(Constant(b"\0\0")).decode_chunks(as_chunks([[b"abcd"]], [2]))
+    with pytest.raises(UnsupportedFeatureError):
+        Variable(Range(32, 0, 1)).decode_block(np.zeros(20, np.uint8), 1)
