@@ -38,8 +38,17 @@ class Dictionary:
         if len(stored) and stored.null_count < len(stored) and (largest := int(pa.compute.max(stored).as_py())) > limit:
             raise CorruptFileError(f"index {largest} into a dictionary of {self.num_items} items")
         if by_user:
-            return pa.DictionaryArray.from_arrays(stored.cast(t.index_type), items, ordered=t.ordered)
+            return _dictionary_array(t, stored, items)
         indices = values_of(stored)
         # Item k - 1 of index 0 would be far beyond the end; as a null index it is not looked at.
         shifted = indices.astype(np.int64) - 1
         return items.take(pa.array(shifted, mask=indices == 0))
+
+
+def _dictionary_array(t: pa.DataType, indices: pa.Array, items: pa.Array) -> pa.Array:
+    """The dictionary array, its nulls in the indices: Arrow does not join dictionaries in which items are null."""
+    if items.null_count:
+        valid = items.is_valid().to_numpy(zero_copy_only=False)
+        moved = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        indices, items = moved.take(indices), items.drop_null()
+    return pa.DictionaryArray.from_arrays(indices.cast(t.index_type), items, ordered=t.ordered)

@@ -102,6 +102,8 @@ class LeafReader:
         size = sum(b.stop - b.start for b in page.buffers)
         wanted = sp.merged(spans, GAP * page.num_rows // max(size, 1))
         array = yield from encoding.read(wanted, self._type)
+        if len(array) != sp.count(wanted):
+            raise CorruptFileError(f"{len(array)} values where {sp.count(wanted)} should be")
         return array if len(wanted) == len(spans) else array.take(pa.array(sp.positions(spans, wanted)))
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:

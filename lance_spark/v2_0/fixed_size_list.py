@@ -24,5 +24,7 @@ class FixedSizeList:
         """The items of the lists, shaped."""
         if not pa.types.is_fixed_size_list(t) or t.list_size != self.dimension:
             raise CorruptFileError(f"lists of {self.dimension} items in a column of {t}")
+        if len(spans) and int(spans[-1, 1]) * self.dimension >= 2**63:
+            raise CorruptFileError(f"{spans[-1, 1]} lists of {self.dimension} items")
         items = yield from self.items.read(spans * self.dimension, t.value_type)
         return fixed_size_list_array(t, items)

@@ -14,8 +14,8 @@ from lance_spark.layouts.plain import bit_width
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
 
-MAX_NULLS = 2**31
-"""Most nulls that are made at once: they take no bytes in the file, so nothing there bounds what a broken count would allocate."""
+MAX_BYTES = 2**31
+"""Most memory that nulls are given at once: they take no bytes in the file, so nothing there bounds what a broken count would allocate."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AllNulls:
         """As many nulls as rows."""
         yield from ()
         count = sp.count(spans)
-        if count * (bit_width(t) or 1) > MAX_NULLS * 64:
+        if count * (bit_width(t) or 32) > MAX_BYTES * 8:
             raise CorruptFileError(f"a page of {count} nulls of {t}")
         return pa.nulls(count, t)
 

@@ -24,8 +24,8 @@ from lance_spark.v2_0.list import List
 from lance_spark.v2_0.nullable import AllNulls, NoNulls, SomeNulls
 from lance_spark.v2_0.packed_struct import PackedStruct
 
-MAX_DEPTH = 32
-"""Deepest nesting of encodings that is followed; writers use about as many as a type has levels."""
+MAX_DEPTH = 16
+"""Deepest nesting of encodings that is followed; writers need one or two for each level of fixed-size lists."""
 
 
 def decode_page(page: Page, column: Column) -> Encoding | List:

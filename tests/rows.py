@@ -1,0 +1,45 @@
+"""Selections of rows, and arrays compared by what they say instead of how it is laid out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from lance_spark.columns import Rows
+
+
+@st.composite
+def selections(draw: st.DrawFn, num_rows: int) -> Rows:
+    """All rows, a range of them, or some of them, from few to nearly all."""
+    kind = draw(st.sampled_from(["all", "range", "few", "many"]))
+    if kind == "all" or not num_rows:
+        return range(num_rows)
+    if kind == "range":
+        start, stop = sorted((draw(st.integers(0, num_rows)), draw(st.integers(0, num_rows))))
+        return range(start, stop)
+    if kind == "few":
+        return np.array(sorted(draw(st.sets(st.integers(0, num_rows - 1), max_size=8))), dtype=np.int64)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    return np.flatnonzero(rng.random(num_rows) < draw(st.sampled_from([0.3, 0.95])))
+
+
+def assert_same_values(got: pa.Array, expected: pa.Array) -> None:
+    """Equal types, nulls and values. Dictionaries are looked up, since a null can be in the index or in the item."""
+    assert got.type == expected.type
+    got.validate(full=True)
+    plain = without_dictionaries(expected.type)
+    assert got.cast(plain).equals(expected.cast(plain))
+
+
+def without_dictionaries(t: pa.DataType) -> pa.DataType:
+    """The type with every dictionary type in it replaced by that of its values."""
+    if pa.types.is_dictionary(t):
+        return t.value_type
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(without_dictionaries(f.type)) for f in t])
+    if pa.types.is_large_list(t):
+        return pa.large_list(t.value_field.with_type(without_dictionaries(t.value_type)))
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(without_dictionaries(t.value_type)))
+    return t

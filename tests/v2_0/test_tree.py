@@ -1,0 +1,186 @@
+"""Encodings that no writer of today chooses, from messages and bytes put together here; and messages that lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark._proto import encodings_v2_0_pb2 as pb
+from lance_spark.byte_ranges import ByteRange, Bytes
+from lance_spark.columns import Column, Page, Rows, run
+from lance_spark.encodings.bitpacking import pack_blocks
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.schema import Field
+from lance_spark.v2_0.field import open_field
+from tests.rows import assert_same_values, selections
+
+COLUMN = pb.ColumnEncoding(values={})
+
+
+def buffer(index: int) -> pb.Buffer:
+    return pb.Buffer(buffer_index=index)
+
+
+def flat(bits: int, index: int = 0) -> pb.ArrayEncoding:
+    return pb.ArrayEncoding(flat=pb.Flat(bits_per_value=bits, buffer=buffer(index)))
+
+
+def no_nulls(values: pb.ArrayEncoding) -> pb.ArrayEncoding:
+    return pb.ArrayEncoding(nullable=pb.Nullable(no_nulls=pb.Nullable.NoNull(values=values)))
+
+
+def binary(offsets: pb.ArrayEncoding, data: pb.ArrayEncoding, null_adjustment: int) -> pb.ArrayEncoding:
+    return pb.ArrayEncoding(binary=pb.Binary(indices=offsets, bytes=data, null_adjustment=null_adjustment))
+
+
+def dictionary(indices: pb.ArrayEncoding, items: pb.ArrayEncoding, num_items: int) -> pb.ArrayEncoding:
+    return pb.ArrayEncoding(dictionary=pb.Dictionary(indices=indices, items=items, num_dictionary_items=num_items))
+
+
+def read(
+    logical_type: str,
+    message: pb.ArrayEncoding,
+    buffers: Sequence[bytes],
+    num_rows: int,
+    rows: Rows | None = None,
+    column: pb.ColumnEncoding = COLUMN,
+) -> pa.Array:
+    """What a file with one column of one page holds."""
+    data = np.frombuffer(b"".join(buffers), dtype=np.uint8)
+    ends = np.cumsum([0] + [len(b) for b in buffers]).tolist()
+    page = Page(0, num_rows, tuple(map(ByteRange, ends[:-1], ends[1:])), "lance.encodings.ArrayEncoding", message.SerializeToString())
+    columns = {0: Column((page,), (), "lance.encodings.ColumnEncoding", column.SerializeToString())}
+    chosen = range(num_rows) if rows is None else rows
+
+    def fetch(ranges: Sequence[ByteRange]) -> list[Bytes]:
+        assert all(0 <= start <= stop <= len(data) for start, stop in ranges)
+        return [data[start:stop] for start, stop in ranges]
+
+    return run(open_field(Field("c", 0, logical_type), columns, chosen, num_rows).read(0, len(chosen)), fetch)
+
+
+def low_bits(values: np.ndarray, packed: int) -> bytes:
+    bits = (values.astype(np.uint64)[:, None] >> np.arange(packed, dtype=np.uint64)) & np.uint64(1)
+    return np.packbits(bits.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
+
+
+@given(data=st.data(), bits=st.sampled_from([8, 16, 32, 64]), signed=st.booleans())
+def test_bitpacked_integers(data: st.DataObject, bits: int, signed: bool) -> None:
+    packed = data.draw(st.integers(1, bits))
+    least, most = (-(2 ** (packed - 1)), 2 ** (packed - 1) - 1) if signed else (0, 2**packed - 1)
+    values = data.draw(st.lists(st.integers(least, most), min_size=1, max_size=60))
+    expected = pa.array(values, f"{'int' if signed else 'uint'}{bits}")
+    message = pb.Bitpacked(compressed_bits_per_value=packed, uncompressed_bits_per_value=bits, signed=signed, buffer=buffer(0))
+    stored = low_bits(expected.to_numpy().astype(np.int64), packed)
+    rows = data.draw(selections(len(values)))
+    got = read(str(expected.type), pb.ArrayEncoding(bitpacked=message), [stored], len(values), rows)
+    assert_same_values(got, expected.take(pa.array(np.asarray(rows, dtype=np.int64))))
+
+
+@given(data=st.data(), bits=st.sampled_from([8, 16, 32, 64]), count=st.sampled_from([1, 1000, 1024, 2500]))
+def test_bitpacked_blocks(data: st.DataObject, bits: int, count: int) -> None:
+    packed = data.draw(st.integers(1, bits))
+    rng = np.random.default_rng(packed)
+    values = rng.integers(0, 2**packed, count, dtype=np.uint64).astype(f"u{bits // 8}")
+    blocks = np.arange(-(-count // 1024))
+    words = np.zeros(len(blocks) * 1024 // bits * packed, dtype=values.dtype)
+    counts = np.minimum(count - blocks * 1024, 1024)
+    pack_blocks(values, blocks * 1024, counts, np.full(len(blocks), packed), blocks * (1024 // bits * packed), words)
+    message = pb.BitpackedForNonNeg(compressed_bits_per_value=packed, uncompressed_bits_per_value=bits, buffer=buffer(0))
+    rows = data.draw(selections(count))
+    got = read(f"uint{bits}", pb.ArrayEncoding(bitpacked_for_non_neg=message), [words.tobytes()], count, rows)
+    assert_same_values(got, pa.array(values[np.asarray(rows, dtype=np.int64)]))
+
+
+@pytest.mark.parametrize("logical_type", ["string", "large_binary"])
+@pytest.mark.parametrize("rows", [range(4), np.array([0, 3])], ids=["all", "some"])
+def test_fixed_size_binary(logical_type: str, rows: Rows) -> None:
+    message = pb.ArrayEncoding(fixed_size_binary=pb.FixedSizeBinary(bytes=flat(8), byte_width=3))
+    got = read(logical_type, message, [b"onetwosixten"], 4, rows)
+    assert got.cast(pa.string()).to_pylist() == [["one", "two", "six", "ten"][i] for i in rows]
+
+
+def test_offsets_of_any_width_and_bytes_in_nullable() -> None:
+    ends = np.array([1, 4 + 10, 4], dtype=np.uint16)
+    message = binary(no_nulls(flat(16)), no_nulls(flat(8, 1)), 10)
+    assert read("string", message, [ends.tobytes(), b"abcd"], 3).to_pylist() == ["a", None, ""]
+
+
+def test_a_column_with_a_zone_map_is_read_like_any_other() -> None:
+    column = pb.ColumnEncoding(zone_index=pb.ZoneIndex(rows_per_zone=10, inner=COLUMN))
+    assert read("int8", no_nulls(flat(8)), [b"\1\2"], 2, column=column).to_pylist() == [1, 2]
+
+
+def u64(*values: int) -> bytes:
+    return np.array(values, dtype=np.uint64).tobytes()
+
+
+STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
+
+
+@pytest.mark.parametrize(
+    ("logical_type", "message", "buffers", "complaint"),
+    [
+        ("int64", flat(64), [bytes(15)], "2 values of 64 bits do not fit a buffer of 15 bytes"),
+        ("int64", flat(32), [bytes(16)], "values of 32 bits in a column of int64"),
+        ("int64", flat(7), [bytes(16)], "values of 7 bits"),
+        ("int64", flat(0), [bytes(16)], "values of 0 bits"),
+        ("int64", flat(64, 1), [bytes(16)], "buffer 1 of 1"),
+        ("string", flat(8), [bytes(16)], "values of 8 bits in a column of string"),
+        ("int64", STRING, [u64(1, 2), b"ab"], "strings of bytes in a column of int64"),
+        ("string", STRING, [u64(2, 1), b"ab"], "offsets that fall"),
+        ("string", STRING, [u64(1, 3), b"ab"], "3 values of 8 bits do not fit a buffer of 2 bytes"),
+        ("string", STRING, [u64(1, 2**63 + 12), b"ab"], "an offset of"),
+        ("string", STRING, [u64(1, 2), b"a\xff"], "UTF8"),
+        ("string", binary(flat(64), flat(8, 1), 0), [u64(1, 2), b"ab"], "null adjustment is 0"),
+        ("string", dictionary(flat(8, 2), STRING, 2), [u64(1, 2), b"ab", b"\1\3"], "index 3 into a dictionary of 2 items"),
+        ("dict:int8:int8:false", dictionary(flat(8), flat(8, 1), 2), [b"\1\2", b"ab"], "index 2 into a dictionary of 2 items"),
+        ("int8", dictionary(flat(8), flat(8, 1), 1), [b"\1\2", b"ab"], "index 2 into a dictionary of 1 items"),
+        ("fixed_size_list:int8:2", no_nulls(flat(8)), [bytes(4)], "values of 8 bits in a column of fixed_size_list"),
+        (
+            "fixed_size_list:int8:2",
+            pb.ArrayEncoding(fixed_size_list=pb.FixedSizeList(dimension=3, items=flat(8))),
+            [bytes(6)],
+            "lists of 3 items in a column",
+        ),
+        (
+            "string",
+            dictionary(flat(8), pb.ArrayEncoding(nullable=pb.Nullable(all_nulls={})), 2**32 - 1),
+            [b"\1\2"],
+            "a page of 4294967295 nulls",
+        ),
+    ],
+)
+def test_lies_are_found(logical_type: str, message: pb.ArrayEncoding, buffers: list[bytes], complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        read(logical_type, message, buffers, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pb.ArrayEncoding(),
+        lambda: pb.ArrayEncoding(nullable=pb.Nullable()),
+        lambda: pb.ArrayEncoding(constant=pb.Constant(value=b"1")),
+        lambda: pb.ArrayEncoding(fsst=pb.Fsst(binary=flat(8))),
+        lambda: binary(STRING, flat(8), 10),
+        lambda: pb.ArrayEncoding(flat=pb.Flat(bits_per_value=8, buffer=pb.Buffer(buffer_type=pb.Buffer.file))),
+        lambda: pb.ArrayEncoding(flat=pb.Flat(bits_per_value=8, compression=pb.Compression(scheme="brotli"))),
+    ],
+)
+def test_unknown_encodings_are_refused(make: Callable[[], pb.ArrayEncoding]) -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        read("string", make(), [bytes(16), bytes(16)], 2)
+
+
+def test_endless_nesting_is_refused() -> None:
+    message = flat(8)
+    for _ in range(20):
+        message = no_nulls(message)
+    with pytest.raises(CorruptFileError, match="nested more than"):
+        read("int8", message, [bytes(2)], 2)
