@@ -59,7 +59,7 @@ def types(*, maps: bool) -> st.SearchStrategy[pa.DataType]:
 
 
 class ArrayMaker:
-    """Makes arrays of a type. `null_share` of the slots are null; `variety` is 0 for one value, 1 for few values in runs, 2 for any values."""
+    """Makes arrays of a type. `null_share` of the slots are null; `variety` is 0 for one value, 1 for few in runs, 2 for any."""
 
     def __init__(self, seed: int, null_share: float, variety: int, string_length: int = 12) -> None:
         self._rng = np.random.default_rng(seed)

@@ -19,6 +19,7 @@ from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.fields import serialise_fields
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts.encoded_page import EncodedPage
+from lance_spark.layouts.grammar import GRAMMARS
 from lance_spark.layouts.shred import split
 from lance_spark.layouts.write import encode_pages
 from lance_spark.schema import Field, Schema
@@ -26,7 +27,6 @@ from lance_spark.schema import Field, Schema
 PAGE_BYTES = 8 << 20
 """Arrow bytes of a column that make a page."""
 
-VERSIONS = ((2, 1), (2, 2))
 _ALIGNMENT = 64
 _PAD = b"H"
 
@@ -63,11 +63,11 @@ class DataFileWriter:
     """Writes record batches to `out`; nothing is readable before `finish`."""
 
     def __init__(self, out: Output, schema: Schema, version: tuple[int, int]) -> None:
-        if version not in VERSIONS:
+        if version not in GRAMMARS:
             raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
         for f in schema.walk():
-            if f.logical_type == "map" and version < (2, 2):
-                raise UnsupportedFeatureError(f"column {f.name!r}: a map in a file of storage version 2.1; 2.2 has maps")
+            if f.logical_type == "map" and not GRAMMARS[version].maps:
+                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version[0]}.{version[1]} has no maps")
         self._out = out
         self._schema = schema
         self._version = version
@@ -123,11 +123,11 @@ class DataFileWriter:
             return
         array = column.waiting[0] if len(column.waiting) == 1 else pa.concat_arrays(column.waiting)
         column.waiting, column.waiting_bytes = [], 0
-        for page in encode_pages(column.leaf, array, self._version):
+        for page in encode_pages(column.leaf, array, GRAMMARS[self._version]):
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
-        places = [self._put_aligned(memoryview(np.ascontiguousarray(b))) for b in page.buffers]
+        places = [self._put_aligned(np.ascontiguousarray(b).data) for b in page.buffers]
         column.metadata.pages.add(
             buffer_offsets=[at for at, _ in places],
             buffer_sizes=[size for _, size in places],
@@ -153,4 +153,3 @@ class DataFileWriter:
 def _direct(message: bytes, type_name: str) -> file2_pb2.Encoding:
     wrapped = AnyMessage(type_url=f"/{type_name}", value=message)
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped.SerializeToString()))
-

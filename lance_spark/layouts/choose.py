@@ -1,25 +1,39 @@
 """How to store the values of a page: a few statistics, then tables of decisions.
 
-What a reader must understand is the grammar of the file's version; within it every choice here is free. What differs by version is
-said once, in `Grammar`.
+What a reader must understand is the grammar of the file's version; within it every choice here is free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from lance_spark.encodings import fixed_size_list, flat, fsst, inline_bitpacking, packed_struct, rle, variable
+from lance_spark.encodings import byte_stream_split, fixed_size_list, flat, fsst, general, inline_bitpacking, packed_struct, rle, variable
 from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths
-from lance_spark.encodings.blocks import Block, EncodedChunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth, split_evenly
+from lance_spark.encodings.blocks import (
+    Block,
+    EncodedChunks,
+    Encoding,
+    FixedSizeList,
+    FixedWidth,
+    PackedStruct,
+    VariableWidth,
+    split_evenly,
+)
+from lance_spark.layouts import dictionary
+from lance_spark.layouts.dictionary import has_dictionaries
 from lance_spark.layouts.encoding_options import EncodingOptions
+from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
-from lance_spark.layouts.statistics import WORDS, deduplicate
+from lance_spark.layouts.statistics import WORDS
 
 WIDE = 256
 """Bytes from which on values are zipped with their levels instead of being put in chunks."""
+
+TOO_WIDE = 8 << 10
+"""Bytes from which on not even those who ask for chunks get them: two values and their levels must fit into 32 KiB."""
 
 HUGE = 32 << 10
 """Bytes beyond which values are compressed one by one."""
@@ -27,41 +41,29 @@ HUGE = 32 << 10
 MIN_FSST_BYTES, MIN_FSST_LENGTH = 32 << 10, 5
 """Strings of fewer bytes in all, or of which none is that long, are not worth a symbol table."""
 
-MIN_DICTIONARY_VALUES = 100
+SCHEMES = ("lz4", "zstd")
 
+_BSS_SAMPLE = 8192
 _FLAT_CHUNK_BYTES = 8186
 _MAX_CHUNK_VALUES = 4096
 
 
-@dataclass(frozen=True)
-class Grammar:
-    """What only some versions of the format may contain."""
-
-    constant_values: bool
-    word_dictionaries: bool
-    compressed_dictionaries: bool
-
-
-GRAMMARS = {
-    (2, 1): Grammar(constant_values=False, word_dictionaries=False, compressed_dictionaries=False),
-    (2, 2): Grammar(constant_values=True, word_dictionaries=True, compressed_dictionaries=True),
-}
-
-
 def is_small_without_constant(page: Shredded) -> bool:
     """Whether a constant page would be no gain: it has raw levels, 2 bytes each, where chunks have them packed."""
-    if page.repetition is None and page.definition is None or page.num_visible < MIN_DICTIONARY_VALUES:
+    if (page.repetition is None and page.definition is None) or page.num_visible < dictionary.MIN_VALUES:
         return False
-    return isinstance(page.values, VariableWidth) or isinstance(page.values, FixedWidth) and page.values.bits in (1, *WORDS, 128)
+    return isinstance(page.values, VariableWidth) or (isinstance(page.values, FixedWidth) and page.values.bits in (1, *WORDS, 128))
 
 
 def is_wide(values: Block, options: EncodingOptions) -> bool:
     """Whether values go into a full-zip page."""
-    if options.structure is not None:
-        return options.structure == "fullzip"
+    if options.structure == "fullzip":
+        return True
     if isinstance(values, VariableWidth):
-        return int(np.diff(values.offsets).max(initial=0)) >= WIDE
-    return _row_bits(values) >= 8 * WIDE
+        widest = int(np.diff(values.offsets).max(initial=0))
+    else:
+        widest = _row_bits(values) // 8
+    return widest >= (TOO_WIDE if options.structure == "miniblock" else WIDE)
 
 
 def _row_bits(values: Block) -> int:
@@ -83,10 +85,20 @@ def encode_chunks(values: Block, max_values: int, options: EncodingOptions) -> E
         return fixed_size_list.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
     if isinstance(values, PackedStruct):
         return packed_struct.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
-    if values.bits in WORDS and options.compression != "none":
-        sizes = {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
-        return _WORD_ENCODINGS[min(sizes, key=sizes.__getitem__)][1](values, max_values)
-    return _encode_flat(values, max_values)
+    sizes = _word_sizes(values, max_values, options)
+    best = min(sizes, key=sizes.__getitem__)
+    if options.compression in SCHEMES and values.bits >= 8:
+        compressed = _compress_chunks(_planes_or_flat(values, max_values, options), options)
+        if _size(compressed) < sizes[best]:
+            return compressed
+    return _WORD_ENCODINGS[best][1](values, max_values)
+
+
+def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -> dict[str, float]:
+    """About how many bytes each encoding takes."""
+    if values.bits not in WORDS or options.compression == "none":
+        return {"flat": _flat_size(values, max_values, options)}
+    return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
 
 
 def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
@@ -95,7 +107,37 @@ def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOpt
         node = fsst.train(values)
         if node is not None:
             return fsst.encode_chunks(values, node, max_values, chunk_bytes)
-    return variable.encode_chunks(values, max_values, chunk_bytes)
+    chunks = variable.encode_chunks(values, max_values, chunk_bytes)
+    if options.compression in SCHEMES:
+        compressed = _compress_chunks(chunks, options)
+        return compressed if _size(compressed) < _size(chunks) else chunks
+    return chunks
+
+
+def _compress_chunks(chunks: EncodedChunks, options: EncodingOptions) -> EncodedChunks:
+    if options.compression == "lz4":
+        return general.encode_chunks(chunks, "lz4")
+    return general.encode_chunks(chunks, "zstd", options.level)
+
+
+def _size(chunks: EncodedChunks) -> int:
+    """The bytes of all buffers, and of what comes with each chunk."""
+    return sum(len(buffer.data) for buffer in chunks.buffers) + 12 * len(chunks.counts)
+
+
+def _planes_or_flat(values: FixedWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
+    """What is to be compressed: bytes of equal significance side by side if that helps."""
+    plain = _encode_flat(values, max_values)
+    if options.bss == "off" or values.bits not in (32, 64):
+        return plain
+    # The reader takes no larger chunks of byte planes.
+    planes = byte_stream_split.encode_chunks(values, split_evenly(values.count, min(max_values, (8 << 12) // values.bits)))
+    if options.bss == "on":
+        return planes
+    few = FixedWidth(values.bits, values.data[: _BSS_SAMPLE * values.bits // 8], min(values.count, _BSS_SAMPLE))
+    trial = replace(options, bss="on"), replace(options, bss="off")
+    with_planes, without = (_size(_compress_chunks(_planes_or_flat(few, max_values, o), o)) for o in trial)
+    return planes if with_planes < without else plain
 
 
 def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
@@ -108,7 +150,7 @@ def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
 def _flat_counts(count: int, bits: int, max_values: int) -> np.ndarray:
     """Values in each chunk: the largest power of two that keeps it below 8 KiB."""
     per_chunk = max_values
-    while per_chunk > 1 and per_chunk * bits > 8 * _FLAT_CHUNK_BYTES:
+    while per_chunk > 2 and per_chunk * bits > 8 * _FLAT_CHUNK_BYTES:
         per_chunk //= 2
     return split_evenly(count, per_chunk)
 
@@ -129,12 +171,13 @@ def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions) 
     if max_values < BLOCK:
         return np.inf  # a chunk is a block of 1024, however few values are in it
     widths = chunk_widths(values, split_evenly(values.count, BLOCK))
-    return float((block_words(values.bits, widths) + 1).sum()) * values.bits / 8 + 12 * len(widths)
+    return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + 12) * len(widths)
 
 
 def _encode_runs(values: FixedWidth, max_values: int) -> EncodedChunks:
     chunks = rle.encode_chunks(values, split_evenly(values.count, max_values))
-    if sum(np.diff(b.bounds) for b in chunks.buffers).max() > _FLAT_CHUNK_BYTES:
+    sizes = np.sum([np.diff(b.bounds) for b in chunks.buffers], axis=0)
+    if sizes.max() > _FLAT_CHUNK_BYTES:
         # Where there are few runs on the whole, there can still be many in one chunk.
         return rle.encode_chunks(values, _flat_counts(values.count, values.bits + 8, max_values))
     return chunks
@@ -160,6 +203,9 @@ _WORD_ENCODINGS: dict[str, tuple[_Size, Callable[[FixedWidth, int], EncodedChunk
 def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encoding, FixedWidth | VariableWidth]:
     """Values each compressed by itself, for a full-zip page."""
     if isinstance(values, VariableWidth):
+        if options.compression in SCHEMES or (options.compression is None and np.diff(values.offsets).max() > HUGE):
+            # Level 0 is the library's own.
+            return general.encode_values(variable.encode_values(values), "zstd", options.level or 0)
         if wants_fsst(values, options):
             node = fsst.train(values)
             if node is not None:
@@ -176,32 +222,12 @@ def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encod
 
 
 def make_dictionary(values: Block, options: EncodingOptions, grammar: Grammar) -> tuple[FixedWidth, Block] | None:
-    """Indices and distinct values, if there are few enough of these to save a fifth of the bytes."""
-    count = values.count
-    if count < MIN_DICTIONARY_VALUES or options.compression == "none":
+    """Indices and distinct values, where that is smaller."""
+    if not has_dictionaries(values, grammar):
         return None
     if isinstance(values, VariableWidth):
-        item_bytes = int(values.offsets[-1]) / count + values.offsets.itemsize
-        size = item_bytes * count
-    elif isinstance(values, FixedWidth) and values.bits in (64, 128) and (grammar.word_dictionaries or values.bits == 128):
-        item_bytes = values.bits / 8
-        size = item_bytes * count
-        if values.bits == 64:
-            size = min(f(values, _MAX_CHUNK_VALUES, options) for f, _ in _WORD_ENCODINGS.values())
+        size = float(values.offsets[-1]) + values.count * values.offsets.itemsize
     else:
-        return None
-    limit = _most_items(count, item_bytes, 0.8 * size, options.dictionary_divisor)
-    found = deduplicate(values, limit) if limit else None
-    if found is None:
-        return None
-    indices, items = found
-    return FixedWidth(32, indices.view(np.uint8), count), items
-
-
-def _most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
-    """How many distinct values there may be so that they and the packed indices stay within `budget` bytes."""
-    most = 0
-    for bits in range(1, 32):
-        fits = min(int((budget - count * bits / 8) / item_bytes), 1 << bits, count // divisor)
-        most = max(most, fits)
-    return most
+        assert isinstance(values, FixedWidth)
+        size = min(_word_sizes(values, _MAX_CHUNK_VALUES, options).values())
+    return dictionary.make_dictionary(values, size, options)

@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings import flat, variable
-from lance_spark.encodings.blocks import Block, FixedWidth, VariableWidth
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts import choose, write_constant, write_full_zip, write_mini_block
-from lance_spark.layouts.choose import GRAMMARS, Grammar
+from lance_spark.layouts.dictionary import encode_dictionary
 from lance_spark.layouts.encoded_page import EncodedPage
 from lance_spark.layouts.encoding_options import EncodingOptions
-from lance_spark.layouts.shred import Shredded, shred
+from lance_spark.layouts.grammar import Grammar
+from lance_spark.layouts.shred import shred
 from lance_spark.layouts.statistics import constant, with_nulls_filled
 from lance_spark.layouts.write_levels import max_chunk_values
-from lance_spark.layouts.write_mini_block import EncodedDictionary
 from lance_spark.schema import Field
 
 
-def encode_pages(field: Field, array: pa.Array, version: tuple[int, int]) -> list[EncodedPage]:
+def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[EncodedPage]:
     """The pages, mostly one, that hold `array`, one of the arrays of `split` for the leaf `field`."""
     page = shred(field, array)
     if page.values is None:
-        return [write_constant.encode_nulls(page, version)]
-    options, grammar = EncodingOptions.of(field), GRAMMARS[version]
+        return [write_constant.encode_nulls(page, grammar)]
     page = with_nulls_filled(page)
     if grammar.constant_values and page.dictionary is None and not choose.is_small_without_constant(page):
         value = constant(page)
         if value is not None:
             return [write_constant.encode_value(page, value)]
-    assert page.values is not None
-    max_values = max_chunk_values(page, version)
+    options = EncodingOptions.of(field)
+    max_values = max_chunk_values(page, grammar)
     if not max_values and len(array) > 1:
         # More events without a value follow each other than a chunk can describe. Fewer rows have fewer of them.
         half = len(array) // 2
-        return [*encode_pages(field, array[:half], version), *encode_pages(field, array[half:], version)]
+        return [*encode_pages(field, array[:half], grammar), *encode_pages(field, array[half:], grammar)]
     values, dictionary = page.values, page.dictionary
+    assert values is not None
     if dictionary is None and max_values:
         values, dictionary = choose.make_dictionary(values, options, grammar) or (values, None)
-    if dictionary is not None:
-        if not max_values:
-            raise UnsupportedFeatureError(f"column {field.name!r}: a row with more than 65535 empty lists in a row, around dictionary values")
-        encoded = _encode_dictionary(dictionary, options, grammar)
-        return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options), encoded, version)]
-    if not max_values or choose.is_wide(values, options):
+    if dictionary is not None and not max_values:
+        raise UnsupportedFeatureError(f"column {field.name!r}: dictionary values in a row with tens of thousands of empty lists in it")
+    if dictionary is None and (not max_values or choose.is_wide(values, options)):
         return [write_full_zip.encode(page, *choose.encode_single_values(values, options))]
-    return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options), None, version)]
-
-
-def _encode_dictionary(items: Block, options: EncodingOptions, grammar: Grammar) -> EncodedDictionary:
-    if isinstance(items, VariableWidth):
-        encoding, data = variable.encode_block(items)
-        return EncodedDictionary(encoding, np.frombuffer(data, dtype=np.uint8), items.count)
-    if isinstance(items, FixedWidth):
-        return EncodedDictionary(*flat.encode_block(items), items.count)
-    raise UnsupportedFeatureError("dictionaries of values that are neither strings nor of fixed width")
+    items = None if dictionary is None else encode_dictionary(dictionary, options, grammar)
+    return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options), items, grammar)]

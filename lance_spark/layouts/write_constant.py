@@ -8,6 +8,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.blocks import FixedWidth, VariableWidth
 from lance_spark.encodings.tree import encode_message
 from lance_spark.layouts.encoded_page import EncodedPage
+from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
 from lance_spark.layouts.write_levels import encode_levels
 
@@ -15,8 +16,8 @@ MAX_INLINE = 32
 """Most bytes of a value that is stored in the message."""
 
 
-def encode_nulls(page: Shredded, version: tuple[int, int]) -> EncodedPage:
-    """The page of events of which none has a valid value. 2.1 stores levels raw, later versions compressed."""
+def encode_nulls(page: Shredded, grammar: Grammar) -> EncodedPage:
+    """The page of events of which none has a valid value."""
     layout = pb.ConstantLayout(layers=page.layers)  # type: ignore[arg-type]
     if page.repetition is None and len(page.layers) == 1:
         return EncodedPage.of(pb.PageLayout(constant_layout=layout), [], page.num_rows)  # every row is null, there is no more to say
@@ -28,10 +29,10 @@ def encode_nulls(page: Shredded, version: tuple[int, int]) -> EncodedPage:
     ):
         if levels is None:
             buffers.append(np.empty(0, dtype=np.uint8))
-        elif version < (2, 2):
+        elif not grammar.compressed_levels:
             buffers.append(levels.view(np.uint8))
         else:
-            encoded = encode_levels(levels, bounds, version)
+            encoded = encode_levels(levels, bounds, grammar)
             compression.CopyFrom(encode_message(encoded.encoding))
             setattr(layout, count, len(levels))
             buffers.append(encoded.buffer.data)
@@ -39,7 +40,7 @@ def encode_nulls(page: Shredded, version: tuple[int, int]) -> EncodedPage:
 
 
 def encode_value(page: Shredded, value: FixedWidth | VariableWidth) -> EncodedPage:
-    """The page whose valid values are all `value`, a block of one. Not in 2.1."""
+    """The page whose valid values are all `value`, a block of one. Its levels are always raw."""
     layout = pb.ConstantLayout(layers=page.layers)  # type: ignore[arg-type]
     buffers = []
     if isinstance(value, FixedWidth) and len(value.data) <= MAX_INLINE:

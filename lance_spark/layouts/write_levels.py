@@ -1,4 +1,6 @@
-"""The levels of a page, cut and encoded for its mini-block chunks, and the repetition index. Spec: file_encoding.md, "Mini Block Page Layout".
+"""The levels of a page, cut and encoded for its mini-block chunks, and the repetition index.
+
+Spec: file_encoding.md, "Mini Block Page Layout".
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import numpy as np
 from lance_spark.encodings import out_of_line_bitpacking, rle
 from lance_spark.encodings.blocks import EncodedBuffer, Encoding, FixedWidth
 from lance_spark.encodings.kernel import kernel
+from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
 
 MAX_CHUNK_VALUES = 4096
@@ -53,31 +56,34 @@ def _visible_bounds(definition: np.ndarray, max_visible: int, ends: np.ndarray) 
     return bounds
 
 
-def encode_levels(levels: np.ndarray, bounds: np.ndarray, version: tuple[int, int]) -> EncodedLevels:
-    """The levels of all chunks in the smaller of the forms that the version has for them."""
+def encode_levels(levels: np.ndarray, bounds: np.ndarray, grammar: Grammar) -> EncodedLevels:
+    """The levels of all chunks in the smaller of the forms that the grammar has for them."""
     block = FixedWidth(16, levels.view(np.uint8), len(levels))
     counts = np.diff(bounds)
     packed = out_of_line_bitpacking.encode_blocks(block, counts)
-    if version >= (2, 2) and 3 * rle.count_runs(block) + 8 * len(counts) < len(packed.buffers[0].data):
+    if grammar.run_levels and 3 * rle.count_runs(block) + 8 * len(counts) < len(packed.buffers[0].data):
         runs = rle.encode_blocks(block, counts)
         if len(runs.buffers[0].data) < len(packed.buffers[0].data) and np.diff(runs.buffers[0].bounds).max() <= MAX_LEVELS:
             return EncodedLevels(runs.encoding, runs.buffers[0])
     return EncodedLevels(packed.encoding, packed.buffers[0])
 
 
-def max_chunk_values(page: Shredded, version: tuple[int, int]) -> int:
-    """How many values a chunk may have so that its levels fit: a power of two of at most 4096, or 0 if not even those of one value do."""
+def max_chunk_values(page: Shredded, grammar: Grammar) -> int:
+    """How many values a chunk may have so that its levels fit: a power of two of at most 4096, or 0 if not even those of two values do.
+
+    Only the last chunk may have a single value: a chunk says the logarithm of its count, and readers take 0 for a mistake.
+    """
     if page.definition is None or page.num_visible == page.num_events:
         return MAX_CHUNK_VALUES
-    # 2.1 has 32 KiB for a chunk. Half of it for levels leaves enough for the values of any encoding.
-    limit = MAX_LEVELS if version >= (2, 2) else min(MAX_LEVELS, (8 << 14) // (page.bits_rep + page.bits_def))
+    # A chunk that is not large has 32 KiB. Half of it for levels leaves enough for the values of any encoding.
+    limit = MAX_LEVELS if grammar.large_chunks else min(MAX_LEVELS, (8 << 14) // (page.bits_rep + page.bits_def))
     if page.num_events <= limit:
         return MAX_CHUNK_VALUES
     ends = np.flatnonzero(page.definition <= page.max_visible)  # a chunk's events end with its last value,
     ends[-1] = page.num_events - 1  # and those of the last chunk with the page
     ends = np.concatenate([np.full(1, -1), ends])
     count = MAX_CHUNK_VALUES
-    while count:
+    while count > 1:
         events = ends[count:] - ends[:-count] if count < len(ends) else ends[-1:] + 1
         if events.max() <= limit:
             return count

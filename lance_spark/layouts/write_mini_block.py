@@ -5,38 +5,29 @@ Buffers: 0 one word a chunk, 1 the chunks, then the dictionary if there is one, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import EncodedChunks, Encoding
+from lance_spark.encodings.blocks import EncodedChunks
 from lance_spark.encodings.tree import encode_message
+from lance_spark.layouts.dictionary import EncodedDictionary
 from lance_spark.layouts.encoded_page import EncodedPage, copy_pieces, put_unsigned
+from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
 from lance_spark.layouts.write_levels import EncodedLevels, encode_levels, event_bounds, repetition_index
 
 _PADDING = 0xFE
 
 
-@dataclass(frozen=True)
-class EncodedDictionary:
-    """The dictionary of a page as one block."""
-
-    encoding: Encoding
-    data: np.ndarray
-    num_items: int
-
-
-def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, version: tuple[int, int]) -> EncodedPage:
+def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, grammar: Grammar) -> EncodedPage:
     """The page that holds `values` in chunks, which must be small enough for the levels that come with them (see `max_chunk_values`)."""
-    large = version >= (2, 2)
+    large = grammar.large_chunks
     bounds = event_bounds(page, values.counts)
     repetition = definition = None
     if page.repetition is not None:
-        repetition = encode_levels(page.repetition, bounds, version)
+        repetition = encode_levels(page.repetition, bounds, grammar)
     if page.definition is not None:
-        definition = encode_levels(page.definition, bounds, version)
+        definition = encode_levels(page.definition, bounds, grammar)
     chunks, words = _assemble(values, repetition, definition, bounds, large)
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(values.encoding),

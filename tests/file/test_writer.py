@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lance.file import LanceFileReader
 
-from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.writer import DataFileWriter, WrittenFile
 from lance_spark.schema import from_arrow
 from tests.arrays import LEAVES, ArrayMaker, types
@@ -146,3 +146,45 @@ def test_field_ids_name_the_leaves() -> None:
     assert written.field_ids == (1, 3, 4)  # s is 0 and y is 2, which own no column
     assert written.column_indices == (0, 1, 2)
     assert written.size_bytes == len(out.getvalue())
+
+
+OPTIONS = [
+    {"compression": "zstd"},
+    {"compression": "zstd", "compression-level": "9", "bss": "on"},
+    {"compression": "lz4", "bss": "off"},
+    {"compression": "none"},
+    {"compression": "fsst"},
+    {"structural-encoding": "fullzip"},
+    {"structural-encoding": "fullzip", "compression": "zstd"},
+    {"structural-encoding": "miniblock"},
+    {"rle-threshold": "0"},
+    {"rle-threshold": "1.0"},
+    {"dict-values-compression": "zstd"},
+    {"dict-values-compression": "none", "dict-divisor": "5"},
+    {"minichunk-size": "64"},
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: " ".join(f"{k}={v}" for k, v in o.items()))
+def test_what_metadata_asks_for_is_read_back(options: dict[str, str], version: tuple[int, int]) -> None:
+    leaves = [pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.decimal128(38, 3), pa.binary(5)]
+    leaves += [pa.string(), pa.large_binary(), pa.list_(pa.float32(), 4), pa.dictionary(pa.int8(), pa.string())]
+    metadata = {f"lance-encoding:{key}": value for key, value in options.items()}
+    columns, fields = [], []
+    for variety in (0, 1, 2):
+        maker = ArrayMaker(variety, 0.1, variety, 250)
+        for t in leaves:
+            item = pa.field("item", t, metadata=metadata)
+            for array in (maker.array(t, 2000), maker.array(pa.list_(item), 2000)):
+                columns.append(array)
+                fields.append(pa.field(f"{variety} {array.type}", array.type, metadata=metadata))
+    assert_pylance_reads(pa.Table.from_arrays(columns, schema=pa.schema(fields)), version)
+
+
+def test_an_option_with_a_wrong_value_is_refused() -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"lance-encoding:compression": "brotli"})])
+    writer = DataFileWriter(io.BytesIO(), from_arrow(schema), (2, 2))
+    writer.write(pa.record_batch([pa.array([1, 2])], schema=schema))
+    with pytest.raises(InvalidOptionError, match=r"'a'.*brotli.*zstd"):
+        writer.finish()

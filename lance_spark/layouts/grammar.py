@@ -1,0 +1,41 @@
+"""What only some versions of the format may contain. Readers of other implementations refuse a construct of another version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """`compressed_levels`: of pages that hold nulls only. `word_dictionaries`: of numbers of 64 bits, which 2.1 could have but has not."""
+
+    large_chunks: bool
+    run_levels: bool
+    compressed_levels: bool
+    constant_values: bool
+    word_dictionaries: bool
+    compressed_dictionaries: bool
+    maps: bool
+
+
+GRAMMARS: Mapping[tuple[int, int], Grammar] = {
+    (2, 1): Grammar(
+        large_chunks=False,
+        run_levels=False,
+        compressed_levels=False,
+        constant_values=False,
+        word_dictionaries=False,
+        compressed_dictionaries=False,
+        maps=False,
+    ),
+    (2, 2): Grammar(
+        large_chunks=True,
+        run_levels=True,
+        compressed_levels=True,
+        constant_values=True,
+        word_dictionaries=True,
+        compressed_dictionaries=True,
+        maps=True,
+    ),
+}
