@@ -15,6 +15,7 @@ from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks, read_task
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
 from lance_spark.table.take import take
+from lance_spark.table.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,27 @@ class Dataset:
             allow_other_stores=allow_other_stores,
         )
         return cls(snapshot)
+
+    @classmethod
+    def write(
+        cls,
+        uri: str,
+        data: Data,
+        mode: Mode = "create",
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        data_storage_version: str | None = None,
+        max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
+        max_bytes_per_file: int = NO_OPTIONS.max_bytes_per_file,
+        stable_row_ids: bool = False,
+    ) -> Dataset:
+        """Write `data` as one new version: "create" a table, "append" to it (making it if need be), or "overwrite" it.
+
+        Columns are matched by name; see `table.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
+        SchemaMismatchError, and CommitConflictError when another writer came first with a change that ours cannot follow.
+        """
+        options = WriteOptions(storage_options or {}, data_storage_version, max_rows_per_file, max_bytes_per_file, stable_row_ids)
+        return cls(write(uri, data, mode, options))
 
     @property
     def uri(self) -> str:

@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
 from lance_spark.errors import (
     CommitConflictError,
+    CommitStateUnknownError,
     InvalidOptionError,
+    LanceError,
     SchemaMismatchError,
     StorageError,
     TableAlreadyExistsError,
@@ -73,6 +76,37 @@ class WriteTarget:
 
 
 NO_OPTIONS = WriteOptions()
+
+
+Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
+"""Rows to write; besides these, whatever gives an Arrow stream, such as a DataFrame of polars."""
+
+
+def write(uri: str, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+    """All phases in one process. Files are deleted if the commit failed for certain."""
+    reader = _reader(data)
+    target = begin_write(uri, reader.schema, mode, options)
+    fragments = write_fragments(target, reader)
+    try:
+        return commit_write(target, fragments)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        with contextlib.suppress(StorageError):
+            discard(target, fragments)
+        raise
+
+
+def _reader(data: Data) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatch):
+        data = [data]
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    batches: Iterator[pa.RecordBatch] = iter(data)
+    first = next(batches, None)
+    if not isinstance(first, pa.RecordBatch):
+        raise TypeError("data must be a pyarrow table, reader, record batch, or at least one record batch in an iterable")
+    return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
 
 
 def begin_write(uri: str, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
