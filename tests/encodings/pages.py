@@ -1,4 +1,4 @@
-"""Value buffers of mini-block pages that pylance wrote, found by a walk through the file that knows only what these tests need."""
+"""Value buffers of pages that pylance wrote, found by a walk through the file that knows only what these tests need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from google.protobuf.any_pb2 import Any
 from lance.file import LanceFileWriter
 
 from lance_spark._proto import encodings_v2_1_pb2, encodings_v2_3_pb2, file2_pb2
-from lance_spark.encodings.blocks import Chunks, Encoding
+from lance_spark.byte_ranges import Bytes
+from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.tree import decode_message
 
 
@@ -20,8 +21,30 @@ def value_chunks(folder: Path, array: pa.Array, version: str, metadata: dict[str
 
     `metadata` is of the field, without "lance-encoding:" before the keys.
     """
+    message, buffers = _only_page(folder, array, version, metadata or {})
+    meta, stored = buffers[:2]
+    if version == "2.3":
+        chunked = encodings_v2_3_pb2.PlanarLayout.FromString(message).values.chunked
+        encoding, num_items = chunked.value, chunked.num_items
+    else:
+        layout = encodings_v2_1_pb2.PageLayout.FromString(message).mini_block_layout
+        encoding, num_items = layout.value_compression, layout.num_items
+    node = decode_message(encoding)
+    return node, _chunks(meta.view(np.uint16 if version == "2.1" else np.uint32), stored, node.num_buffers, num_items)
+
+
+def zipped_values(folder: Path, array: pa.Array, version: str) -> tuple[Encoding, FixedWidth]:
+    """The encoding and the values of `array`, which has no nulls and no lists, in a full-zip page of fixed width (2.1 or 2.2)."""
+    message, buffers = _only_page(folder, array, version, {"structural-encoding": "fullzip"})
+    layout = encodings_v2_1_pb2.PageLayout.FromString(message).full_zip_layout
+    assert layout.bits_def == layout.bits_rep == 0
+    return decode_message(layout.value_compression), FixedWidth(layout.bits_per_value, buffers[0], layout.num_items)
+
+
+def _only_page(folder: Path, array: pa.Array, version: str, metadata: dict[str, str]) -> tuple[bytes, list[Bytes]]:
+    """The layout message and the buffers of the only page."""
     path = folder / "file.lance"
-    settings = {f"lance-encoding:{key}": value for key, value in (metadata or {}).items()}
+    settings = {f"lance-encoding:{key}": value for key, value in metadata.items()}
     schema = pa.schema([pa.field("c", array.type, nullable=array.null_count > 0, metadata=settings)])
     with LanceFileWriter(str(path), schema, version=version) as writer:
         writer.write_batch(pa.table({"c": array}, schema=schema))
@@ -32,16 +55,7 @@ def value_chunks(folder: Path, array: pa.Array, version: str, metadata: dict[str
     column = file2_pb2.ColumnMetadata.FromString(data[metadata_offset : metadata_offset + size].tobytes())
     (page,) = column.pages
     message = Any.FromString(page.encoding.direct.encoding).value
-    starts, sizes = list(page.buffer_offsets), list(page.buffer_sizes)
-    meta, stored = (data[start : start + size] for start, size in zip(starts[:2], sizes[:2]))
-    if version == "2.3":
-        chunked = encodings_v2_3_pb2.PlanarLayout.FromString(message).values.chunked
-        encoding, num_items = chunked.value, chunked.num_items
-    else:
-        layout = encodings_v2_1_pb2.PageLayout.FromString(message).mini_block_layout
-        encoding, num_items = layout.value_compression, layout.num_items
-    node = decode_message(encoding)
-    return node, _chunks(meta.view(np.uint16 if version == "2.1" else np.uint32), stored, node.num_buffers, num_items)
+    return message, [data[start : start + size] for start, size in zip(page.buffer_offsets, page.buffer_sizes)]
 
 
 def _chunks(words: np.ndarray, stored: np.ndarray, num_buffers: int, num_items: int) -> Chunks:

@@ -20,7 +20,7 @@ from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
 from lance_spark.encodings.rle import Rle
 from tests.encodings.numbers import bytes_of
-from tests.encodings.pages import value_chunks
+from tests.encodings.pages import value_chunks, zipped_values
 
 RANDOM = np.random.default_rng(1)
 ROWS = 3000
@@ -146,3 +146,18 @@ def test_byte_streams_are_read_and_written_like_pylance(tmp_path: Path, dtype: s
     planes = General("zstd", None, Flat(bits)).decode_chunks(chunks)
     (buffer,) = byte_stream_split.encode_chunks(block, chunks.counts).buffers
     assert bytes(buffer.data) == bytes_of(planes)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("inner_nulls", [False, True])
+def test_zipped_lists_are_read_and_written_like_pylance(tmp_path: Path, inner_nulls: bool, version: str) -> None:
+    # Whole bytes of validity in both layers: pylance leaves in the bits that fill up a byte what was there.
+    items = pa.array([None if i % 11 == 0 else i for i in range(50 * 24)], pa.int32())
+    inner = pa.FixedSizeListArray.from_arrays(items, 3, mask=pa.array([inner_nulls and i % 7 == 0 for i in range(400)]))
+    array = pa.FixedSizeListArray.from_arrays(inner, 8)
+    found, values = zipped_values(tmp_path, array, version)
+    assert found == FixedSizeListEncoding(8, inner_nulls, FixedSizeListEncoding(3, True, Flat(32)))
+    block = found.decode_values(values)
+    stored_bytes(block, array)
+    node, again = fixed_size_list.encode_values(block)
+    assert (node, again.bits, bytes_of(again)) == (found, values.bits, bytes_of(values))
