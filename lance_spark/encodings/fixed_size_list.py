@@ -2,6 +2,7 @@
 
 In a mini-block chunk the bitmap of the items' validity, where there is one, is the first buffer and `values` takes the others. In
 full zip each list is one value: the bitmaps of all nested layers, outermost first and each filled up to whole bytes, then the items.
+Blocks hold items only, unless some may be null: then they are like full zip.
 """
 
 from __future__ import annotations
@@ -42,12 +43,26 @@ class FixedSizeListEncoding(Encoding):
         return FixedSizeList(items, self.items_per_value, validity)
 
     def decode_blocks(self, chunks: Chunks) -> FixedSizeList:
-        """The lists of blocks, which hold items only."""
-        if self.has_validity:
-            raise self._refusal("blocks, with validity,")
+        """The lists of blocks: items only; but where items may be null, list by list as in full zip."""
+        if self._any_validity:
+            return self.decode_values(Flat(8 * self._row_bytes(1)).decode_blocks(chunks))
         return FixedSizeList(
             self.values.decode_blocks(replace(chunks, counts=self._count_items(chunks.counts))), self.items_per_value, None
         )
+
+    @property
+    def _any_validity(self) -> bool:
+        return self.has_validity or (isinstance(self.values, FixedSizeListEncoding) and self.values._any_validity)
+
+    def _row_bytes(self, lists: int) -> int:
+        """What one value takes in full zip, with `lists` lists of this layer."""
+        dimension = lists * self.items_per_value
+        validity = (dimension + 7) // 8 if self.has_validity else 0
+        if isinstance(self.values, FixedSizeListEncoding):
+            return validity + self.values._row_bytes(dimension)
+        if not isinstance(self.values, Flat):
+            raise UnsupportedFeatureError(f"items of fixed-size lists encoded by {type(self.values).__name__} one list at a time")
+        return validity + (dimension * self.values.bits_per_value + 7) // 8
 
     def decode_values(self, values: Block) -> FixedSizeList:
         """The lists that were stored one by one."""

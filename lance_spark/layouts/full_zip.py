@@ -33,10 +33,8 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
     if not page.buffers:
         raise CorruptFileError("a full-zip page without buffers")
     if isinstance(layout.structure, Sparse):
-        slots = yield from read_structure(layout.structure, page, page.buffers[1:])
-        (data,) = yield page.buffers[:1]
-        zipped = _unzip(layout, data, slots[0].count)
-        return nest(path, slots, _leaf(layout, zipped, t, slots[0])), spans.whole(page.num_rows)
+        array = yield from _read_sparse(layout, layout.structure, page, path, t)
+        return array, spans.whole(page.num_rows)
     if layout.bits_per_value is not None and not layout.structure.num_lists:
         wanted = rows * _stride(layout)
     elif spans.count(rows) == page.num_rows:
@@ -49,6 +47,19 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
     zipped = _unzip(layout, data, None if layout.structure.num_lists else spans.count(rows))
     slots = unravel(layout.structure, zipped.repetition, zipped.definition, zipped.count)
     return nest(path, slots, _leaf(layout, zipped, t, slots[0])), rows
+
+
+def _read_sparse(layout: FullZip, structure: Sparse, page: Page, path: Path, t: pa.DataType) -> Steps[pa.Array]:
+    """A whole page whose values are those of valid slots only; the index of those of variable width is of no use here."""
+    slots = yield from read_structure(structure, page, page.buffers[1 if layout.bits_per_value is not None else 2 :])
+    (data,) = yield page.buffers[:1]
+    block = layout.value.decode_values(_unzip(layout, data, layout.num_items).values)
+    count, validity = slots[0].count, slots[0].validity
+    valid = np.ones(count, np.bool_) if validity is None else np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)
+    if block.count != valid.sum():
+        raise CorruptFileError(f"the page's structure speaks of {valid.sum()} valid values, it holds {block.count}")
+    leaf = to_array(block, t, None) if block.count == count else spread(block, t, valid)
+    return nest(path, slots, leaf)
 
 
 def _stride(layout: FullZip) -> int:
@@ -76,11 +87,11 @@ def _row_offsets(page: Page, rows: Spans) -> Steps[Spans]:
         raise CorruptFileError(f"a repetition index of {stop - start} bytes for {page.num_rows} rows")
     first, last = int(rows[0, 0]), int(rows[-1, 1])
     (index,) = yield [ByteRange(start + first * width, start + (last + 1) * width)]
-    offsets = index.view(f"<u{width}")[rows - first]
+    offsets: np.ndarray = index.view(f"<u{width}")[rows - first].astype(np.int64)
     flat, size = offsets.reshape(-1), page.buffers[0].stop - page.buffers[0].start
-    if (flat[1:] < flat[:-1]).any() or flat[-1] > size:
+    if (flat < 0).any() or (flat[1:] < flat[:-1]).any() or flat[-1] > size:
         raise CorruptFileError(f"the repetition index does not ascend within the {size} bytes of the page")
-    return offsets.astype(np.int64)
+    return offsets
 
 
 def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
@@ -166,7 +177,7 @@ def _leaf(layout: FullZip, zipped: _Zipped, t: pa.DataType, slots: Slots) -> pa.
 
 
 @kernel
-def _word(data: np.ndarray, at: int, size: int) -> np.int64:
+def _word(data: np.ndarray, at: np.int64, size: int) -> np.int64:
     """A little-endian number of up to 8 bytes."""
     word = np.uint64(0)
     for i in range(size):
@@ -175,10 +186,10 @@ def _word(data: np.ndarray, at: int, size: int) -> np.int64:
 
 
 @kernel
-def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.ndarray, totals: np.ndarray) -> int:
+def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.ndarray, totals: np.ndarray) -> np.int64:
     """Count items, values and bytes of values; the position of an item that does not fit, or -1."""
     word_bytes, bits_def, length_bytes, width = shape
-    at, end = 0, len(data)
+    at, end = np.int64(0), len(data)
     while at < end:
         start = at
         if end - at < word_bytes:
@@ -186,7 +197,7 @@ def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.n
         level = _word(data, at, word_bytes) & ((1 << bits_def) - 1)
         at += word_bytes
         if has_value[level]:
-            size = width
+            size = np.int64(width)
             if length_bytes:
                 if end - at < length_bytes:
                     return start
@@ -198,7 +209,7 @@ def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.n
             totals[1] += 1
             totals[2] += size
         totals[0] += 1
-    return -1
+    return np.int64(-1)
 
 
 @kernel
@@ -213,7 +224,7 @@ def _split(
 ) -> None:
     """Take apart what `_measure` has checked."""
     word_bytes, bits_def, length_bytes, width = shape
-    at, item, value, out = 0, 0, 0, 0
+    at, out, item, value = np.int64(0), np.int64(0), 0, 0
     while at < len(data):
         word = _word(data, at, word_bytes)
         level = word & ((1 << bits_def) - 1)
@@ -224,7 +235,7 @@ def _split(
             definition[item] = level
         item += 1
         if has_value[level]:
-            size = width
+            size = np.int64(width)
             if length_bytes:
                 size = _word(data, at, length_bytes)
                 at += length_bytes

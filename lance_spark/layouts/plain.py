@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Steps
@@ -124,3 +125,15 @@ def binary_array(t: pa.DataType, offsets: np.ndarray, data: Bytes, validity: pa.
         except pa.ArrowInvalid as e:
             raise CorruptFileError(str(e)) from e
     return array
+
+
+def dictionary_array(t: pa.DataType, indices: pa.Array, items: pa.Array) -> pa.Array:
+    """The array of dictionary type `t` with its nulls in the indices: Arrow does not join dictionaries in which items are null."""
+    largest = pc.max(indices).as_py()
+    if largest is not None and not 0 <= pc.min(indices).as_py() <= largest < len(items):
+        raise CorruptFileError(f"index {largest} into a dictionary of {len(items)} items")
+    if items.null_count:
+        valid = items.is_valid().to_numpy(zero_copy_only=False)
+        moved = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        indices, items = moved.take(indices), items.drop_null()
+    return pa.DictionaryArray.from_arrays(indices.cast(t.index_type), items, ordered=t.ordered)

@@ -98,7 +98,10 @@ class MiniBlock:
 
 @dataclass(frozen=True)
 class FullZip:
-    """Values one after the other, each with its levels before it: either all of `bits_per_value`, or with a length of `bits_per_offset`."""
+    """Values one after the other, each with its levels before it: either all of `bits_per_value`, or with a length of `bits_per_offset`.
+
+    With sparse structure there are no levels, and `num_items` values for the valid slots only.
+    """
 
     structure: Structure
     value: Encoding
@@ -106,6 +109,7 @@ class FullZip:
     bits_def: int
     bits_per_value: int | None
     bits_per_offset: int | None
+    num_items: int
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,7 @@ def _full_zip(m: pb.FullZipLayout) -> FullZip:
         bits_def=m.bits_def,
         bits_per_value=m.bits_per_value if details == "bits_per_value" else None,
         bits_per_offset=m.bits_per_offset if details == "bits_per_offset" else None,
+        num_items=m.num_items,
     )
 
 
@@ -264,6 +269,7 @@ def _zipped(m: pb23.Zipped, structure: Structure) -> FullZip:
         bits_def=m.levels.bits_definition,
         bits_per_value=m.bits_per_value if width == "bits_per_value" else None,
         bits_per_offset=m.bits_per_offset if width == "bits_per_offset" else None,
+        num_items=m.num_items,
     )
 
 

@@ -107,8 +107,15 @@ def test_lists_come_back_one_by_one(block: FixedSizeList) -> None:
 def test_a_block_holds_items_only() -> None:
     node = FixedSizeListEncoding(3, False, Flat(8))
     assert shape(node.decode_block(np.arange(6, dtype=np.uint8), 2)) == shape(lists(block_of(np.arange(6, dtype=np.uint8)), 3))
-    with pytest.raises(UnsupportedFeatureError):
-        FixedSizeListEncoding(3, True, Flat(8)).decode_block(np.zeros(9, np.uint8), 2)
+
+
+def test_a_block_with_nulls_has_a_bitmap_before_each_list() -> None:
+    data = np.array([0b101, 1, 2, 3, 0b011, 4, 5, 6], np.uint8)
+    block = FixedSizeListEncoding(3, True, Flat(8)).decode_block(data, 2)
+    assert isinstance(block.items, FixedWidth)
+    assert block.items.data.tolist() == [1, 2, 3, 4, 5, 6]
+    assert block.validity is not None
+    assert np.unpackbits(block.validity, bitorder="little")[:6].tolist() == [1, 0, 1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("count", [2, 2**33, 2**62, 2**63 - 1])
