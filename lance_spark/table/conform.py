@@ -109,7 +109,7 @@ def _is_number(t: pa.DataType) -> bool:
 
 
 def _is_list(t: pa.DataType) -> bool:
-    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_list_view(t))
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
 # Types of the data and of the table between which values are carried over; each value is checked.
@@ -177,8 +177,6 @@ def _of_buffers(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.Arr
 
 def _cast_list(array: pa.Array, field: Field, path: str) -> pa.Array:
     target = field.type
-    if pa.types.is_list_view(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
     if pa.types.is_fixed_size_list(target):
         items = _cast(_fixed_items(array, target.list_size, path), _item(field), f"{path}[]")
         mask = array.is_null() if array.null_count else None
