@@ -91,11 +91,10 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _storage_version(text: str) -> tuple[int, int]:
-    if not re.fullmatch(r"\d{1,3}\.\d{1,3}", text.strip()):
+def _storage_version(text: str) -> str:
+    if not re.fullmatch(r"\d\.\d", text.strip()):
         raise ValueError("a number such as 2.2; words such as stable change their meaning over time")
-    major, minor = text.strip().split(".")
-    return int(major), int(minor)
+    return text.strip()
 
 
 OPTIONS = (
@@ -124,7 +123,7 @@ OPTIONS = (
         _choice("error", "truncate"),
         "`truncate` rounds nanoseconds down to microseconds; by default they are an error.",
     ),
-    Option("allow_other_stores", "both", _flag, "Whether base paths of the table may lie in other stores or buckets than the table."),
+    Option("allow_other_stores", "read", _flag, "Whether base paths of the table may lie in other stores or buckets than the table."),
     Option("max_rows_per_file", "write", _number(1), "A new data file after so many rows.", ("max_row_per_file",)),
     Option("max_bytes_per_file", "write", _number(1), "A new data file after about so many bytes."),
     Option(
@@ -134,6 +133,7 @@ OPTIONS = (
         "The file format of a new table: 2.1 or 2.2 (default). A table that is there keeps its own.",
         ("file_format_version",),
     ),
+    Option("stable_row_ids", "write", _flag, "Whether the rows of a new table keep their ids for good.", ("enable_stable_row_ids",)),
     Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: an error if there is a table already."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
@@ -162,7 +162,6 @@ UNBUILT = {
     "userMetadata": "",
     "commit_message": "",
     "nearest": "",
-    "enable_stable_row_ids": "",
     "blob_pack_file_size_threshold": "",
     "use_large_var_types": "tables take string and binary of any length as it is",
     "lance.partition.spec": "",
@@ -174,6 +173,10 @@ _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 _UNBUILT_SUFFIX = re.compile(
     r".+\.(arrow\.(float16|large_var_char)|lance\.(encoding|compression|compression-level|structural-encoding|rle-threshold|bss))"
 )
+
+
+_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "nanoseconds", "allow_other_stores")
+_OF_CATALOG_TABLES = "option."
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,9 @@ class WriteOptions:
     path: str | None = None
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
-    data_storage_version: tuple[int, int] | None = None
+    data_storage_version: str | None = None
+    stable_row_ids: bool | None = None
     write_mode: str | None = None
-    allow_other_stores: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
@@ -226,7 +229,7 @@ class WriteOptions:
         values = _parse(options)
         names = {f.name for f in fields(cls)}
         for name in values:
-            if name not in names and name not in ("batch_size", "nanoseconds"):
+            if name not in names and name not in _FOR_READING_ONLY_AND_HARMLESS:
                 raise InvalidOptionError(f"the option {name!r} is for reading; a write is always to the latest version and to all columns")
         return cls(**{name: value for name, value in values.items() if name in names})
 
@@ -236,7 +239,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     storage: dict[str, str] = {}
     sizes: dict[str, int] = {}
-    for key, text in options.items():
+    for key, text in _given(options).items():
         name = key.lower()
         if name.startswith(STORAGE):
             storage[key[len(STORAGE) :]] = text
@@ -254,6 +257,14 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
         else:
             raise _unknown(key)
     return {**values, "storage": storage, **({"sizes": sizes} if sizes else {})}
+
+
+def _given(options: Mapping[str, str]) -> Mapping[str, str]:
+    """What the user gave. CREATE TABLE ... USING lance mixes the options with all properties of the table, and has them once more apart."""
+    if not {"provider", "owner"} <= options.keys():
+        return options
+    own = {k[len(_OF_CATALOG_TABLES) :]: v for k, v in options.items() if k.startswith(_OF_CATALOG_TABLES)}
+    return {**own, **{k: options[k] for k in ("path",) if k in options}}
 
 
 def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:

@@ -20,6 +20,7 @@ from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import LanceReader
 from lance_spark.spark.types import promised, to_spark
+from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage import Store
 from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan
@@ -39,13 +40,13 @@ class LanceDataSource(DataSource):
         super().__init__(dict(options))
         self._read = ReadOptions.parse(options)
         self._snapshot: Snapshot | None = None
-        self._failure: LanceError | None = None
+        self._pinned: tuple[Store, int] | LanceError
         try:
             self._snapshot = _open(self._read)
+            self._pinned = self._snapshot.store, self._snapshot.version
         except LanceError as e:
             # For a write there need be no table yet; whoever reads is told then.
-            self._failure = e
-        self._pinned = None if self._snapshot is None else (self._snapshot.store, self._snapshot.version)
+            self._pinned = e
 
     @classmethod
     def name(cls) -> str:
@@ -67,24 +68,16 @@ class LanceDataSource(DataSource):
         return LanceReader(snapshot, plan, Conversion(promised(schema), self._read.nanoseconds == "truncate"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows with `schema`: appending to the pinned version, or overwriting what there is."""
+        """A writer of rows with `schema`, to the version that is the latest now: Spark makes the source of a write when it plans it."""
         options = WriteOptions.parse(self.options)
-        if self._failure is not None and not isinstance(self._failure, TableNotFoundError):
-            raise self._failure
-        from lance_spark.spark.writer import LanceWriter
-
-        return LanceWriter(_store(options), self._reopened(), schema, overwrite, options)
+        if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
+            raise self._pinned
+        return LanceWriter(_store(options).uri, schema, overwrite, options)
 
     def _opened(self) -> Snapshot:
-        if self._failure is not None:
-            raise self._failure
-        snapshot = self._reopened()
-        assert snapshot is not None
-        return snapshot
-
-    def _reopened(self) -> Snapshot | None:
-        """The pinned version, opened again where the source has been pickled."""
-        if self._snapshot is None and self._pinned is not None:
+        if isinstance(self._pinned, LanceError):
+            raise self._pinned
+        if self._snapshot is None:
             store, version = self._pinned
             self._snapshot = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
         return self._snapshot

@@ -33,6 +33,10 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"storage.endpoint": "http://h"}, {"storage": {"endpoint": "http://h"}}),
     ({"max_rows_per_file": "7"}, {}),
     ({"v.arrow.fixed-size-list.size": "7"}, {}),
+    (
+        {"option.limit": "3", "limit": "3", "path": "file:/x", "location": "file:/x", "provider": "lance", "owner": "me", "comment": "hi"},
+        {"limit": 3, "path": "file:/x"},
+    ),
 ]
 
 
@@ -45,11 +49,12 @@ WRITE: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"max_rows_per_file": "7"}, {"max_rows_per_file": 7}),
     ({"max_row_per_file": "7"}, {"max_rows_per_file": 7}),
     ({"max_bytes_per_file": "1000"}, {"max_bytes_per_file": 1000}),
-    ({"data_storage_version": "2.1"}, {"data_storage_version": (2, 1)}),
-    ({"file_format_version": "2.2"}, {"data_storage_version": (2, 2)}),
+    ({"data_storage_version": "2.1"}, {"data_storage_version": "2.1"}),
+    ({"file_format_version": "2.2"}, {"data_storage_version": "2.2"}),
     ({"a.b.arrow.fixed-size-list.size": "8"}, {"sizes": {"a.b": 8}}),
     ({"storage.aws_region": "x"}, {"storage": {"aws_region": "x"}}),
     ({"batch_size": "100", "nanoseconds": "error"}, {}),
+    ({"enable_stable_row_ids": "true"}, {"stable_row_ids": True}),
     ({"write_mode": "create"}, {"write_mode": "create"}),
 ]
 

@@ -1,0 +1,71 @@
+"""Writing a table from Spark: executors write data files, the driver commits all of them in one version or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
+from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.types import stored
+from lance_spark.table import write
+from lance_spark.table.metadata import Fragment
+
+
+@dataclass
+class LanceCommitMessage(WriterCommitMessage):
+    """What one task has written."""
+
+    fragments: tuple[Fragment, ...]
+
+
+class LanceWriter(DataSourceArrowWriter):
+    """Writes rows of one DataFrame to one table; made on the driver, pickled to the tasks and to the process that commits."""
+
+    def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions) -> None:
+        if overwrite and options.write_mode == "create":
+            raise InvalidOptionError("the option write_mode=create goes with Spark's mode append, not with overwrite")
+        mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
+        self._target = write.begin_write(uri, stored(schema, options.sizes), mode, _settings(options))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
+        """Write one task's rows to data files that no version names yet; they are deleted if this fails."""
+        keep_import_cache_small()
+        return LanceCommitMessage(write.write_fragments(self._target, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make everything that the tasks have written a new version. After an error the files are gone, unless the version may exist."""
+        fragments = _fragments(messages)
+        if None in messages:
+            raise LanceError(f"{messages.count(None)} of {len(messages)} tasks have not said what they wrote; nothing is committed")
+        try:
+            write.commit_write(self._target, fragments)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            write.discard(self._target, fragments)
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what the tasks have written that did finish.
+
+        Spark aborts after a failed commit too. Then there is a message of every task, `commit` has seen to the files, and this, which
+        runs in another process and cannot know whether a version names them, leaves them alone.
+        """
+        if None in messages:
+            write.discard(self._target, _fragments(messages))
+
+
+def _settings(options: WriteOptions) -> write.WriteOptions:
+    names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids")
+    given = {name: getattr(options, name) for name in names}
+    return write.WriteOptions(options.storage, **{name: value for name, value in given.items() if value is not None})
+
+
+def _fragments(messages: Sequence[WriterCommitMessage | None]) -> list[Fragment]:
+    return [fragment for m in messages if isinstance(m, LanceCommitMessage) for fragment in m.fragments]

@@ -1,0 +1,62 @@
+"""A real Spark session for all tests of this folder, and short ways to read and write with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lance_spark
+
+ROOT = Path(__file__).parents[2]
+
+
+def worker_environment() -> dict[str, str]:
+    """Variables with which Spark's Python workers are this Python and find this package."""
+    return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """local[2], enabled; in a zone that is not UTC, so that a confusion of the two shows."""
+    os.environ.update(worker_environment())
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "OFF",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        # pylance warns of every fork; starting the JVM is one, and its child runs no Python.
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    lance_spark.enable(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def load(spark: SparkSession) -> Callable[..., DataFrame]:
+    """`load(uri, option=value, ...)` reads a table."""
+
+    def load(uri: str | Path, **options: object) -> DataFrame:
+        return spark.read.format("lance").options(**{k: str(v) for k, v in options.items()}).load(str(uri))
+
+    return load
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A place where no table is yet."""
+    return str(tmp_path / "table.lance")
