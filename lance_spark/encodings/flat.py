@@ -23,7 +23,8 @@ class Flat(Encoding):
     bits_per_value: int
 
     def __post_init__(self) -> None:
-        if self.bits_per_value < 1:
+        # Layouts and columns keep widths as 32-bit numbers.
+        if not 1 <= self.bits_per_value < 2**32:
             raise CorruptFileError(f"values of {self.bits_per_value} bits")
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:

@@ -95,9 +95,10 @@ def test_more_values_than_bytes_are_refused(bits: int, count: int) -> None:
         Flat(bits).decode_chunks(as_chunks([[bytes(bits), bytes(size)]], [1, count]))
 
 
-def test_widths_that_are_not_bytes_are_refused() -> None:
-    with pytest.raises(CorruptFileError):
-        Flat(0)
+def test_widths_that_are_not_bytes_or_absurd_are_refused() -> None:
+    for bits in (0, 2**32, 2**64 - 8):
+        with pytest.raises(CorruptFileError):
+            Flat(bits)
     with pytest.raises(UnsupportedFeatureError):
         Flat(12).decode_block(np.zeros(100, np.uint8), 1)
     with pytest.raises(UnsupportedFeatureError):

@@ -11,18 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings import constant
+from lance_spark.encodings import constant, delta
 from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
+from lance_spark.encodings.delta import Delta
+from lance_spark.encodings.dictionary import Dictionary
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.general import General
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
+from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.symbol_table import SymbolTable
 from lance_spark.encodings.tree import decode_message, encode_message
+from lance_spark.encodings.variable import Variable
+from lance_spark.encodings.variable_packed_struct import PackedField, VariablePackedStruct
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 WIDTHS = st.sampled_from([8, 16, 32, 64])
@@ -35,11 +42,16 @@ BYTES = st.one_of(
     st.tuples(WIDTHS, st.lists(st.integers(0, 70), max_size=8)).map(lambda w: np.array(w[1], f"u{w[0] // 8}").tobytes() + bytes(300)),
 )
 
+NUMBERS = st.one_of(st.integers(0, 9), st.integers(0, 2**64 - 1))
+SYMBOLS = SymbolTable(np.array([0x6F6C6C6568, 0x61, 0x6162636465666768], np.uint64), np.array([5, 1, 8], np.uint8)).to_bytes()
+
 LEAVES: st.SearchStrategy[Encoding] = st.one_of(
-    st.sampled_from([1, 8, 12, 16, 24, 32, 64, 128, 4096]).map(Flat),
+    st.sampled_from([1, 8, 12, 16, 24, 32, 64, 128, 4096, 2**32 - 8]).map(Flat),
     WIDTHS.map(InlineBitpacking),
     st.builds(lambda bits, width: OutOfLineBitpacking(bits, Flat(1 + width % bits)), WIDTHS, st.integers(0, 63)),
     st.builds(Constant, st.one_of(st.none(), st.binary(max_size=9))),
+    st.builds(Range, WIDTHS, NUMBERS, NUMBERS),
+    st.sampled_from([32, 64]).map(lambda bits: Variable(Flat(bits))),
 )
 TREES: st.SearchStrategy[Encoding] = st.recursive(
     LEAVES,
@@ -48,6 +60,13 @@ TREES: st.SearchStrategy[Encoding] = st.recursive(
         st.builds(ByteStreamSplit, trees),
         st.builds(FixedSizeListEncoding, st.sampled_from([1, 2, 3, 9, 2**31 - 1]), st.booleans(), trees),
         st.builds(PackedStructEncoding, st.lists(WIDTHS, min_size=1, max_size=3).map(tuple), trees),
+        st.builds(Variable, trees.filter(lambda offsets: not isinstance(offsets, Flat))),
+        st.builds(Fsst, st.one_of(st.just(SYMBOLS), st.binary(max_size=40).map(lambda end: SYMBOLS[:8] + end)), trees),
+        st.builds(Delta, WIDTHS, NUMBERS, trees),
+        st.builds(Dictionary, trees, trees, st.integers(0, 2**32 - 1)),
+        st.lists(st.builds(PackedField, trees, st.sampled_from([32, 64]), st.booleans()), min_size=1, max_size=3).map(
+            lambda fields: VariablePackedStruct(tuple(fields))
+        ),
         st.builds(General, st.sampled_from(["lz4", "zstd"]), st.none(), trees),
     ),
     max_leaves=4,
@@ -55,10 +74,11 @@ TREES: st.SearchStrategy[Encoding] = st.recursive(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_constants() -> Iterator[None]:
-    """A limit for constants that this machine's memory does not notice."""
+def _small_limits() -> Iterator[None]:
+    """Limits for what takes no stored bytes that this machine's memory does not notice."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(constant, "MAX_BYTES", 2**20)
+        patch.setattr(delta, "MAX_VALUES", 2**17)
         yield
 
 
@@ -71,6 +91,11 @@ def check(block: Block) -> None:
         for child in block.children:
             check(child)
             assert child.count == block.count
+    elif isinstance(block, VariableWidth):
+        assert block.offsets[0] == 0
+        assert block.offsets[-1] == len(block.data)
+        assert (np.diff(block.offsets) >= 0).all()
+        block.data.sum()
     elif isinstance(block, FixedWidth):
         assert len(block.data) == (block.count * block.bits + 7) // 8
         block.data.sum()

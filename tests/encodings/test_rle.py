@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lance_spark.encodings import out_of_line_bitpacking, rle
 from lance_spark.encodings.blocks import split_evenly
+from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.rle import Rle
@@ -130,6 +131,8 @@ def test_trees_that_cannot_be_are_refused() -> None:
     eight = as_chunks([[b"\1" * 8], [b"\0" * 8]], [0])
     with pytest.raises(UnsupportedFeatureError, match="lengths"):
         Rle(Flat(64), Flat(64)).decode_chunks(eight)
+    with pytest.raises(UnsupportedFeatureError, match="fixed number of bytes"):
+        Rle(FixedSizeListEncoding(2, False, Flat(8)), Flat(8)).decode_chunks(as_chunks([[b"\1\2"], [b"\1"]], [1]))
     with pytest.raises(UnsupportedFeatureError, match="several buffers"):
         Rle(Rle(Flat(8), Flat(8)), Flat(8)).decode_block(np.zeros(20, np.uint8), 1)
     with pytest.raises(CorruptFileError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import Encoding
+from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
@@ -66,3 +67,13 @@ def test_nesting_without_end_is_refused() -> None:
     assert decode_message(encode_message(node)) == node
     with pytest.raises(CorruptFileError, match="deep"):
         decode_message(encode_message(ByteStreamSplit(node)))
+
+
+def test_an_encoding_out_of_its_context_is_refused_by_name() -> None:
+    chunks = Chunks.of_block(np.zeros(8, np.uint8), 1)
+    with pytest.raises(UnsupportedFeatureError, match="InlineBitpacking of single values"):
+        InlineBitpacking(32).decode_values(FixedWidth(32, np.zeros(4, np.uint8), 1))
+    with pytest.raises(UnsupportedFeatureError, match="ByteStreamSplit of blocks"):
+        ByteStreamSplit(Flat(32)).decode_blocks(chunks)
+    with pytest.raises(UnsupportedFeatureError, match="Encoding of mini-block chunks"):
+        Encoding().decode_chunks(chunks)
