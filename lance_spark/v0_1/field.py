@@ -12,7 +12,7 @@ from lance_spark import spans as sp
 from lance_spark.columns import FieldReader, Rows, Steps, side_by_side
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.plain import bit_width, offsets_of, read_bits
+from lance_spark.layouts.plain import bit_width, dictionary_array, offsets_of, read_bits
 from lance_spark.schema import Field
 from lance_spark.spans import Spans
 from lance_spark.v0_1.page_table import PageTable
@@ -66,7 +66,7 @@ def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.A
         return pa.nulls(sp.count(spans))
     if pa.types.is_dictionary(t):
         indices = yield from read_plain(source.pages.page(field.id, batch), spans, t.index_type)
-        return _look_up(t, indices, source.dictionaries[field.id])
+        return dictionary_array(t, indices, source.dictionaries[field.id])
     page = source.pages.page(field.id, batch)
     if bit_width(t) is not None:
         return (yield from read_plain(page, spans, t))
@@ -100,10 +100,3 @@ def _read_dictionary(field: Field, pages: PageTable) -> Steps[pa.Array]:
     if bit_width(t) is not None:
         return (yield from read_plain(where, sp.whole(count), t))
     return (yield from read_strings(where, sp.whole(count), t, nullable=True))
-
-
-def _look_up(t: pa.DataType, indices: pa.Array, values: pa.Array) -> pa.Array:
-    try:
-        return pa.DictionaryArray.from_arrays(indices, values, ordered=t.ordered)
-    except pa.ArrowException as e:
-        raise CorruptFileError(f"indices that leave a dictionary of {len(values)} values: {e}") from e

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import values_of
+from lance_spark.layouts.plain import dictionary_array, values_of
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
 
@@ -34,21 +34,11 @@ class Dictionary:
         index_type = pa.type_for_alias(f"uint{self.index_bits}")
         work = [self.indices.read(spans, index_type), self.items.read(sp.whole(self.num_items), t.value_type if by_user else t)]
         stored, items = yield from side_by_side(work)
-        limit = self.num_items - 1 if by_user else self.num_items
-        if len(stored) and stored.null_count < len(stored) and (largest := int(pa.compute.max(stored).as_py())) > limit:
-            raise CorruptFileError(f"index {largest} into a dictionary of {self.num_items} items")
         if by_user:
-            return _dictionary_array(t, stored, items)
+            return dictionary_array(t, stored, items)
         indices = values_of(stored)
+        if len(indices) and int(indices.max()) > self.num_items:
+            raise CorruptFileError(f"index {indices.max()} into a dictionary of {self.num_items} items")
         # Item k - 1 of index 0 would be far beyond the end; as a null index it is not looked at.
         shifted = indices.astype(np.int64) - 1
         return items.take(pa.array(shifted, mask=indices == 0))
-
-
-def _dictionary_array(t: pa.DataType, indices: pa.Array, items: pa.Array) -> pa.Array:
-    """The dictionary array, its nulls in the indices: Arrow does not join dictionaries in which items are null."""
-    if items.null_count:
-        valid = items.is_valid().to_numpy(zero_copy_only=False)
-        moved = pa.array(np.cumsum(valid) - 1, mask=~valid)
-        indices, items = moved.take(indices), items.drop_null()
-    return pa.DictionaryArray.from_arrays(indices.cast(t.index_type), items, ordered=t.ordered)

@@ -45,7 +45,9 @@ class OpenFile:
         """The given rows of the field, read `batch_rows` at a time."""
         reader = open_field(self.field, self.columns, rows, self.num_rows)
         steps = [reader.read(start, min(start + batch_rows, len(rows))) for start in range(0, max(len(rows), 1), batch_rows)]
-        return pa.concat_arrays([run(s, self._fetch) for s in steps])
+        arrays = [run(s, self._fetch) for s in steps]
+        assert {a.type for a in arrays} == {self.field.type}
+        return pa.concat_arrays(arrays)
 
 
 def _owners(field: Field) -> Iterator[int]:
