@@ -44,22 +44,23 @@ class FixedSizeListEncoding(Encoding):
 
     def decode_blocks(self, chunks: Chunks) -> FixedSizeList:
         """The lists of blocks: items only; but where items may be null, list by list as in full zip."""
-        if self._any_validity:
-            return self.decode_values(Flat(8 * self._row_bytes(1)).decode_blocks(chunks))
+        if self.any_validity:
+            return self.decode_values(Flat(8 * self.row_bytes()).decode_blocks(chunks))
         return FixedSizeList(
             self.values.decode_blocks(replace(chunks, counts=self._count_items(chunks.counts))), self.items_per_value, None
         )
 
     @property
-    def _any_validity(self) -> bool:
-        return self.has_validity or (isinstance(self.values, FixedSizeListEncoding) and self.values._any_validity)
+    def any_validity(self) -> bool:
+        """Whether this layer or one below stores which items are valid."""
+        return self.has_validity or (isinstance(self.values, FixedSizeListEncoding) and self.values.any_validity)
 
-    def _row_bytes(self, lists: int) -> int:
-        """What one value takes in full zip, with `lists` lists of this layer."""
+    def row_bytes(self, lists: int = 1) -> int:
+        """What one value takes in full zip when it holds `lists` lists of this layer."""
         dimension = lists * self.items_per_value
         validity = (dimension + 7) // 8 if self.has_validity else 0
         if isinstance(self.values, FixedSizeListEncoding):
-            return validity + self.values._row_bytes(dimension)
+            return validity + self.values.row_bytes(dimension)
         if not isinstance(self.values, Flat):
             raise UnsupportedFeatureError(f"items of fixed-size lists encoded by {type(self.values).__name__} one list at a time")
         return validity + (dimension * self.values.bits_per_value + 7) // 8
@@ -124,17 +125,4 @@ def encode_values(block: FixedSizeList) -> tuple[FixedSizeListEncoding, FixedWid
     parts = [b.data.reshape(count, -1) if count else np.empty((0, 0), np.uint8) for b in chunks.buffers]
     rows = np.concatenate(parts, axis=1)
     assert isinstance(chunks.encoding, FixedSizeListEncoding)
-    return chunks.encoding, FixedWidth(8 * row_bytes(block), rows.ravel(), count)
-
-
-def row_bytes(block: FixedSizeList) -> int:
-    """The bytes of one list as one value."""
-    validity, dimension = 0, 1
-    items: Block = block
-    while isinstance(items, FixedSizeList):
-        dimension *= items.dimension
-        validity += (dimension + 7) // 8 if items.validity is not None else 0
-        items = items.items
-    if not isinstance(items, FixedWidth):
-        raise UnsupportedFeatureError("fixed-size lists of items that are not of fixed width")
-    return validity + (dimension * items.bits + 7) // 8
+    return chunks.encoding, FixedWidth(8 * chunks.encoding.row_bytes(), rows.ravel(), count)

@@ -109,6 +109,13 @@ def test_a_block_holds_items_only() -> None:
     assert shape(node.decode_block(np.arange(6, dtype=np.uint8), 2)) == shape(lists(block_of(np.arange(6, dtype=np.uint8)), 3))
 
 
+@given(nested())
+def test_lists_with_nulls_come_back_from_a_block(block: FixedSizeList) -> None:
+    node, values = fixed_size_list.encode_values(block)
+    if node.any_validity:
+        assert shape(node.decode_block(values.data, block.count)) == shape(block)
+
+
 def test_a_block_with_nulls_has_a_bitmap_before_each_list() -> None:
     data = np.array([0b101, 1, 2, 3, 0b011, 4, 5, 6], np.uint8)
     block = FixedSizeListEncoding(3, True, Flat(8)).decode_block(data, 2)
@@ -154,6 +161,7 @@ def test_what_is_not_a_fixed_size_list_is_refused() -> None:
         FixedSizeListEncoding(2, False, Flat(8)).decode_values(strings)
     with pytest.raises(UnsupportedFeatureError):
         FixedSizeListEncoding(2, False, Rle(Flat(8), Flat(8))).decode_values(SIX)
-    for encode in (lambda: fixed_size_list.encode_values(lists(strings, 2)), lambda: fixed_size_list.row_bytes(lists(strings, 2))):
-        with pytest.raises(UnsupportedFeatureError):
-            encode()
+    with pytest.raises(UnsupportedFeatureError):
+        FixedSizeListEncoding(2, True, Rle(Flat(8), Flat(8))).decode_block(np.zeros(8, np.uint8), 1)
+    with pytest.raises(UnsupportedFeatureError):
+        fixed_size_list.encode_values(lists(strings, 2))
