@@ -44,7 +44,7 @@ class Rle(Encoding):
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidth:
         """The values of blocks that hold the size of the run values, the run values and the run lengths."""
-        if self.num_buffers != 2:
+        if self.values.num_buffers > 1 or self.run_lengths.num_buffers != 1:
             raise self._refusal("blocks, of values or lengths in several buffers,")
         if (chunks.sizes[0] < 8).any():
             raise CorruptFileError("a run-length block has no room for the size of its values")
@@ -55,7 +55,7 @@ class Rle(Encoding):
         starts, sizes = chunks.starts[0] + 8, sizes.astype(np.int64)
         values = replace(chunks, starts=starts[None], sizes=sizes[None])
         lengths = replace(chunks, starts=(starts + sizes)[None], sizes=(room - sizes)[None])
-        return self._expand(values, lengths, chunks.counts)
+        return self._expand(values.select(0, self.values.num_buffers), lengths, chunks.counts)
 
     def _expand(self, value_chunks: Chunks, length_chunks: Chunks, counts: np.ndarray) -> FixedWidth:
         value_encoding, value_chunks = _decompress(self.values, value_chunks)

@@ -1,7 +1,7 @@
 """Variable: byte strings as offsets and bytes. Spec: "Variable"; 2.3 also compresses the offsets.
 
 Mini-block, flat offsets: one buffer of n + 1 offsets (u32 or u64, counted from the start of the buffer), then the bytes, padded.
-Mini-block, other offsets: the buffers of the offsets (none for Range and Constant), which count from 0, then a buffer of bytes.
+Mini-block, other offsets: they are a block (no buffer for Range and Constant), which counts from 0; then a buffer of bytes.
 Block: the width of the offsets in bits, where the bytes start, n + 1 offsets from 0, the bytes; all numbers as wide as the offsets.
 """
 
@@ -38,8 +38,8 @@ class Variable(Encoding):
 
     @property
     def num_buffers(self) -> int:
-        """One, or the buffers of the offsets and one of bytes."""
-        return 1 if isinstance(self.offsets, Flat) else self.offsets.num_buffers + 1
+        """One, or a block of offsets and a buffer of bytes."""
+        return 1 if isinstance(self.offsets, Flat) or not self.offsets.num_buffers else 2
 
     def decode_chunks(self, chunks: Chunks) -> VariableWidth:
         """The values of all chunks; the offsets are int64 when they are stored so or do not fit int32."""
@@ -54,7 +54,8 @@ class Variable(Encoding):
                 c = short[0]
                 raise CorruptFileError(f"chunk {c} has {chunks.counts[c]} strings in {sizes[c]} bytes, too few for their offsets")
             return _rebase(chunks.data, starts, width, heads, chunks.data, starts, sizes, chunks.counts)
-        coded = self.offsets.decode_chunks(chunks.select(0, self.num_buffers - 1, chunks.counts + 1))
+        coded_chunks = chunks.select(0, self.num_buffers - 1, chunks.counts + 1)
+        coded = self.offsets.decode_blocks(coded_chunks) if self.offsets.num_buffers else self.offsets.decode_chunks(coded_chunks)
         width, words = _offset_bytes(coded, int(chunks.counts.sum()) + len(chunks.counts))
         at = np.zeros(len(sizes), np.int64)
         np.cumsum((chunks.counts[:-1] + 1) * width, out=at[1:])
