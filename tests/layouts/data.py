@@ -57,6 +57,20 @@ def types(depth: int, maps: bool) -> st.SearchStrategy[pa.DataType]:
     return strategy
 
 
+def marked(field: pa.Field, metadata: dict[str, str]) -> pa.Field:
+    """The field with `metadata` on it and on all fields below, where pylance looks for wishes about the encoding of leaves."""
+    t = field.type
+    if pa.types.is_struct(t):
+        t = pa.struct([marked(f, metadata) for f in t])
+    elif pa.types.is_map(t):
+        t = pa.map_(t.key_field, marked(t.item_field, metadata))
+    elif pa.types.is_list(t):
+        t = pa.list_(marked(t.value_field, metadata))
+    elif pa.types.is_large_list(t):
+        t = pa.large_list(marked(t.value_field, metadata))
+    return pa.field(field.name, t, field.nullable, metadata)
+
+
 def random_array(t: pa.DataType, count: int, rng: random.Random, nulls: float, variety: int) -> pa.Array:
     """`count` values of type `t`, a share `nulls` of them (and of everything below) null; leaves take about `variety` different values."""
     make = maker(t, rng, nulls, variety)
