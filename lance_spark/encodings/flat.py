@@ -66,7 +66,7 @@ def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     """`counts` values in each chunk, as they are."""
     sizes = bytes_for(counts, block.bits)
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    if block.bits == 1:
+    if block.bits == 1 and (counts[:-1] % 8).any():
         data = np.zeros(bounds[-1], np.uint8)
         _copy_bits(block.data, np.cumsum(counts) - counts, bounds[:-1] * 8, counts, data)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from lance_spark.encodings import flat, general, variable
 from lance_spark.encodings.blocks import Block, Encoding, FixedWidth, VariableWidth
 from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import copy_ranges, load64
+from lance_spark.encodings.words import U, copy_ranges, load64
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts.encoding_options import EncodingOptions
 from lance_spark.layouts.grammar import Grammar
@@ -24,6 +24,8 @@ MAX_SHARE = 0.8
 """What a page with a dictionary may take of the bytes that it takes without."""
 
 _SAMPLE_SPANS, _SAMPLE_SPAN = 8, 512
+
+_MIX = U(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,11 @@ def _most_items(count: int, item_bytes: float, budget: float, divisor: int) -> i
 
 
 def _repeats(values: Block) -> bool:
-    """Whether any value occurs twice in a sample that is large enough to tell: spans of neighbours from all over the page."""
+    """Whether values occur twice in a sample that is large enough to tell: spans of neighbours from all over the page.
+
+    A value that is not in every other place does not count, for it may be what stands in the place of nulls; nor do neighbours of
+    one word, which runs keep better.
+    """
     step = values.count // _SAMPLE_SPANS
     if step <= 2 * _SAMPLE_SPAN:
         return True
@@ -74,9 +80,15 @@ def _repeats(values: Block) -> bool:
         sample: Block = take_variable(values, rows)
     else:
         assert isinstance(values, FixedWidth)
-        width = values.bits // 8
-        sample = FixedWidth(values.bits, values.data.reshape(-1, width)[rows].ravel(), len(rows))
-    return deduplicate(sample, len(rows) - 1) is not None
+        sample = FixedWidth(values.bits, values.data.reshape(values.count, -1)[rows].ravel(), len(rows))
+    found = deduplicate(sample, len(rows))
+    assert found is not None
+    numbers = found[0]
+    if isinstance(values, FixedWidth) and values.bits == 64:
+        numbers = numbers[np.append(True, numbers[1:] != numbers[:-1])]
+    counts = np.bincount(numbers)
+    most = int(counts.max())
+    return 2 * most > len(numbers) or len(numbers) - most > len(counts) - 1
 
 
 def encode_dictionary(items: Block, options: EncodingOptions, grammar: Grammar) -> EncodedDictionary:
@@ -102,16 +114,17 @@ def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
     None when there are more than `limit` of them, or for a type that has no dictionaries.
     """
     indices = np.empty(values.count, dtype=np.uint32)
-    firsts = np.empty(limit, dtype=np.int64)
-    table = np.zeros(1 << max(4, (2 * limit).bit_length()), dtype=np.uint32)
+    bits = max(4, (2 * limit).bit_length())
+    table = np.zeros(1 << bits, dtype=np.uint32)
     if isinstance(values, FixedWidth) and values.bits in (64, 128):
-        words = values.view(np.uint64).reshape(values.count, -1)
-        found = _distinct_words(words, indices, firsts, table)
+        words = values.bits // 64
+        items = np.empty(limit * words, dtype=np.uint64)
+        found = _distinct_words(values.view(np.uint64), words, indices, items, table, 64 - bits)
         if found <= limit:
-            items = np.ascontiguousarray(words[firsts[:found]]).view(np.uint8).reshape(-1)
-            return indices, FixedWidth(values.bits, items, found)
+            return indices, FixedWidth(values.bits, items[: found * words].view(np.uint8), found)
     elif isinstance(values, VariableWidth):
-        found = _distinct_strings(values.offsets, values.data, indices, firsts, table)
+        firsts = np.empty(limit, dtype=np.int64)
+        found = _distinct_strings(values.offsets, values.data, indices, firsts, table, 64 - bits)
         if found <= limit:
             return indices, take_variable(values, firsts[:found])
     return None
@@ -127,79 +140,97 @@ def take_variable(values: VariableWidth, rows: np.ndarray) -> VariableWidth:
     return VariableWidth(offsets, data)
 
 
-# Both look each value up in an open-addressing table that holds the number of a distinct value plus one, and give up, with
-# the number of distinct values so far, when there are more than `firsts` has room for.
+# Both look each value up in an open-addressing table that holds the number of a distinct value plus one, and give up, with a number
+# above the limit, when there are more of them than `items` or `firsts` has room for. Multiplying mixes upwards, so the place in the
+# table is taken from the upper bits of the product.
 
 
 @kernel
-def _distinct_words(words: np.ndarray, indices: np.ndarray, firsts: np.ndarray, table: np.ndarray) -> int:
-    mask = np.uint64(len(table) - 1)
-    found = 0
-    for i in range(words.shape[0]):
-        h = np.uint64(0)
-        for k in range(words.shape[1]):
-            h = (h ^ words[i, k]) * np.uint64(0x9E3779B97F4A7C15)
-            h ^= h >> np.uint64(32)
-        at = h & mask
+def _distinct_words(words: np.ndarray, step: int, indices: np.ndarray, items: np.ndarray, table: np.ndarray, shift: int) -> int:
+    """Values are `step` words, 1 or 2; of one word, low and high are the same."""
+    mask = U(len(table) - 1)
+    size = U(step)
+    up = size - U(1)
+    down = U(shift)
+    found = U(0)
+    limit = U(len(items)) // size
+    for i in range(U(len(indices))):
+        low, high = words[i * size], words[i * size + up]
+        at = ((low * _MIX ^ (high >> U(29))) * _MIX) >> down
         while True:
-            entry = table[at]
-            if entry == 0:
-                if found == len(firsts):
-                    return found + 1
-                firsts[found] = i
-                found += 1
+            entry = U(table[at])
+            if entry == U(0):
+                if found == limit:
+                    return np.int64(limit + U(1))
+                items[found * size] = low
+                items[found * size + up] = high
+                indices[i] = found
+                found += U(1)
                 table[at] = found
-                indices[i] = found - 1
                 break
-            same = True
-            for k in range(words.shape[1]):
-                same &= words[firsts[entry - 1], k] == words[i, k]
-            if same:
-                indices[i] = entry - 1
+            other = (entry - U(1)) * size
+            if items[other] == low and items[other + up] == high:
+                indices[i] = entry - U(1)
                 break
-            at = (at + np.uint64(1)) & mask
-    return found
+            at = (at + U(1)) & mask
+    return np.int64(found)
 
 
 @kernel
-def _distinct_strings(offsets: np.ndarray, data: np.ndarray, indices: np.ndarray, firsts: np.ndarray, table: np.ndarray) -> int:
-    mask = np.uint64(len(table) - 1)
-    found = 0
-    for i in range(len(offsets) - 1):
-        start = np.uint64(offsets[i])
-        size = np.uint64(offsets[i + 1]) - start
-        h = size
-        at = np.uint64(0)
-        while at < size:
-            if at + np.uint64(8) <= size:
-                word = load64(data, start + at)
-                at += np.uint64(8)
-            else:
-                word = np.uint64(0)
-                while at < size:
-                    word = word << np.uint64(8) | np.uint64(data[start + at])
-                    at += np.uint64(1)
-            h = (h ^ word) * np.uint64(0x9E3779B97F4A7C15)
-            h ^= h >> np.uint64(32)
-        at = h & mask
+def _distinct_strings(offsets: np.ndarray, data: np.ndarray, indices: np.ndarray, firsts: np.ndarray, table: np.ndarray, shift: int) -> int:
+    mask = U(len(table) - 1)
+    down = U(shift)
+    found = U(0)
+    for i in range(U(len(indices))):
+        start = U(offsets[i])
+        size = U(offsets[i + U(1)]) - start
+        at = _hash(data, start, size) >> down
         while True:
-            entry = table[at]
-            if entry == 0:
-                if found == len(firsts):
-                    return found + 1
+            entry = U(table[at])
+            if entry == U(0):
+                if found == U(len(firsts)):
+                    return np.int64(found + U(1))
                 firsts[found] = i
-                found += 1
+                indices[i] = found
+                found += U(1)
                 table[at] = found
-                indices[i] = found - 1
                 break
-            other = np.uint64(offsets[firsts[entry - 1]])
-            same = np.uint64(offsets[firsts[entry - 1] + 1]) - other == size
-            k = np.uint64(0)
-            while same and k < size:
-                same = data[start + k] == data[other + k]
-                k += np.uint64(1)
-            if same:
-                indices[i] = entry - 1
+            first = U(firsts[entry - U(1)])
+            other = U(offsets[first])
+            if U(offsets[first + U(1)]) - other == size and _same(data, start, other, size):
+                indices[i] = entry - U(1)
                 break
-            at = (at + np.uint64(1)) & mask
-    return found
+            at = (at + U(1)) & mask
+    return np.int64(found)
+
+
+@kernel
+def _hash(data: np.ndarray, start: np.uint64, size: np.uint64) -> np.uint64:
+    mixed = size * _MIX
+    at = U(0)
+    while at < size:
+        if at + U(8) <= size:
+            word = load64(data, start + at)
+            at += U(8)
+        else:
+            word = U(0)
+            while at < size:
+                word = word << U(8) | U(data[start + at])
+                at += U(1)
+        mixed = (mixed ^ word) * _MIX
+        mixed ^= mixed >> U(32)
+    return mixed * _MIX
+
+
+@kernel
+def _same(data: np.ndarray, a: np.uint64, b: np.uint64, size: np.uint64) -> bool:
+    at = U(0)
+    while at + U(8) <= size:
+        if load64(data, a + at) != load64(data, b + at):
+            return False
+        at += U(8)
+    while at < size:
+        if data[a + at] != data[b + at]:
+            return False
+        at += U(1)
+    return True

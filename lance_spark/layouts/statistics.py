@@ -34,7 +34,8 @@ def valid_slots(page: Shredded) -> np.ndarray | None:
         return None
     all_visible = page.num_visible == page.num_events
     visible: np.ndarray = page.definition if all_visible else page.definition[page.definition <= page.max_visible]
-    return visible == 0
+    valid: np.ndarray = visible == 0
+    return valid
 
 
 def constant(page: Shredded) -> FixedWidth | VariableWidth | None:
@@ -51,12 +52,16 @@ def _constant_fixed(values: FixedWidth, valid: np.ndarray | None) -> FixedWidth 
         return _constant_bits(values, valid)
     rows = values.data[: values.count * values.bits // 8].reshape(values.count, -1)
     first = 0 if valid is None else int(valid.argmax())
-    # Few pages are constant: compare some values before all of them.
-    for some in (slice(None, None, max(1, values.count // 64)), slice(None)):
+    for some in _some_then_all(values.count):
         same = (rows[some] == rows[first]).all(axis=1)
         if not (same if valid is None else same | ~valid[some]).all():
             return None
     return FixedWidth(values.bits, rows[first].copy(), 1)
+
+
+def _some_then_all(count: int) -> tuple[slice, slice]:
+    """Few pages are constant, and a few values tell which are not."""
+    return slice(None, None, max(1, count // 64)), slice(None)
 
 
 def _constant_bits(values: FixedWidth, valid: np.ndarray | None) -> FixedWidth | None:
@@ -72,14 +77,14 @@ def _constant_variable(values: VariableWidth, valid: np.ndarray | None) -> Varia
     lengths = np.diff(values.offsets)
     first = 0 if valid is None else int(valid.argmax())
     length = int(lengths[first])
-    same = lengths == length
-    if not (same if valid is None else same | ~valid).all():
+    if not (lengths == length if valid is None else (lengths == length) | ~valid).all():
         return None
     if valid is not None and lengths[~valid].any():
         return None  # null slots with bytes in them are too rare to be looked through
     rows = values.data[: values.offsets[-1]].reshape(-1, length) if length else np.empty((1, 0), dtype=np.uint8)
-    if not (rows == rows[0]).all():
-        return None
+    for some in _some_then_all(len(rows)):
+        if not (rows[some] == rows[0]).all():
+            return None
     return VariableWidth(np.array([0, length], dtype=values.offsets.dtype), rows[0].copy())
 
 

@@ -16,7 +16,7 @@ from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
 from lance_spark.layouts.write_levels import EncodedLevels, encode_levels, event_bounds, repetition_index
 
-_PADDING = 0xFE
+_PADDING = 0xFEFEFEFEFEFEFEFE
 
 
 def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, grammar: Grammar) -> EncodedPage:
@@ -64,7 +64,10 @@ def _assemble(
     ends = np.cumsum([_padded(size) for size in sizes[1:]], axis=0) + header
     chunk_sizes = ends[-1]
     chunk_starts = np.concatenate([[0], np.cumsum(chunk_sizes)])
-    out = np.full(int(chunk_starts[-1]), _PADDING, dtype=np.uint8)
+    out = np.empty(int(chunk_starts[-1]), dtype=np.uint8)
+    for end in (header, *ends):
+        # The last word of each part, most of which what follows overwrites.
+        out.view(np.uint64)[(chunk_starts[:-1] + end) // 8 - 1] = _PADDING
     at = chunk_starts[:-1].copy()
     for width, size in zip(widths, sizes):
         put_unsigned(out, at, size, width)
