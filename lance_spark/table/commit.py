@@ -33,6 +33,7 @@ TRANSACTIONS = "_transactions"
 TRIES = 20
 NO_SETTINGS = TableSettings()
 _LOST_ANSWERS = 3
+_LONGEST_WAIT = 2.0
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
 """Answers that prove that a remote store did nothing."""
 
@@ -62,7 +63,7 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
         except FileExistsError:
             slot = slot or min(time.monotonic() - started, 1.0)
             # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
-            time.sleep(slot * random.uniform(0, 2 ** min(attempt, 5)))
+            time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
         except StorageError as e:
             if landed := _landed(store, path, transaction, e):
                 return landed
