@@ -108,7 +108,8 @@ def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
     while isinstance(values, ByteStreamSplit):
         values = values.values
     if isinstance(values, Flat):
-        return np.minimum(bytes_for(counts, min(values.bits_per_value, MAX_BYTES)) + _PADDING, MAX_BYTES)
+        sizes: np.ndarray = np.minimum(bytes_for(counts, min(values.bits_per_value, MAX_BYTES)) + _PADDING, MAX_BYTES)
+        return sizes
     return np.full(len(counts), MAX_BYTES)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.encodings import fsst, variable
@@ -64,7 +64,6 @@ def test_strings_of_a_table_that_is_off_are_stored_as_they_are() -> None:
     assert strings_of(Fsst(table_of(on=False), Variable(Flat(32))).decode_values(block)) == [b"\0\xff", b""]
 
 
-@settings(deadline=None)
 @given(byte_strings(), st.sampled_from([np.int32, np.int64]))
 def test_every_context_gives_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
     block = block_of(strings, dtype)

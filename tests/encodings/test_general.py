@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.encodings import general, variable
@@ -64,7 +64,6 @@ def test_an_lz4_block_is_read_as_the_format_says(block: bytes, data: bytes) -> N
     assert decode_bytes("lz4", len(data).to_bytes(4, "little") + block, len(data)) == data
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([b"ab", b"abcdefghijk", b"\0", b"lance"]), st.integers(1, 60), st.binary(max_size=30)), max_size=12)
 )
@@ -73,7 +72,6 @@ def test_lz4_blocks_of_the_library_are_read(parts: list[tuple[bytes, int, bytes]
     assert decode_bytes("lz4", framed("lz4", data), len(data)) == data
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_any_lz4_block_is_read_as_the_library_does_or_refused(block: bytes, size: int) -> None:
     try:
@@ -85,7 +83,6 @@ def test_any_lz4_block_is_read_as_the_library_does_or_refused(block: bytes, size
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(deadline=None)
 @given(strings=byte_strings(), dtype=st.sampled_from([np.int32, np.int64]))
 def test_every_context_gives_back_what_was_put_in(scheme: Scheme, strings: list[bytes], dtype: type) -> None:
     block = block_of(strings, dtype)
