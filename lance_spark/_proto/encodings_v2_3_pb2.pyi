@@ -77,16 +77,18 @@ class SparseFixedSizeList(_message.Message):
     def __init__(self, dimension: _Optional[int] = ..., validity: _Optional[_Union[SparseValidity, _Mapping]] = ...) -> None: ...
 
 class ValuePlane(_message.Message):
-    __slots__ = ("chunked", "zipped", "constant", "absent")
+    __slots__ = ("chunked", "zipped", "constant", "absent", "indexed")
     CHUNKED_FIELD_NUMBER: _ClassVar[int]
     ZIPPED_FIELD_NUMBER: _ClassVar[int]
     CONSTANT_FIELD_NUMBER: _ClassVar[int]
     ABSENT_FIELD_NUMBER: _ClassVar[int]
+    INDEXED_FIELD_NUMBER: _ClassVar[int]
     chunked: Chunked
     zipped: Zipped
     constant: ConstantValues
     absent: AbsentValues
-    def __init__(self, chunked: _Optional[_Union[Chunked, _Mapping]] = ..., zipped: _Optional[_Union[Zipped, _Mapping]] = ..., constant: _Optional[_Union[ConstantValues, _Mapping]] = ..., absent: _Optional[_Union[AbsentValues, _Mapping]] = ...) -> None: ...
+    indexed: Indexed
+    def __init__(self, chunked: _Optional[_Union[Chunked, _Mapping]] = ..., zipped: _Optional[_Union[Zipped, _Mapping]] = ..., constant: _Optional[_Union[ConstantValues, _Mapping]] = ..., absent: _Optional[_Union[AbsentValues, _Mapping]] = ..., indexed: _Optional[_Union[Indexed, _Mapping]] = ...) -> None: ...
 
 class ChunkedLevels(_message.Message):
     __slots__ = ("repetition", "definition", "repetition_index_depth")
@@ -147,3 +149,11 @@ class ConstantValues(_message.Message):
 class AbsentValues(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Indexed(_message.Message):
+    __slots__ = ("indices", "items")
+    INDICES_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    indices: _encodings_v2_1_pb2.CompressiveEncoding
+    items: Zipped
+    def __init__(self, indices: _Optional[_Union[_encodings_v2_1_pb2.CompressiveEncoding, _Mapping]] = ..., items: _Optional[_Union[Zipped, _Mapping]] = ...) -> None: ...

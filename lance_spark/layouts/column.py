@@ -12,11 +12,11 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts import blob, constant, full_zip, mini_block
+from lance_spark.layouts import blob, constant, full_zip, indexed, mini_block
 from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
 from lance_spark.layouts.assemble import Path, merge, paths, pick, row_width
 from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.tree import Blob, Constant, FullZip, Layout, MiniBlock, parse_layout
+from lance_spark.layouts.tree import Blob, Constant, FullZip, Indexed, Layout, MiniBlock, parse_layout
 from lance_spark.schema import Field
 from lance_spark.spans import Spans
 
@@ -90,6 +90,8 @@ def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Span
         return (yield from mini_block.read(layout, page, path, t, rows))
     if isinstance(layout, FullZip):
         return (yield from full_zip.read(layout, page, path, t, rows))
+    if isinstance(layout, Indexed):
+        return (yield from indexed.read(layout, page, path, t))
     if isinstance(layout, Constant):
         return (yield from constant.read(layout, page, path, t, rows))
     descriptors, held = yield from read_page(layout.inner, page, path[-1:], t, rows)

@@ -23,7 +23,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow import spread, to_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, unravel
-from lance_spark.layouts.sparse import read_structure
+from lance_spark.layouts.sparse import read_structure, valid_slots
 from lance_spark.layouts.tree import Dense, FullZip, Sparse
 from lance_spark.spans import Spans
 
@@ -51,15 +51,24 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
 
 def _read_sparse(layout: FullZip, structure: Sparse, page: Page, path: Path, t: pa.DataType) -> Steps[pa.Array]:
     """A whole page whose values are those of valid slots only; the index of those of variable width is of no use here."""
-    slots = yield from read_structure(structure, page, page.buffers[1 if layout.bits_per_value is not None else 2 :])
+    slots = yield from read_structure(structure, page, page.buffers[num_buffers(layout) :])
     (data,) = yield page.buffers[:1]
-    block = layout.value.decode_values(_unzip(layout, data, layout.num_items).values)
-    count, validity = slots[0].count, slots[0].validity
-    valid = np.ones(count, np.bool_) if validity is None else np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)
+    block = read_values(layout, data)
+    valid = valid_slots(slots[0])
     if block.count != valid.sum():
         raise CorruptFileError(f"the page's structure speaks of {valid.sum()} valid values, it holds {block.count}")
-    leaf = to_array(block, t, None) if block.count == count else spread(block, t, valid)
+    leaf = to_array(block, t, None) if valid.all() else spread(block, t, valid)
     return nest(path, slots, leaf)
+
+
+def num_buffers(layout: FullZip) -> int:
+    """How many buffers values without levels take: those of variable width have an index."""
+    return 1 if layout.bits_per_value is not None else 2
+
+
+def read_values(layout: FullZip, data: Bytes) -> Block:
+    """The values of `data`, which has no levels."""
+    return layout.value.decode_values(_unzip(layout, data, layout.num_items).values)
 
 
 def _stride(layout: FullZip) -> int:

@@ -93,13 +93,20 @@ def _offsets(layer: SparseList, domain: int, payloads: Iterator[Bytes]) -> np.nd
     return np.cumsum(lengths)
 
 
+def valid_slots(slots: Slots) -> np.ndarray:
+    """Which slots of a layer are valid, as booleans."""
+    if slots.validity is None:
+        return np.ones(slots.count, np.bool_)
+    return np.unpackbits(slots.validity, count=slots.count, bitorder="little").view(np.bool_)
+
+
 def restrict(slots: Sequence[Slots], rows: Spans) -> tuple[Slots, ...]:
     """The slots of these rows only, of a structure without lists."""
     kept = []
     for layer in slots:
         validity = layer.validity
         if validity is not None:
-            bits = np.unpackbits(validity, count=layer.count, bitorder="little")
+            bits = valid_slots(layer)
             validity = np.packbits(np.concatenate([bits[a:b] for a, b in rows.tolist()]), bitorder="little")
         kept.append(Slots(count(rows), validity))
     return tuple(kept)

@@ -113,6 +113,15 @@ class FullZip:
 
 
 @dataclass(frozen=True)
+class Indexed:
+    """A dictionary of large values in a page of sparse structure: one of the `items`, stored as in full zip, for each slot."""
+
+    structure: Sparse
+    indices: Encoding
+    items: FullZip
+
+
+@dataclass(frozen=True)
 class Constant:
     """One value for all valid slots, or none at all. `value` None: it is in the page's first buffer, or all slots are null.
 
@@ -135,7 +144,7 @@ class Blob:
     inner: Layout
 
 
-Layout = MiniBlock | FullZip | Constant | Blob
+Layout = MiniBlock | FullZip | Indexed | Constant | Blob
 
 
 def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
@@ -237,6 +246,10 @@ def _planar_layout(encoding: bytes) -> Layout:
         return _chunked(message.values.chunked, structure)
     if kind == "zipped":
         return _zipped(message.values.zipped, structure)
+    if kind == "indexed":
+        if not isinstance(structure, Sparse):
+            raise UnsupportedFeatureError("a page of dense structure whose values are indexed")
+        return Indexed(structure, decode_message(message.values.indexed.indices), _zipped(message.values.indexed.items, structure))
     if kind == "constant":
         scalar = message.values.constant
         return Constant(structure, scalar.scalar if scalar.HasField("scalar") else None, None, None, 0, 0)

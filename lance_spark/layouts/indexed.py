@@ -1,0 +1,35 @@
+"""Indexed pages (2.3): a dictionary of large values, and for each slot the number of its value.
+
+No definition of them is published; this follows the bytes. Buffers: the indices, if their encoding needs bytes; the items as
+full-zip pages have them; then those of the sparse structure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark import spans
+from lance_spark.columns import Page, Steps
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow import to_dictionary_array
+from lance_spark.layouts.assemble import Path, nest
+from lance_spark.layouts.full_zip import num_buffers, read_values
+from lance_spark.layouts.sparse import read_structure
+from lance_spark.layouts.tree import Indexed
+from lance_spark.spans import Spans
+
+
+def read(layout: Indexed, page: Page, path: Path, t: pa.DataType) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with all rows of the page, and which those are."""
+    items_at = int(layout.indices.num_buffers > 0)
+    structure_at = items_at + num_buffers(layout.items)
+    if len(page.buffers) < structure_at:
+        raise CorruptFileError(f"an indexed page with {len(page.buffers)} buffers, it needs {structure_at}")
+    slots = yield from read_structure(layout.structure, page, page.buffers[structure_at:])
+    *indices, data = yield page.buffers[: items_at + 1]
+    numbers = layout.indices.decode_block(indices[0] if indices else np.empty(0, np.uint8), slots[0].count)
+    if numbers.count != slots[0].count:
+        raise CorruptFileError(f"the page's structure speaks of {slots[0].count} values, it holds {numbers.count}")
+    leaf = to_dictionary_array(numbers, read_values(layout.items, data), t, slots[0].validity)
+    return nest(path, slots, leaf), spans.whole(page.num_rows)
