@@ -144,6 +144,8 @@ def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
     """Whether strings are compressed with a symbol table."""
     if options.compression is not None:
         return options.compression == "fsst"
+    if not options.is_text:
+        return False  # binary data is mostly compressed or random already, and symbols take time
     return int(values.offsets[-1]) >= MIN_FSST_BYTES and int(np.diff(values.offsets).max()) >= MIN_FSST_LENGTH
 
 

@@ -19,7 +19,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class EncodingOptions:
-    """None and "auto" mean: as the writer sees fit."""
+    """None and "auto" mean: as the writer sees fit. `is_text` is no option, but what the column holds."""
 
     compression: str | None = None
     level: int | None = None
@@ -29,6 +29,7 @@ class EncodingOptions:
     dictionary_compression: str | None = None
     chunk_bytes: int | None = None
     dictionary_divisor: int = 2
+    is_text: bool = False
 
     @classmethod
     def of(cls, field: Field) -> EncodingOptions:
@@ -42,6 +43,7 @@ class EncodingOptions:
             dictionary_compression=_choice(field, "dict-values-compression"),
             chunk_bytes=_number(field, "minichunk-size", 1, 1 << 20),
             dictionary_divisor=_number(field, "dict-divisor", 1, 1 << 31) or 2,
+            is_text=field.logical_type in ("string", "large_string"),
         )
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from lance_spark._proto.encodings_v2_1_pb2 import RepDefLayer
 from lance_spark.encodings.blocks import Block
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.words import U
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.layouts.values import bytes_of, to_blocks, without_null_items
 from lance_spark.schema import BLOB_V2, Field, logical_type
@@ -175,7 +176,7 @@ class _Events:
                     level += 1
                     levels[tag] = levels[tag | _DEAD] = level
             layers.append(_layer(self._is_list[i], null, empty))
-        definition = levels[self._tags] if level and self._tags is not None else None
+        definition = _look_up(levels, self._tags) if level and self._tags is not None else None
         if leaf.null_count == len(leaf) or pa.types.is_null(leaf.type):
             values, dictionary = None, None
         else:
@@ -222,13 +223,13 @@ def list_offsets(array: pa.Array) -> np.ndarray:
 @kernel
 def _mark(tags: np.ndarray, validity: np.ndarray, offset: int, tag: int) -> None:
     """Tag the events that are valid so far and whose slot is null; slot i is bit `offset + i`."""
-    at = offset
-    for e in range(len(tags)):
+    at = U(offset)
+    for e in range(U(len(tags))):
         if tags[e] & 0x80:
             continue
-        if tags[e] == 0 and not (validity[at >> 3] >> (at & 7)) & 1:
+        if tags[e] == 0 and not (validity[at >> U(3)] >> (at & U(7))) & 1:
             tags[e] = tag
-        at += 1
+        at += U(1)
 
 
 @kernel
@@ -264,26 +265,24 @@ def _expand(
     """Events of the items: the first item of a list has the list's repetition level, the others `again`."""
     out_tags = np.zeros(total, dtype=np.uint8)
     out_rep = np.empty(total, dtype=np.uint16)
-    slot = at = 0
-    for e in range(len(tags)):
+    slot = at = U(0)
+    for e in range(U(len(tags))):
         out_rep[at] = repetition[e]
         if tags[e] & 0x80:
             out_tags[at] = tags[e]
-            at += 1
+            at += U(1)
             continue
-        length = offsets[slot + 1] - offsets[slot]
-        slot += 1
+        length = offsets[slot + U(1)] - offsets[slot]
+        slot += U(1)
         if tags[e] != 0:
             out_tags[at] = tags[e] | 0x80
-            at += 1
         elif length == 0:
             out_tags[at] = empty | 0x80
-            at += 1
         else:
             for _ in range(1, length):
-                at += 1
+                at += U(1)
                 out_rep[at] = again
-            at += 1
+        at += U(1)
     return out_tags, out_rep
 
 
@@ -304,9 +303,18 @@ def _slots(tags: np.ndarray, offsets: np.ndarray, total: int) -> np.ndarray:
 
 
 @kernel
+def _look_up(levels: np.ndarray, tags: np.ndarray) -> np.ndarray:
+    """The definition level of each event."""
+    out = np.empty(len(tags), dtype=np.uint16)
+    for e in range(U(len(tags))):
+        out[e] = levels[tags[e]]
+    return out
+
+
+@kernel
 def _used(tags: np.ndarray) -> np.ndarray:
     """Which tags occur, dead or alive."""
     seen = np.zeros(256, dtype=np.bool_)
-    for e in range(len(tags)):
+    for e in range(U(len(tags))):
         seen[tags[e] & 0x7F] = True
     return seen

@@ -93,7 +93,7 @@ def _fill(words: np.ndarray, definition: np.ndarray, max_visible: int) -> None:
     slot = np.uint64(0)
     last = words[0]
     found = False
-    for e in range(len(definition)):
+    for e in range(np.uint64(len(definition))):
         if definition[e] > max_visible:
             continue
         if definition[e] == 0:

@@ -44,11 +44,11 @@ def _visible_bounds(definition: np.ndarray, max_visible: int, ends: np.ndarray) 
     bounds = np.empty(len(ends), dtype=np.int64)
     bounds[0] = 0
     chunk, visible = 1, 0
-    for e in range(len(definition)):
+    for e in range(np.uint64(len(definition))):
         if definition[e] <= max_visible:
             visible += 1
             if visible == ends[chunk]:
-                bounds[chunk] = e + 1
+                bounds[chunk] = e + np.uint64(1)
                 chunk += 1
                 if chunk == len(ends):
                     break
