@@ -35,25 +35,27 @@ _SHORT[[8, 9, 10, 12, 13, 34, 92]] = np.frombuffer(b'btnfr"\\', dtype=np.uint8)
 def to_text(array: pa.Array) -> pa.StringArray:
     """The JSON text of each JSONB value, without spaces, keys in the stored order; nulls stay null."""
     binary = array.cast(pa.large_binary())
-    offsets = np.frombuffer(binary.buffers()[1] or b"\0" * 8, dtype=np.int64)[binary.offset : binary.offset + len(binary) + 1]
-    data = np.frombuffer(binary.buffers()[2] or b"", dtype=np.uint8)
+    if not len(binary):
+        return pa.array([], pa.string())
+    offsets = _read_only(binary.buffers()[1], np.int64)[binary.offset : binary.offset + len(binary) + 1]
+    data = _read_only(binary.buffers()[2], np.uint8)
     valid = binary.is_valid().to_numpy(zero_copy_only=False)
     starts, stops = offsets[:-1], offsets[1:]
     # A double takes 13 bytes of JSONB; the texts of doubles are made between the two passes, all at once.
     doubles = np.empty(int((stops - starts)[valid].sum()) // 13 + 1, dtype=np.float64)
     sizes = np.zeros(len(binary), dtype=np.int64)
-    nothing, none = np.empty(0, np.uint8), np.zeros(1, np.int64)
-    at, status, count = _render(data, starts, stops, valid, doubles, none, nothing, sizes, nothing, False)
+    nothing = np.zeros(1, np.int64)
+    at, status, count = _render(
+        data, starts, stops, valid, doubles, nothing, _read_only(None, np.uint8), sizes, np.empty(0, np.uint8), False
+    )
+    if status == _CORRUPT:
+        raise CorruptFileError(f"value {at} of a JSON column is not JSONB")
     if status != _OK:
-        error = CorruptFileError if status == _CORRUPT else UnsupportedFeatureError
-        raise error(
-            f"value {at} of a JSON column "
-            + ("is not JSONB" if status == _CORRUPT else "has a decimal, an extension or is nested too deeply")
-        )
+        raise UnsupportedFeatureError(f"value {at} of a JSON column has a decimal, an extension value or more than {_MAX_DEPTH} levels")
     texts = _double_texts(doubles[:count])
-    text_offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[: count + 1].astype(np.int64)
+    text_offsets = _read_only(texts.buffers()[1], np.int32)[: count + 1].astype(np.int64)
     out = np.empty(int(sizes.sum()) + int(text_offsets[-1]), dtype=np.uint8)
-    text_data = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)
+    text_data = _read_only(texts.buffers()[2], np.uint8)
     _render(data, starts, stops, valid, doubles, text_offsets, text_data, sizes, out, True)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     if ends[-1] >= 2**31:
@@ -66,6 +68,13 @@ def to_text(array: pa.Array) -> pa.StringArray:
     return result
 
 
+def _read_only(buffer: pa.Buffer | None, dtype: type) -> np.ndarray:
+    """A buffer as an array, always read-only: one that can be written to would be another type, for which the kernels compile again."""
+    array: np.ndarray = np.frombuffer(buffer or b"", dtype=dtype)
+    array.flags.writeable = False
+    return array
+
+
 def _validity(array: pa.Array) -> pa.Buffer | None:
     """A validity bitmap that starts with the array's first value."""
     if not array.null_count:
@@ -76,20 +85,17 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
 def _double_texts(doubles: np.ndarray) -> pa.StringArray:
     """The shortest text of each double that reads back as the same: Arrow's, but always with a point or an exponent.
 
-    Decimal notation holds from 1e-5 to below 1e16; Arrow's from 1e-6 to below 1e15.
+    Decimal notation holds from 1e-5 to below 1e16; in Arrow from 1e-6 to below 1e10, in numpy from 1e-4 to below 1e16.
     """
-    if not len(doubles):
-        return pa.array([], pa.string())
     texts = pa.array(doubles).cast(pa.string())
     plain = pc.invert(pc.match_substring_regex(texts, "[.e]"))
     texts = pc.if_else(plain, pc.binary_join_element_wise(texts, ".0", ""), texts)
     size = np.abs(doubles)
-    other = ((size >= 1e15) & (size < 1e16)) | ((size >= 1e-6) & (size < 1e-5))
+    other = ((size >= 1e10) & (size < 1e16)) | ((size >= 1e-6) & (size < 1e-5))
     if not other.any():
         return texts
-    return pc.replace_with_mask(
-        texts, pa.array(other), pa.array([repr(x).replace("e-0", "e-") for x in doubles[other].tolist()], pa.string())
-    )
+    replacements = pc.replace_substring(pa.array(doubles[other].astype(str), pa.string()), "e-0", "e-")
+    return pc.replace_with_mask(texts, pa.array(other), replacements)
 
 
 @kernel
@@ -102,7 +108,8 @@ def _literal(which: int, out: Bytes, at: int, write: bool) -> int:
     """null, true or false (0, 1, 2) to `out`; the position after it."""
     start, stop = (0, 4) if which == 0 else ((4, 8) if which == 1 else (8, 13))
     if write:
-        out[at : at + stop - start] = _LITERALS[start:stop]
+        for i in range(start, stop):
+            out[at + i - start] = _LITERALS[i]
     return at + stop - start
 
 
@@ -158,11 +165,11 @@ def _integer(data: Bytes, start: int, stop: int, signed: bool, out: Bytes, at: i
 
 
 @kernel
-def _double(data: Bytes, start: int, doubles: np.ndarray, count: int) -> None:
+def _double_bits(data: Bytes, start: int) -> np.uint64:
     bits = np.uint64(0)
     for i in range(start, start + 8):
         bits = (bits << np.uint64(8)) | np.uint64(data[i])
-    doubles.view(np.uint64)[count] = bits
+    return bits
 
 
 @kernel
@@ -197,16 +204,20 @@ def _scalar(
             out[at] = 48
         return at + 1, count, _OK
     if tag in (_NAN, _INFINITY, _MINUS_INFINITY) and size == 0:
-        return _literal(0, out, at, write), count, _OK
+        return _literal(int(np.int64(0)), out, at, write), count, _OK
     if tag in (_SIGNED, _UNSIGNED) and size in (1, 2, 4, 8):
         return _integer(data, start + 1, stop, tag == _SIGNED, out, at, write), count, _OK
     if tag != _DOUBLE or size != 8:
         return at, count, _CORRUPT
+    bits = _double_bits(data, start + 1)
+    if (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF):
+        return _literal(int(np.int64(0)), out, at, write), count, _OK  # infinite or not a number
     if not write:
-        _double(data, start + 1, doubles, count)
+        doubles.view(np.uint64)[count] = bits
         return at, count + 1, _OK
     first, last = text_offsets[count], text_offsets[count + 1]
-    out[at : at + last - first] = texts[first:last]
+    for i in range(first, last):
+        out[at + i - first] = texts[i]
     return at + last - first, count + 1, _OK
 
 
@@ -313,7 +324,8 @@ def _render(
     Returns where it stopped, a status, and the number of doubles. The second pass does what the first has found to be right.
     """
     stack = np.zeros((_MAX_DEPTH, 7), np.int64)
-    at, count = 0, 0
+    # Typed, because for a literal 0 numba would compile everything below once more.
+    at, count = int(np.int64(0)), int(np.int64(0))
     for i in range(len(starts)):
         begin = at
         if valid[i]:
