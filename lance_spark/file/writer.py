@@ -78,8 +78,8 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far."""
-        return self._position
+        """Bytes written so far, and those of the Arrow data that waits for the next page."""
+        return self._position + sum(column.waiting_bytes for column in self._columns)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""

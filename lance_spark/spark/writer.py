@@ -52,13 +52,13 @@ class LanceWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks have written that did finish.
+        """Delete what the tasks have written.
 
         Spark aborts after a failed commit too. Then there is a message of every task, `commit` has seen to the files, and this, which
         runs in another process and cannot know whether a version names them, leaves them alone.
         """
         if None in messages:
-            write.discard(self._target, _fragments(messages))
+            write.discard_job(self._target)
 
 
 def _settings(options: WriteOptions) -> write.WriteOptions:

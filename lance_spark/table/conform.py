@@ -117,6 +117,7 @@ _CASTS = (
     (pa.types.is_integer, _is_number),
     (pa.types.is_floating, pa.types.is_floating),
     (pa.types.is_decimal, pa.types.is_decimal),
+    (pa.types.is_decimal, pa.types.is_integer),  # Spark holds uint64 as a decimal
     (_is_text, _is_text),
     (_is_bytes, _is_bytes),
     (pa.types.is_date, pa.types.is_date),

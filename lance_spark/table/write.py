@@ -65,6 +65,7 @@ class WriteTarget:
     """What executors and the commit must know.
 
     `schema` is that of the data files: the fields of the table that the data has. `read_version` 0 means that there is no table yet.
+    `job` is in the name of every data file of this write, so that those of tasks that got lost can be found.
     """
 
     store: Store
@@ -73,6 +74,7 @@ class WriteTarget:
     mode: Mode
     read_version: int
     options: WriteOptions
+    job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
 
 NO_OPTIONS = WriteOptions()
@@ -168,7 +170,7 @@ def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> t
             fragment, batch = _write_file(target, batch, rest)
             fragments.append(fragment)
     except BaseException:
-        _delete(target.store, fragments)
+        _delete(target.store, _paths(fragments))
         raise
     return tuple(fragments)
 
@@ -178,7 +180,7 @@ def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.Re
     # Encoding needs the compiled kernels, which the driver has no use for.
     from lance_spark.file.writer import DataFileWriter
 
-    name, most = _fresh_name(), target.options.max_rows_per_file
+    name, most = _fresh_name(target.job), target.options.max_rows_per_file
     next_batch: pa.RecordBatch | None = batch
     with target.store.create(f"data/{name}") as out:
         major, minor = target.data_format.split(".")
@@ -193,10 +195,10 @@ def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.Re
     return Fragment(0, (file,), written.num_rows), next_batch
 
 
-def _fresh_name() -> str:
+def _fresh_name(job: str) -> str:
     """A name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
     unique = uuid.uuid4().bytes
-    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:].hex()}.lance"
+    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
 
 
 def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
@@ -233,20 +235,31 @@ def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
 
     Not to be called after CommitStateUnknownError: a version that names them may still appear.
     """
-    fragments = list(fragments)
-    if not fragments:
+    _discard(target, _paths(fragments))
+
+
+def discard_job(target: WriteTarget) -> None:
+    """`discard` for all files of a write, also those of tasks that were stopped or lost before they could say what they had written."""
+    _discard(target, [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
+
+
+def _discard(target: WriteTarget, paths: Sequence[str]) -> None:
+    if not paths:
         return
     named: set[str] = set()
     with contextlib.suppress(TableNotFoundError):
         for version in list_versions(target.store):
             if version > target.read_version:
-                manifest = open_snapshot(target.store, version=version).manifest
-                named.update(file.path for fragment in manifest.fragments for file in fragment.files)
-    _delete(target.store, [f for f in fragments if not any(file.path in named for file in f.files)])
+                named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
+    _delete(target.store, [path for path in paths if path not in named])
 
 
-def _delete(store: Store, fragments: Iterable[Fragment]) -> None:
+def _paths(fragments: Iterable[Fragment]) -> list[str]:
+    return [file.path for fragment in fragments for file in fragment.files]
+
+
+def _delete(store: Store, paths: Iterable[str]) -> None:
     """Best effort: what is left behind is found by cleaning up the table."""
-    for file in (file for fragment in fragments for file in fragment.files):
+    for path in paths:
         with contextlib.suppress(StorageError):
-            store.delete(f"data/{file.path}")
+            store.delete(f"data/{path}")
