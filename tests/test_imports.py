@@ -62,6 +62,6 @@ def test_pyspark_and_fsspec_stay_in_their_places(path):
 
 
 def test_planning_a_scan_needs_neither_numba_nor_pyspark():
-    code = "import sys, lance_spark.table.scan, lance_spark.table.commit, lance_spark.dataset; print({'numba', 'pyspark'} & set(sys.modules))"
+    code = "import sys, lance_spark.table.scan, lance_spark.table.commit, lance_spark.dataset; print({'numba', 'pyspark'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
