@@ -6,6 +6,7 @@ becomes a map when both are united.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,35 +45,34 @@ def dimension(field: Field) -> int:
 
 
 def row_width(path: Path) -> int:
-    """How many slots of a page make a row: the fixed-size lists above all other lists multiply."""
-    width = 1
-    for field in path:
-        if is_list(field):
-            return width
-        if is_fixed_size_list(field):
-            width *= dimension(field)
-    return width
+    """How many items a page counts for each row: the sizes of the fixed-size lists on the path, multiplied."""
+    return math.prod(dimension(field) for field in path if is_fixed_size_list(field))
 
 
 def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
-    """`leaf` within the structs and lists of `path`; `slots` are those of every layer, innermost first."""
+    """`leaf` within the structs and lists of `path`; `slots` are those of every layer, innermost first.
+
+    With levels, fixed-size lists and what is around them have a slot for each of their items; with sparse structure they have their own.
+    """
     if len(slots) != len(path):
         raise CorruptFileError(f"the page has {len(slots)} layers, the column {len(path)}")
-    array, stride = leaf, 1
+    array, repeats = leaf, 1
     for layer, child, field in zip(slots[1:], reversed(path), reversed(path[:-1])):
         if (layer.offsets is not None) != is_list(field):
             raise CorruptFileError(f"the page's layers of lists are not where those of the column are, at {field.name!r}")
         inner = pa.field(child.name, array.type, child.nullable, dict(child.metadata) or None)
         if layer.offsets is not None:
-            array, stride = _list(field, layer, inner, array, stride), 1
+            array, repeats = _list(field, layer, inner, array, repeats), 1
             continue
+        count = len(array)
         if is_fixed_size_list(field):
-            stride *= dimension(field)
-            t = pa.list_(inner, dimension(field))
+            size = dimension(field)
+            if count % size:
+                raise CorruptFileError(f"{count} items do not fill lists of fixed size {size}")
+            count, repeats, t = count // size, repeats * size, pa.list_(inner, size)
         else:
             t = pa.struct([inner])
-        validity, count = _every(layer, stride)
-        array = pa.Array.from_buffers(t, count, [validity], children=[array])
+        array = pa.Array.from_buffers(t, count, [_validity_of_slots(layer, count, repeats)], children=[array])
     return array
 
 
@@ -88,13 +88,13 @@ def pick(array: pa.Array, held: Spans, wanted: Spans) -> pa.Array:
     return array.take(pa.array(at))
 
 
-def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, stride: int) -> pa.Array:
+def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, repeats: int) -> pa.Array:
     offsets = layer.offsets
     assert offsets is not None
-    if stride > 1:
-        if (offsets % stride).any():
-            raise CorruptFileError(f"lists of fixed size {stride} are cut apart")
-        offsets = offsets // stride
+    if offsets[-1] != len(items):
+        if repeats == 1 or offsets[-1] != len(items) * repeats or (offsets % repeats).any():
+            raise CorruptFileError(f"lists of {offsets[-1]} items, there are {len(items)}")
+        offsets = offsets // repeats
     large = field.logical_type.startswith("large_list")
     t, dtype = (pa.large_list(inner), np.int64) if large else (pa.list_(inner), np.int32)
     if offsets[-1] > np.iinfo(dtype).max:
@@ -103,16 +103,16 @@ def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, stride: 
     return pa.Array.from_buffers(t, layer.count, buffers, children=[items])
 
 
-def _every(layer: Slots, stride: int) -> tuple[pa.Buffer | None, int]:
-    """The validity and count of a layer that has `stride` levels for each of its slots."""
-    if layer.count % stride:
-        raise CorruptFileError(f"{layer.count} items do not fill lists of fixed size {stride}")
+def _validity_of_slots(layer: Slots, count: int, repeats: int) -> pa.Buffer | None:
+    """The validity of a layer of `count` structs or fixed-size lists, which may have a slot for each of their `repeats` items."""
+    if layer.count not in (count, count * repeats):
+        raise CorruptFileError(f"a layer of {layer.count} slots around {count} values")
     if layer.validity is None:
-        return None, layer.count // stride
-    if stride == 1:
-        return pa.py_buffer(layer.validity), layer.count
-    bits = np.unpackbits(layer.validity, count=layer.count, bitorder="little")[::stride]
-    return pa.py_buffer(np.packbits(bits, bitorder="little")), layer.count // stride
+        return None
+    if layer.count == count:
+        return pa.py_buffer(layer.validity)
+    bits = np.unpackbits(layer.validity, count=layer.count, bitorder="little")[::repeats]
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:

@@ -20,16 +20,14 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import fixed_width_value, repeat, to_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
-from lance_spark.layouts.sparse import read_structure
+from lance_spark.layouts.sparse import MAX_SLOTS, read_structure
 from lance_spark.layouts.tree import Constant, Dense, Sparse
 from lance_spark.spans import Spans
-
-_MAX_ROWS = 2**31 - 1
 
 
 def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
     """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
-    if page.num_rows > _MAX_ROWS:
+    if page.num_rows >= MAX_SLOTS:
         # Nothing else bounds the rows of a page without bytes.
         raise UnsupportedFeatureError(f"a constant page of {page.num_rows} rows")
     one: pa.Array | None = None
@@ -71,7 +69,7 @@ def _levels(encoding: Encoding | None, data: Bytes, count: int) -> np.ndarray | 
         return None
     if encoding is None:
         return data.view("<u2")
-    if count > _MAX_ROWS:
+    if count >= MAX_SLOTS:
         raise UnsupportedFeatureError(f"{count} levels in a page")
     return decode_levels(encoding, Chunks.of_block(data, count))
 

@@ -7,6 +7,7 @@ values. A sequence (positions, counts) is one block in a buffer of its own, unle
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,20 +17,26 @@ from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Encoding, FixedWidth
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels import Slots
-from lance_spark.layouts.tree import Sparse, SparseList, SparseValidity
+from lance_spark.layouts.tree import Sparse, SparseFixedSizeList, SparseList, SparseValidity
 from lance_spark.spans import Spans, count
+
+MAX_SLOTS = 2**31
+"""The rows or items of a page must be less than this."""
 
 _NO_BYTES = np.empty(0, np.uint8)
 
 
 def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) -> Steps[tuple[Slots, ...]]:
     """The slots of every layer, innermost first; `buffers` begin with those of the structure."""
+    if max([page.num_rows, *(layer.num_items for layer in structure.layers if isinstance(layer, SparseList))]) >= MAX_SLOTS:
+        # Nothing else bounds them: structure may take no bytes at all.
+        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows, or of as many items")
     needed = sum(e.num_buffers > 0 for e in _sequences(structure))
     if needed > len(buffers):
         raise CorruptFileError(f"{needed} buffers of structure are needed, the page has {len(buffers)}")
     answers: Sequence[Bytes] = (yield buffers[:needed]) if needed else []
     payloads = iter(answers)
-    slots, domain = [], page.num_rows
+    slots, domain = [], page.num_rows // math.prod(layer.dimension for layer in structure.layers if isinstance(layer, SparseFixedSizeList))
     for layer in structure.layers:
         if isinstance(layer, SparseValidity):
             slots.append(Slots(domain, _validity(layer, domain, payloads)))
@@ -38,7 +45,8 @@ def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) 
             slots.append(Slots(domain, _validity(layer.validity, domain, payloads), offsets))
             domain = layer.num_items
         else:
-            raise UnsupportedFeatureError("a sparse layer of fixed-size lists")
+            slots.append(Slots(domain, _validity(layer.validity, domain, payloads)))
+            domain *= layer.dimension
     return tuple(reversed(slots))
 
 
@@ -49,8 +57,8 @@ def _sequences(structure: Sparse) -> Iterator[Encoding]:
             yield layer.non_empty
             yield layer.counts
             yield layer.validity.positions
-        elif isinstance(layer, SparseValidity):
-            yield layer.positions
+        else:
+            yield (layer.validity if isinstance(layer, SparseFixedSizeList) else layer).positions
 
 
 def _sequence(encoding: Encoding, length: int, payloads: Iterator[Bytes]) -> np.ndarray:

@@ -306,7 +306,10 @@ def _sparse_layer(message: pb23.SparseLayer) -> SparseLayer:
         positions, counts = decode_message(m.non_empty_positions), decode_message(m.counts)
         return SparseList(m.num_child_slots, positions, m.num_non_empty_positions, counts, _sparse_validity(m.validity))
     if kind == "fixed_size_list":
-        return SparseFixedSizeList(message.fixed_size_list.dimension, _sparse_validity(message.fixed_size_list.validity))
+        lists = message.fixed_size_list
+        if not 1 <= lists.dimension < 2**31:
+            raise CorruptFileError(f"fixed-size lists of {lists.dimension} items")
+        return SparseFixedSizeList(lists.dimension, _sparse_validity(lists.validity))
     raise UnsupportedFeatureError("a sparse layer of a kind that is not known")
 
 
