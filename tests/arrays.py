@@ -132,6 +132,8 @@ class ArrayMaker:
         used = min(width, int(self._rng.integers(1, width + 1)))
         if pa.types.is_time(t) or pa.types.is_date64(t) or pa.types.is_floating(t) or pa.types.is_decimal(t):
             used = min(used, 2)  # so that all bits make a valid value
+        if pa.types.is_duration(t) or pa.types.is_timestamp(t):
+            used = min(used, 5)  # so that Python has a name for it
         rows[:, :used] = self._choice(count * used, 256).astype(np.uint8).reshape(count, used)
         if pa.types.is_date64(t):
             rows = (rows[:, :1].astype(np.int64) * 86_400_000).view(np.uint8)

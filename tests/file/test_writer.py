@@ -188,3 +188,44 @@ def test_an_option_with_a_wrong_value_is_refused() -> None:
     writer.write(pa.record_batch([pa.array([1, 2])], schema=schema))
     with pytest.raises(InvalidOptionError, match=r"'a'.*brotli.*zstd"):
         writer.finish()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_float_keeps_its_bits(version: tuple[int, int]) -> None:
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7976931348623157e308])
+    for values in (special, np.repeat(special, 300), np.full(500, np.nan), np.full(500, -0.0)):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "data.lance"
+            table = pa.table({"x": values})
+            write(path, table.to_batches(), table.schema, version)
+            back = LanceFileReader(str(path)).read_all().to_table()["x"].to_numpy()
+        assert back.view(np.int64).tolist() == values.view(np.int64).tolist()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("nulls", [0, 0.3])
+def test_a_packed_struct_is_one_column(nulls: float, version: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    children = [pa.array(rng.integers(-100, 100, 3000, dtype=np.int16)), pa.array(rng.random(3000))]
+    mask = pa.array(rng.random(3000) < nulls)
+    array = pa.StructArray.from_arrays(children, ["a", "b"], mask=mask)
+    schema = pa.schema([pa.field("s", array.type, metadata={"packed": "true"})])
+    table = pa.Table.from_arrays([array], schema=schema)
+    assert_pylance_reads(table, version)
+    assert_pylance_reads(table.slice(7, 2000), version)
+
+
+def test_the_file_says_the_schema_with_its_metadata(tmp_path: Path) -> None:
+    fields = [
+        pa.field("id", pa.int64(), nullable=False, metadata={"unit": "none"}),
+        pa.field("s", pa.struct([("x", pa.list_(pa.string()))])),
+    ]
+    schema = pa.schema(fields, metadata={"origin": "test"})
+    batch = pa.RecordBatch.from_pylist([{"id": 1, "s": {"x": ["y"]}}], schema=schema)
+    write(tmp_path / "data.lance", [batch], schema, (2, 2))
+    assert LanceFileReader(str(tmp_path / "data.lance")).metadata().schema.equals(schema, check_metadata=True)
+
+
+def test_a_file_without_rows_or_columns_is_read_back() -> None:
+    for version in VERSIONS:
+        assert_pylance_reads(pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.list_(pa.string()))}), version)
