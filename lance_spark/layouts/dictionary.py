@@ -116,17 +116,18 @@ def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
     indices = np.empty(values.count, dtype=np.uint32)
     bits = max(4, (2 * limit).bit_length())
     table = np.zeros(1 << bits, dtype=np.uint32)
-    if isinstance(values, FixedWidth) and values.bits in (64, 128):
-        words = values.bits // 64
-        items = np.empty(limit * words, dtype=np.uint64)
-        found = _distinct_words(values.view(np.uint64), words, indices, items, table, 64 - bits)
-        if found <= limit:
-            return indices, FixedWidth(values.bits, items[: found * words].view(np.uint8), found)
-    elif isinstance(values, VariableWidth):
-        firsts = np.empty(limit, dtype=np.int64)
-        found = _distinct_strings(values.offsets, values.data, indices, firsts, table, 64 - bits)
-        if found <= limit:
-            return indices, take_variable(values, firsts[:found])
+    with np.errstate(over="ignore"):  # kernels that are run as Python warn of products that wrap around
+        if isinstance(values, FixedWidth) and values.bits in (64, 128):
+            words = values.bits // 64
+            items = np.empty(limit * words, dtype=np.uint64)
+            found = _distinct_words(values.view(np.uint64), words, indices, items, table, 64 - bits)
+            if found <= limit:
+                return indices, FixedWidth(values.bits, items[: found * words].view(np.uint8), found)
+        elif isinstance(values, VariableWidth):
+            firsts = np.empty(limit, dtype=np.int64)
+            found = _distinct_strings(values.offsets, values.data, indices, firsts, table, 64 - bits)
+            if found <= limit:
+                return indices, take_variable(values, firsts[:found])
     return None
 
 
@@ -161,7 +162,7 @@ def _distinct_words(words: np.ndarray, step: int, indices: np.ndarray, items: np
             entry = U(table[at])
             if entry == U(0):
                 if found == limit:
-                    return np.int64(limit + U(1))
+                    return int(limit + U(1))
                 items[found * size] = low
                 items[found * size + up] = high
                 indices[i] = found
@@ -173,7 +174,7 @@ def _distinct_words(words: np.ndarray, step: int, indices: np.ndarray, items: np
                 indices[i] = entry - U(1)
                 break
             at = (at + U(1)) & mask
-    return np.int64(found)
+    return int(found)
 
 
 @kernel
@@ -189,7 +190,7 @@ def _distinct_strings(offsets: np.ndarray, data: np.ndarray, indices: np.ndarray
             entry = U(table[at])
             if entry == U(0):
                 if found == U(len(firsts)):
-                    return np.int64(found + U(1))
+                    return int(found + U(1))
                 firsts[found] = i
                 indices[i] = found
                 found += U(1)
@@ -201,7 +202,7 @@ def _distinct_strings(offsets: np.ndarray, data: np.ndarray, indices: np.ndarray
                 indices[i] = entry - U(1)
                 break
             at = (at + U(1)) & mask
-    return np.int64(found)
+    return int(found)
 
 
 @kernel

@@ -22,7 +22,7 @@ from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.words import U
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.layouts.values import bytes_of, to_blocks, without_null_items
-from lance_spark.schema import BLOB_V2, Field, logical_type
+from lance_spark.schema import Field, logical_type
 
 _DEAD = 0x80
 _MAX_LAYERS = 60
@@ -78,7 +78,7 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
     """The array of each leaf column of `field`, in the order of `Field.leaves`; maps become lists of structs."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if field.extension == BLOB_V2:
+    if field.is_blob:
         raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
     if field.is_leaf:
         if array.type != field.type and logical_type(array.type, field.name) != field.logical_type:
