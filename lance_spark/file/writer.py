@@ -1,4 +1,4 @@
-"""Writes one data file of storage version 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
+"""Writes one data file of storage version 2.0, 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
 
 On disk: the buffers of the pages as they fill up, global buffer 0 (schema and row count), the metadata of each column, the offset
 tables of both, the footer.
@@ -7,6 +7,7 @@ tables of both, the footer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,11 +19,12 @@ from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.fields import serialise_fields
 from lance_spark.file.footer import FOOTER, MAGIC
+from lance_spark.layouts import write as layouts
 from lance_spark.layouts.encoded_page import EncodedPage
-from lance_spark.layouts.grammar import GRAMMARS
+from lance_spark.layouts.grammar import GRAMMARS, Grammar
 from lance_spark.layouts.shred import split
-from lance_spark.layouts.write import encode_pages
 from lance_spark.schema import Field, Schema
+from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20
 """Arrow bytes of a column that make a page."""
@@ -48,6 +50,32 @@ class WrittenFile:
     version: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class _Format:
+    """How a version writes: the fields that own a column, the arrays for the columns of a field, the pages of a column's array."""
+
+    footer_version: tuple[int, int]
+    columns: Callable[[Schema], Iterable[Field]]
+    split: Callable[[Field, pa.Array], Iterable[pa.Array]]
+    encode_pages: Callable[[Field, pa.Array], Iterable[EncodedPage]]
+
+
+def _of_grammar(version: tuple[int, int], grammar: Grammar) -> _Format:
+    def columns(schema: Schema) -> Iterable[Field]:
+        for f in schema.walk():
+            if f.logical_type == "map" and not grammar.maps:
+                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version[0]}.{version[1]} has no maps")
+        return schema.leaves()
+
+    return _Format(version, columns, split, lambda leaf, array: layouts.encode_pages(leaf, array, grammar))
+
+
+FORMATS: Mapping[tuple[int, int], _Format] = {
+    (2, 0): _Format((0, 3), v2_0.columns, v2_0.split, v2_0.encode_pages),
+    **{version: _of_grammar(version, grammar) for version, grammar in GRAMMARS.items()},
+}
+
+
 @dataclass
 class _LeafColumn:
     """The metadata of one column's pages so far, and the Arrow data that waits for the next page."""
@@ -63,18 +91,16 @@ class DataFileWriter:
     """Writes record batches to `out`; nothing is readable before `finish`."""
 
     def __init__(self, out: Output, schema: Schema, version: tuple[int, int]) -> None:
-        if version not in GRAMMARS:
+        if version not in FORMATS:
             raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
-        for f in schema.walk():
-            if f.logical_type == "map" and not GRAMMARS[version].maps:
-                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version[0]}.{version[1]} has no maps")
         self._out = out
         self._schema = schema
         self._version = version
+        self._format = FORMATS[version]
         self._position = 0
         self._num_rows = 0
         values = _direct(encodings_v2_0_pb2.ColumnEncoding(values={}).SerializeToString(), "lance.encodings.ColumnEncoding")
-        self._columns = [_LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=values)) for leaf in schema.leaves()]
+        self._columns = [_LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=values)) for leaf in self._format.columns(schema)]
 
     @property
     def size_bytes(self) -> int:
@@ -85,7 +111,7 @@ class DataFileWriter:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
-        parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in split(f, array))
+        parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in self._format.split(f, array))
         for column, part in zip(self._columns, parts, strict=True):
             self._add(column, part)
         self._num_rows += batch.num_rows
@@ -103,12 +129,14 @@ class DataFileWriter:
         columns = [self._put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
         columns_at, _ = self._put(np.array(columns, dtype="<u8").tobytes())
         buffers_at, _ = self._put(np.array(buffers, dtype="<u8").tobytes())
-        self._put(FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._version, MAGIC))
+        self._put(FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._format.footer_version, MAGIC))
         ids = tuple(c.leaf.id for c in self._columns)
         return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._position, self._version)
 
     def _add(self, column: _LeafColumn, array: pa.Array) -> None:
         """Let `array` wait for its page, in pieces that are no larger than a page where rows allow it."""
+        if not len(array) and not column.waiting and not column.metadata.pages:
+            column.waiting.append(array)  # a column of items gets a page even when all lists of the file are empty
         size = array.nbytes
         pieces = max(1, min(len(array), size // PAGE_BYTES))
         rows = math.ceil(len(array) / pieces)
@@ -123,7 +151,9 @@ class DataFileWriter:
             return
         array = column.waiting[0] if len(column.waiting) == 1 else pa.concat_arrays(column.waiting)
         column.waiting, column.waiting_bytes = [], 0
-        for page in encode_pages(column.leaf, array, GRAMMARS[self._version]):
+        if not len(array) and not self._num_rows:
+            return
+        for page in self._format.encode_pages(column.leaf, array):
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
