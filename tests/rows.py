@@ -29,7 +29,9 @@ def assert_same_values(got: pa.Array, expected: pa.Array) -> None:
     got.validate(full=True)
     plain = without_dictionaries(expected.type)
     assert without_dictionaries(got.type) == plain
-    assert got.cast(plain).equals(expected.cast(plain))
+    if got.type != plain or expected.type != plain:  # Arrow's cast breaks lists of nulls, which have no dictionaries
+        got, expected = got.cast(plain), expected.cast(plain)
+    assert got.equals(expected)
 
 
 def without_dictionaries(t: pa.DataType) -> pa.DataType:

@@ -47,7 +47,8 @@ def write(path: Path, array: pa.Array, batch_rows: int) -> pa.Array:
     """Write a legacy table with `array` as its column; returns what pylance reads, which has other nulls, dictionaries looked up."""
     table = pa.table({"c": array})
     lance.write_dataset(table, str(path), data_storage_version="legacy", max_rows_per_group=batch_rows)
-    return lance.dataset(str(path)).to_table()["c"].cast(without_dictionaries(array.type)).combine_chunks()
+    expected, plain = lance.dataset(str(path)).to_table()["c"], without_dictionaries(array.type)
+    return (expected if plain == array.type else expected.cast(plain)).combine_chunks()
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=str)
