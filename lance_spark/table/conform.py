@@ -27,8 +27,6 @@ def check_fits(data: pa.Schema, table: Schema) -> None:
 def _check_writable(table: Schema) -> None:
     """Raise UnsupportedFeatureError, naming the column, for what has no way from Arrow data to the table's files yet."""
     for field in table.walk():
-        if field.logical_type == "json":
-            raise UnsupportedFeatureError(f"column {field.name!r}: writing JSON columns is not implemented")
         if field.is_blob:
             raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
 
@@ -71,6 +69,8 @@ def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path:
 def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
     """What stands against data of the type `t` in `field`."""
     t, target = _storage(t), field.type
+    if field.logical_type == "json":
+        return [] if _is_text(t) or pa.types.is_null(t) else [f"{path} is {t}, the table has JSON text"]
     if t == target or pa.types.is_null(t):
         return []
     if pa.types.is_struct(target) and pa.types.is_struct(t):
@@ -143,10 +143,12 @@ def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     target = field.type
-    if array.type.equals(target):
-        return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
+    if field.logical_type == "json":
+        return _json(array, path)
+    if array.type.equals(target):
+        return array
     if pa.types.is_struct(target):
         return _cast_struct(array, field, path)
     if pa.types.is_map(target):
@@ -159,6 +161,15 @@ def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
         return _cast_leaf(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise SchemaMismatchError(f"column {path!r}: a value does not fit {target}: {e}") from e
+
+
+def _json(array: pa.Array, path: str) -> pa.Array:
+    from lance_spark.table.jsonb import from_text  # loads the kernels of reading, which planning a write does without
+
+    try:
+        return from_text(array)
+    except SchemaMismatchError as e:
+        raise SchemaMismatchError(f"column {path!r}: {e}") from e
 
 
 def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:

@@ -87,6 +87,23 @@ def test_text_and_bytes_are_pylances(tmp_path):
     assert to_text(from_text(column.storage)).to_pylist() == expected
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_written_json_is_read_by_pylance(tmp_path, version):
+    texts = ['{"b": [1, 2.5], "a": "é"}', None, "[]", "17"] * 50
+    json_column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))
+    data = pa.table({"j": json_column, "s": pa.StructArray.from_arrays([json_column], ["k"])})
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, data, data_storage_version=version)
+    Dataset.write(uri, pa.table({"j": pa.array(['"text"']), "s": pa.nulls(1, pa.struct([("k", pa.string())]))}), "append")
+    seen = lance.dataset(uri).to_table(columns=["j"])
+    assert seen["j"].combine_chunks().storage.to_pylist() == ['{"a":"é","b":[1,2.5]}', None, "[]", "17"] * 50 + ['"text"']
+    assert Dataset.open(uri).scan().to_table().schema == data.schema
+    with pytest.raises(SchemaMismatchError, match="column 'j': value 0 of a JSON column"):
+        Dataset.write(uri, pa.table({"j": ["{"]}), "append")
+    with pytest.raises(SchemaMismatchError, match="'j' is int64, the table has JSON text"):
+        Dataset.write(uri, pa.table({"j": [1]}), "append")
+
+
 def test_nulls_and_slices_keep_their_places():
     stored = from_text(pa.array(["1", None, "[2]", '"x"']))
     for start in range(4):
