@@ -162,6 +162,26 @@ class Store:
         with self._explained(path, writes=True) as full:
             self._files().put_if_absent(full, data)
 
+    def require_put_if_absent(self, path: str) -> None:
+        """Raise UnsupportedFeatureError if this store replaces the file at `path`, which is there, when it is put if absent.
+
+        Some servers and old clients ignore the condition, and commits would be lost. Asked once a process for each bucket; what is
+        written is what was there.
+        """
+        place = (os.getpid(), self.location.kind, self.location.bucket, self._options.get("endpoint", ""))
+        if self.location.kind in ("file", "memory") or place in _KEEPS_CONDITIONS:
+            return
+        content = self.read(path)
+        try:
+            with self._explained(path, writes=True) as full:
+                self._files().put_if_absent(full, content)
+        except FileExistsError:
+            _KEEPS_CONDITIONS.add(place)
+            return
+        raise UnsupportedFeatureError(
+            f"{self.uri}: this store replaces files that are to be written only if absent; commits could be lost, so nothing is committed"
+        )
+
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[BinaryIO]:
         """A new file to write to, finished at the end of the block; gone, as far as the store allows, if the block raises."""
@@ -224,6 +244,8 @@ def _client_errors(kind: str) -> tuple[type[Exception], ...]:
 
 
 _MEMORY_LOCK = threading.Lock()
+_KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
+"""The process and the places that have refused to replace a file."""
 
 
 @lru_cache(maxsize=32)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import multiprocessing
 import os
 import pickle
 import resource
+import threading
+import urllib.request
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -210,6 +215,50 @@ def test_errors_and_representations_never_show_options(s3_server: str) -> None:
     for text in (str(e.value), str(f.value), repr(store), repr(e), repr(f)):
         assert "very-secret" not in text
         assert "AKIA" not in text
+
+
+def test_a_store_that_ignores_the_condition_is_refused(s3_server: str) -> None:
+    store = Store("s3://tables/careless", {**KEYS, "endpoint": s3_server})
+    store.put("x", b"1")
+    store.require_put_if_absent("x")
+    with careless_s3(s3_server) as endpoint:
+        careless = Store("s3://tables/careless", {**KEYS, "endpoint": endpoint})
+        careless.put_if_absent("x", b"1")
+        with pytest.raises(UnsupportedFeatureError, match="could be lost"):
+            careless.require_put_if_absent("x")
+
+
+@contextlib.contextmanager
+def careless_s3(real: str) -> Iterator[str]:
+    """A server that hands on everything to `real`, but for the condition of a put."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            kept = {k: v for k, v in self.headers.items() if k.lower() not in ("if-none-match", "host", "expect")}
+            kept.setdefault("Content-Type", "application/octet-stream")
+            with urllib.request.urlopen(urllib.request.Request(real + self.path, body or None, kept, method=self.command)) as answer:
+                content = answer.read()
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    if name.lower() not in ("connection", "date", "server"):
+                        self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+        do_GET = do_HEAD = do_PUT
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize(

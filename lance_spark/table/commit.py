@@ -47,7 +47,9 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     files that the transaction names must stay.
     """
     content = serialise_transaction(transaction)
-    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    path = f"{TRANSACTIONS}/{transaction.file_name}"
+    store.put(path, content)
+    store.require_put_if_absent(path)
     seen, lost, slot = transaction.read_version, 0, 0.0
     for attempt in range(TRIES):
         started = time.monotonic()
