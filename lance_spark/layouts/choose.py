@@ -77,10 +77,10 @@ def _row_bits(values: Block) -> int:
     raise AssertionError("strings have no fixed width")
 
 
-def encode_chunks(values: Block, max_values: int, options: EncodingOptions) -> EncodedChunks:
+def encode_chunks(values: Block, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
     """Values in chunks of at most `max_values`, each in the smallest encoding of those in the tables below."""
     if isinstance(values, VariableWidth):
-        return _encode_strings(values, max_values, options)
+        return _encode_strings(values, max_values, options, grammar)
     if isinstance(values, FixedSizeList):
         return fixed_size_list.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
     if isinstance(values, PackedStruct):
@@ -101,8 +101,10 @@ def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -
     return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
 
 
-def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
+def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
     chunk_bytes = options.chunk_bytes or variable.CHUNK_BYTES
+    if not grammar.large_chunks:
+        chunk_bytes = min(chunk_bytes, variable.CHUNK_BYTES)
     if wants_fsst(values, options):
         node = fsst.train(values)
         if node is not None:

@@ -41,4 +41,4 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
     if dictionary is None and (not max_values or choose.is_wide(values, options)):
         return [write_full_zip.encode(page, *choose.encode_single_values(values, options))]
     items = None if dictionary is None else encode_dictionary(dictionary, options, grammar)
-    return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options), items, grammar)]
+    return [write_mini_block.encode(page, choose.encode_chunks(values, max_values, options, grammar), items, grammar)]

@@ -14,7 +14,10 @@ from lance_spark.layouts.dictionary import EncodedDictionary
 from lance_spark.layouts.encoded_page import EncodedPage, copy_pieces, put_unsigned
 from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
-from lance_spark.layouts.write_levels import EncodedLevels, encode_levels, event_bounds, repetition_index
+from lance_spark.layouts.write_levels import MAX_LEVELS, EncodedLevels, encode_levels, event_bounds, repetition_index
+
+MAX_SMALL_CHUNK = 32 << 10
+"""Most bytes of a chunk that is not large: 12 bits say how many words of 8 bytes it has."""
 
 _PADDING = 0xFEFEFEFEFEFEFEFE
 
@@ -63,6 +66,8 @@ def _assemble(
     header = _padded(sum(widths))
     ends = np.cumsum([_padded(size) for size in sizes[1:]], axis=0) + header
     chunk_sizes = ends[-1]
+    assert large or chunk_sizes.max() <= MAX_SMALL_CHUNK
+    assert num_levels.max() <= MAX_LEVELS
     chunk_starts = np.concatenate([[0], np.cumsum(chunk_sizes)])
     out = np.empty(int(chunk_starts[-1]), dtype=np.uint8)
     for end in (header, *ends):

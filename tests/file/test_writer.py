@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lance.file import LanceFileReader
+from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_spark.columns import Rows
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
@@ -181,6 +181,7 @@ OPTIONS = [
     {"dict-values-compression": "zstd"},
     {"dict-values-compression": "none", "dict-divisor": "5"},
     {"minichunk-size": "64"},
+    {"minichunk-size": "1000000", "compression": "none"},
 ]
 
 
@@ -248,3 +249,30 @@ def test_the_file_says_the_schema_with_its_metadata(tmp_path: Path) -> None:
 def test_a_file_without_rows_is_read_back() -> None:
     for version in VERSIONS:
         assert_read_back(pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.list_(pa.string()))}), version)
+
+
+TYPICAL: dict[str, Callable[[np.random.Generator, int], pa.Array]] = {
+    "numbers in order": lambda rng, n: pa.array(np.arange(n)),
+    "small numbers": lambda rng, n: pa.array(rng.integers(0, 1000, n, dtype=np.int32), mask=rng.random(n) < 0.1),
+    "large numbers": lambda rng, n: pa.array(rng.integers(-(2**62), 2**62, n)),
+    "few numbers": lambda rng, n: pa.array(rng.integers(0, 100, n) * 10**12),
+    "runs": lambda rng, n: pa.array(np.repeat(rng.integers(0, 10**12, n // 50), 50)),
+    "one number and nulls": lambda rng, n: pa.array(np.full(n, 7), mask=rng.random(n) < 0.1),
+    "floats": lambda rng, n: pa.array(rng.random(n)),
+    "flags": lambda rng, n: pa.array(rng.random(n) < 0.01),
+    "few strings": lambda rng, n: pa.array([f"word {i}" for i in rng.integers(0, 100, n)]),
+    "addresses": lambda rng, n: pa.array([f"user-{i:09d}@example.com" for i in rng.permutation(n)]),
+    "lists": lambda rng, n: ArrayMaker(0, 0.1, 2).array(pa.list_(pa.int32()), n),
+    "vectors": lambda rng, n: pa.FixedSizeListArray.from_arrays(pa.array(rng.random(n * 8, dtype=np.float32)), 8),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", TYPICAL)
+def test_files_are_about_as_small_as_pylances(name: str, version: tuple[int, int], tmp_path: Path) -> None:
+    array = TYPICAL[name](np.random.default_rng(4), 100_000)
+    table = pa.table({"c": array})
+    ours = write(tmp_path / "ours.lance", table.to_batches(), table.schema, version).size_bytes
+    with LanceFileWriter(str(tmp_path / "theirs.lance"), table.schema, version=f"{version[0]}.{version[1]}") as writer:
+        writer.write_batch(table.to_batches()[0])
+    assert ours <= 1.05 * (tmp_path / "theirs.lance").stat().st_size
