@@ -76,7 +76,10 @@ def _variable_width(block: VariableWidth, t: pa.DataType, validity: np.ndarray |
         offsets = block.offsets.astype(np.int32, copy=False)
     else:
         raise _misfit("values of variable width", t)
-    return pa.Array.from_buffers(t, block.count, [_buffer(validity), _buffer(offsets), _buffer(block.data)])
+    array = pa.Array.from_buffers(t, block.count, [_buffer(validity), _buffer(offsets), _buffer(block.data)])
+    if pa.types.is_string(t) or pa.types.is_large_string(t):
+        array.validate(full=True)  # text must be UTF-8: what comes after takes it on trust
+    return array
 
 
 def _packed_struct(block: PackedStruct, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
