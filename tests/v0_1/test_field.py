@@ -62,7 +62,7 @@ def test_every_leaf_type_is_read(tmp_path: Path, leaf: pa.DataType, nulls: float
 @given(data=st.data(), seed=st.integers(0, 2**32), nulls=st.sampled_from([0, 0.1, 0.5]))
 def test_any_rows_of_any_nesting_are_read(data: st.DataObject, seed: int, nulls: float) -> None:
     count = data.draw(st.sampled_from([1, 8, 100, 1500]))
-    array = ArrayMaker(seed, nulls, 2).sliced(data.draw(types(maps=False)), count)
+    array = ArrayMaker(seed, nulls, 2).array(data.draw(types(maps=False)), count)
     rows = data.draw(selections(count))
     with TemporaryDirectory() as folder:
         expected = write(Path(folder), array, data.draw(st.sampled_from([7, 400])))

@@ -16,7 +16,7 @@ from lance_spark.columns import Column, Page, Rows, run
 from lance_spark.encodings.bitpacking import pack_blocks
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.schema import Field
-from lance_spark.v2_0.field import open_field
+from lance_spark.v2_0.field import early_bytes_columns, open_field
 from tests.rows import assert_same_values, selections
 
 COLUMN = pb.ColumnEncoding(values={})
@@ -184,3 +184,19 @@ def test_endless_nesting_is_refused() -> None:
         message = no_nulls(message)
     with pytest.raises(CorruptFileError, match="nested more than"):
         read("int8", message, [bytes(2)], 2)
+
+
+@pytest.mark.parametrize("logical_type", ["string", "large_binary"])
+def test_strings_of_early_files_have_their_bytes_in_a_second_column(logical_type: str) -> None:
+    stored = np.frombuffer(u64(1, 14, 4) + b"abcd", dtype=np.uint8)
+    lists = pb.ArrayEncoding(list=pb.List(offsets=no_nulls(flat(64)), null_offset_adjustment=10, num_items=4))
+    pages = [
+        Page(0, 3, (ByteRange(0, 24),), "lance.encodings.ArrayEncoding", lists.SerializeToString()),
+        Page(0, 4, (ByteRange(24, 28),), "lance.encodings.ArrayEncoding", no_nulls(flat(8)).SerializeToString()),
+    ]
+    field = Field("c", 0, logical_type)
+    assert early_bytes_columns([field], {0: 5}) == {~0: 6}
+    columns = {i: Column((page,), (), "", b"") for i, page in zip((0, ~0), pages)}
+    got = run(open_field(field, columns, range(3), 3).read(0, 3), lambda ranges: [stored[start:stop] for start, stop in ranges])
+    assert got.type == field.type
+    assert got.cast(pa.string()).to_pylist() == ["a", None, ""]
