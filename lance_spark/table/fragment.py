@@ -17,7 +17,6 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.assemble import merge
 from lance_spark.schema import Field, Schema
-from lance_spark.table import overlay
 from lance_spark.table.deletion import read_deletions
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import DataFile, Fragment
@@ -58,7 +57,7 @@ def count_rows(fragment: Fragment, locations: Locations) -> int:
     return physical_rows(fragment, locations) - deleted
 
 
-def read_fragment(scan: FragmentScan, locations: Locations) -> Iterator[pa.RecordBatch]:
+def read_fragment(scan: FragmentScan, locations: Locations, dictionaries: bytes = b"") -> Iterator[pa.RecordBatch]:
     """The rows in order, as batches of at most `scan.batch_rows` with the schema that `scan.schema` is shown as."""
     fragment = scan.fragment
     total = physical_rows(fragment, locations)
@@ -68,13 +67,12 @@ def read_fragment(scan: FragmentScan, locations: Locations) -> Iterator[pa.Recor
     calculated = {
         f.id: _row_column(f.id, fragment, locations, scan.stable_row_ids, total) for f in scan.schema.fields if f.id in ROW_COLUMN_IDS
     }
-    overlays = [overlay.load(o, _open(o.file, locations), scan.schema, rows) for o in overlay.parse_overlays(fragment.overlays)]
     done = 0
-    for parts, count in _from_files(scan, rows, total, locations):
-        chosen = np.asarray(rows[done : done + count])
+    for parts, count in _from_files(scan, rows, total, locations, dictionaries):
+        chosen = rows[done : done + count]
         mask = None if kept is None else kept[done : done + count]
         done += count
-        parts = overlay.apply(parts, overlays, chosen)
+        chosen = np.asarray(chosen)
         if mask is not None:
             if not mask.any():
                 continue
@@ -143,7 +141,9 @@ def _row_column(field_id: int, fragment: Fragment, locations: Locations, stable_
     return parse(load_sequence(sequence, locations), total)
 
 
-def _from_files(scan: FragmentScan, rows: Rows, total: int, locations: Locations) -> Iterator[tuple[dict[int, pa.Array], int]]:
+def _from_files(
+    scan: FragmentScan, rows: Rows, total: int, locations: Locations, dictionaries: bytes
+) -> Iterator[tuple[dict[int, pa.Array], int]]:
     """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
     sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
     taken: set[int] = set()

@@ -62,15 +62,16 @@ V2_FORMAT = 4
 TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILES = 32
-DATA_OVERLAYS = 64
 COVERING_COLUMNS = 128
 MIXED_FILE_VERSIONS = 256
-_FLAG_NAMES = {DATA_OVERLAYS: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
+_FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
 _FLAG_NAMES[MIXED_FILE_VERSIONS] = "files of different versions"
 
-# Of the flags above 16 all but the overlays ask nothing of a reader who opens no index and takes each file's own version.
+# Flags beyond the specification's 16 that ask nothing of a reader who opens no index and takes each file's own version.
+READABLE = (
+    DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | COVERING_COLUMNS | MIXED_FILE_VERSIONS
+)
 WRITABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS
-READABLE = WRITABLE | NO_TRANSACTION_FILES | DATA_OVERLAYS | COVERING_COLUMNS | MIXED_FILE_VERSIONS
 
 T = TypeVar("T", bound=Message)
 

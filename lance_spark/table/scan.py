@@ -107,6 +107,7 @@ class ScanTask:
     limit: int | None
     batch_rows: int
     stable_row_ids: bool
+    dictionaries: bytes
 
 
 def live_rows(fragment: Fragment, locations: Locations) -> int:
@@ -146,6 +147,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1) -> list
         limit=limit,
         batch_rows=plan.batch_size or BATCH_ROWS,
         stable_row_ids=manifest.has_stable_row_ids,
+        dictionaries=manifest.dictionaries if any(f.dictionary for f in fields.walk()) else b"",
     )
     return [replace(task, parts=tuple(group)) for group in groups if group]
 
@@ -225,7 +227,7 @@ def _batches(task: ScanTask) -> Iterator[pa.RecordBatch]:
     given = task.given.to_arrow()
     for part in task.parts:
         scan = FragmentScan(part.fragment, range(part.start, part.stop), task.fields, task.batch_rows, task.stable_row_ids)
-        for batch in read_fragment(scan, task.locations):
+        for batch in read_fragment(scan, task.locations, task.dictionaries):
             if task.predicate is not None:
                 batch = batch.filter(evaluate(task.predicate, batch))
             yield project(batch, task.given, given)

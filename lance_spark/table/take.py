@@ -33,7 +33,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
         positions = wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0)
         scan = FragmentScan(fragment, positions, fields, BATCH_ROWS, manifest.has_stable_row_ids)
         try:
-            batches.extend(read_fragment(scan, locations))
+            batches.extend(read_fragment(scan, locations, manifest.dictionaries))
         except (CorruptFileError, UnsupportedFeatureError) as e:
             raise type(e)(f"{snapshot}: {e}") from e
     return pa.Table.from_batches(batches, schema=fields.to_arrow()).take(pa.array(back.reshape(-1)))

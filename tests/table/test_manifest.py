@@ -149,7 +149,7 @@ def test_dictionaries_of_old_tables_keep_their_place():
     assert parse(data, "m") == manifest
 
 
-@pytest.mark.parametrize("flag", [512, 1024, 1 << 40])
+@pytest.mark.parametrize("flag", [64, 512, 1 << 40])
 def test_unknown_reader_flags_refuse_reading(flag):
     data = serialise(dataclasses.replace(FULL, reader_flags=flag | 1))
     with pytest.raises(UnsupportedFeatureError, match=rf"the/manifest.*{flag}"):
