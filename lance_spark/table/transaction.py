@@ -294,7 +294,10 @@ def parse(data: bytes, name: str) -> Transaction:
     except DecodeError as e:
         raise CorruptFileError(f"{name}: not a valid transaction: {e}") from e
     kind = message.WhichOneof("operation")
-    operation = OPERATIONS[kind][1](getattr(message, kind)) if kind in OPERATIONS else Unknown(data)
+    try:
+        operation = OPERATIONS[kind][1](getattr(message, kind)) if kind in OPERATIONS else Unknown(data)
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{name}: {e}") from e
     return Transaction(message.read_version, operation, message.uuid, message.tag, dict(message.transaction_properties))
 
 
