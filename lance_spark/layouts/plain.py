@@ -13,6 +13,9 @@ from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
 from lance_spark.spans import Spans
 
+GAP = 4096
+"""Bytes between two wanted values that are rather read than skipped."""
+
 _LARGE = (pa.large_string(), pa.large_binary())
 _SMALL = (pa.string(), pa.binary())
 

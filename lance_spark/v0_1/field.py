@@ -12,7 +12,7 @@ from lance_spark import spans as sp
 from lance_spark.columns import FieldReader, Rows, Steps, side_by_side
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.plain import bit_width, dictionary_array, offsets_of, read_bits
+from lance_spark.layouts.plain import GAP, bit_width, dictionary_array, offsets_of, read_bits
 from lance_spark.schema import Field
 from lance_spark.spans import Spans
 from lance_spark.v0_1.page_table import PageTable
@@ -76,8 +76,9 @@ def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.A
 def _read_lists(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.Array]:
     """Lists: one offset more than the batch has rows, counting the batch's items. A null list was written as an empty one."""
     large = pa.types.is_large_list(field.type)
-    wider = sp.merged(sp.wider(spans, 0, 1), 0)
-    data = yield from read_bits(source.pages.page(field.id, batch), 64 if large else 32, wider)
+    bits = 64 if large else 32
+    wider = sp.merged(sp.wider(spans, 0, 1), GAP * 8 // bits)
+    data = yield from read_bits(source.pages.page(field.id, batch), bits, wider)
     offsets = np.frombuffer(data.tobytes(), dtype="<i8" if large else "<i4").astype(np.int64, copy=False)
     if (np.diff(offsets) < 0).any() or (len(offsets) and offsets[0] < 0):
         raise CorruptFileError("offsets of lists that fall")

@@ -9,11 +9,8 @@ from lance_spark import spans as sp
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.plain import binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
+from lance_spark.layouts.plain import GAP, binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
 from lance_spark.spans import Spans
-
-GAP = 4096
-"""Bytes between two wanted rows of a page that are rather read than skipped."""
 
 
 def read_plain(page: ByteRange, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import values_of
+from lance_spark.layouts.plain import GAP, values_of
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
 
@@ -29,7 +29,7 @@ class Extents:
 
 def read_extents(encoding: Encoding, bits: int, null_adjustment: int, spans: Spans) -> Steps[Extents]:
     """Decode the offsets, unsigned integers of `bits` bits, of the rows of `spans`."""
-    wider = sp.merged(sp.wider(spans, 1, 0), 0)
+    wider = sp.merged(sp.wider(spans, 1, 0), GAP * 8 // bits)
     array = yield from encoding.read(wider, pa.type_for_alias(f"uint{bits}"))
     stored = values_of(array).astype(np.uint64, copy=False)
     if null_adjustment == 0 and len(stored):

@@ -12,6 +12,7 @@ from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
+from lance_spark.layouts.plain import GAP
 from lance_spark.schema import Field
 from lance_spark.spans import Spans
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
@@ -19,10 +20,6 @@ from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
 from lance_spark.v2_0.list import List, ListReader
 from lance_spark.v2_0.nullable import AllNulls
 from lance_spark.v2_0.tree import decode_page
-
-GAP = 4096
-"""Bytes between two wanted rows of a page that are rather read than skipped."""
-
 
 _EARLY_STRINGS = ("string", "binary", "large_string", "large_binary")
 
