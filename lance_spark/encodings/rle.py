@@ -44,8 +44,10 @@ class Rle(Encoding):
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidth:
         """The values of blocks that hold the size of the run values, the run values and the run lengths."""
-        if self.values.num_buffers > 1 or self.run_lengths.num_buffers != 1:
+        if self.values.num_buffers > 1 or self.run_lengths.num_buffers > 1:
             raise self._refusal("blocks, of values or lengths in several buffers,")
+        if not self.num_buffers:
+            return self._expand(chunks.select(0, 0), chunks.select(0, 0), chunks.counts)
         if (chunks.sizes[0] < 8).any():
             raise CorruptFileError("a run-length block has no room for the size of its values")
         words, first = chunk_words(replace(chunks, sizes=np.full_like(chunks.sizes, 8)), 64)
@@ -55,12 +57,15 @@ class Rle(Encoding):
         starts, sizes = chunks.starts[0] + 8, sizes.astype(np.int64)
         values = replace(chunks, starts=starts[None], sizes=sizes[None])
         lengths = replace(chunks, starts=(starts + sizes)[None], sizes=(room - sizes)[None])
-        return self._expand(values.select(0, self.values.num_buffers), lengths, chunks.counts)
+        values, lengths = values.select(0, self.values.num_buffers), lengths.select(0, self.run_lengths.num_buffers)
+        return self._expand(values, lengths, chunks.counts)
 
     def _expand(self, value_chunks: Chunks, length_chunks: Chunks, counts: np.ndarray) -> FixedWidth:
         value_encoding, value_chunks = _decompress(self.values, value_chunks)
         length_encoding, length_chunks = _decompress(self.run_lengths, length_chunks)
         runs = _count_run_parts((value_encoding, value_chunks), (length_encoding, length_chunks))
+        if runs is None:
+            runs = _count_runs_of_lengths(length_encoding, length_chunks, counts)
         values = value_encoding.decode_chunks(replace(value_chunks, counts=runs))
         lengths = length_encoding.decode_chunks(replace(length_chunks, counts=runs))
         if not isinstance(values, FixedWidth) or values.bits % 8:
@@ -126,16 +131,30 @@ def _decompress(encoding: Encoding, chunks: Chunks) -> tuple[Encoding, Chunks]:
     return encoding, chunks
 
 
-def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray:
+def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray | None:
     """The runs of each chunk. They are not stored, but follow from the size of flat values or lengths; if both are, they must agree."""
     known = [encoding.count_chunks(chunks) for encoding, chunks in parts if isinstance(encoding, Flat)]
     if not known:
-        raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
+        return None
     wrong = known[0] != known[-1]
     if wrong.any():
         i = int(wrong.argmax())
         raise CorruptFileError(f"chunk {i} of {len(wrong)} holds {known[0][i]} run values, but {known[-1][i]} run lengths")
     return known[0]
+
+
+def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray) -> np.ndarray:
+    """The runs of each chunk where a formula gives the lengths: as many as begin before the chunk has all its values."""
+    if lengths.num_buffers:
+        raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
+    block = lengths.decode_chunks(replace(chunks, counts=counts))
+    if not isinstance(block, FixedWidth) or block.bits not in (8, 16, 32):
+        raise UnsupportedFeatureError("run lengths that are not numbers of 8, 16 or 32 bits")
+    each = block.view(word_type(block.bits)).astype(np.int64)
+    starts, first = np.cumsum(each) - each, np.cumsum(counts) - counts
+    chunk = np.repeat(np.arange(len(counts)), counts)
+    begun = starts - starts[np.minimum(first, max(len(starts) - 1, 0))][chunk] < counts[chunk] if len(each) else np.empty(0, np.bool_)
+    return np.bincount(chunk[begun], minlength=len(counts)).astype(np.int64)
 
 
 def _check_run_sums(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> None:

@@ -20,7 +20,7 @@ from lance_spark.layouts.levels import Slots
 from lance_spark.layouts.tree import Sparse, SparseFixedSizeList, SparseList, SparseValidity
 from lance_spark.spans import Spans, count
 
-MAX_SLOTS = 2**31
+MAX_SLOTS = 2**28
 """The rows or items of a page must be less than this."""
 
 _NO_BYTES = np.empty(0, np.uint8)

@@ -12,6 +12,7 @@ from lance_spark.encodings.blocks import split_evenly
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from tests.encodings.numbers import WORDS, block_of, bytes_of, runs
@@ -139,3 +140,17 @@ def test_trees_that_cannot_be_are_refused() -> None:
         Rle(Flat(1), Flat(8)).decode_chunks(eight)
     with pytest.raises(UnsupportedFeatureError):
         Rle(OutOfLineBitpacking(8, Flat(1)), OutOfLineBitpacking(8, Flat(1))).decode_chunks(eight)
+
+
+def test_a_block_of_runs_whose_values_follow_a_formula_stores_lengths_only() -> None:
+    data = b"".join([bytes(8), np.array([2, 1, 3], "<u4").tobytes()])
+    block = Rle(Range(64, 10, 5), Flat(32)).decode_block(np.frombuffer(data, np.uint8), 6)
+    assert block.view(np.uint64).tolist() == [10, 10, 15, 20, 20, 20]
+
+
+def test_runs_whose_lengths_follow_a_formula_too_take_no_bytes() -> None:
+    node = Rle(Range(64, 1, 2), Range(32, 1, 1))
+    assert node.num_buffers == 0
+    assert node.decode_block(np.empty(0, np.uint8), 6).view(np.uint64).tolist() == [1, 3, 3, 5, 5, 5]
+    with pytest.raises(CorruptFileError):
+        node.decode_block(np.empty(0, np.uint8), 5)
