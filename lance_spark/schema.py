@@ -7,7 +7,8 @@ writers leave it 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -155,8 +156,8 @@ class Schema:
     def resolve(self, path: str) -> tuple[Field, ...]:
         """The fields from top level down to the column named by `path`, matched as Spark does: case-insensitively, nested by dots.
 
-        A name that itself contains dots is found whole first, or written in backticks. Raises SchemaMismatchError for a name
-        that does not exist or fits two columns.
+        A name that itself contains dots is found whole first, or written in backticks, two for one that is in the name. Raises
+        SchemaMismatchError for a name that does not exist or fits two columns.
         """
         return _resolve(self.fields, path, path)
 
@@ -201,11 +202,18 @@ def _union(whole: Field, a: Field, b: Field) -> Field:
     return replace(whole, children=tuple(children))
 
 
+_IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`(?:\.(.+))?", re.DOTALL)
+
+
+def quoted(names: Iterable[str]) -> str:
+    """The path of the column that these names lead to, as `Schema.resolve` takes it, whatever is in the names."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
 def _resolve(fields: Sequence[Field], path: str, whole: str) -> tuple[Field, ...]:
-    if path.startswith("`") and "`" in path[1:]:
-        end = path.index("`", 1)
-        head, rest = path[1:end], path[end + 1 :].removeprefix(".")
-        candidates = [(head, rest)]
+    in_backticks = _IN_BACKTICKS.fullmatch(path)
+    if in_backticks:
+        candidates = [(in_backticks[1].replace("``", "`"), in_backticks[2] or "")]
     else:
         cuts = [i for i, c in enumerate(path) if c == "."]
         candidates = [(path, "")] + [(path[:i], path[i + 1 :]) for i in reversed(cuts)]

@@ -32,7 +32,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
 def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
     match node:
         case Column():
-            return _column(node, batch)
+            return column_values(node, batch)
         case Literal(value, t):
             return pa.scalar(value, t)
         case Cast(operand, t, strict):
@@ -56,7 +56,17 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
             return reduce(pc.or_kleene, (_value(o, batch) for o in operands))
 
 
-def _column(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+def column_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """The column's values in `batch`, with the type that they are compared as."""
+    values = raw_values(node, batch)
+    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        # A cast alone would round towards 1970.
+        values = pc.floor_temporal(values, unit="microsecond")
+    return _cast(values, node.type, strict=False)
+
+
+def raw_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """The column's values in `batch` as they are stored; null where a parent is null."""
     head, *rest = node.path
     at = batch.schema.get_field_index(head)
     if at < 0:
@@ -71,7 +81,7 @@ def _column(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         values = values.storage
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    return _cast(values, node.type, strict=False)
+    return values
 
 
 def _cast(values: Values, t: pa.DataType, strict: bool) -> Values:

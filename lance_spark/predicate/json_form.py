@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.predicate import bind
-from lance_spark.predicate.tree import And, Call, Expression, IsNull, Literal, Not, Or, Predicate
-from lance_spark.schema import Schema
+from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Literal, Not, Or, Predicate
+from lance_spark.schema import Schema, quoted
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _UTC_EPOCH = _EPOCH.replace(tzinfo=datetime.UTC)
@@ -27,10 +27,15 @@ def from_json(tree: list[Any], schema: Schema) -> Predicate:
     return bind.predicate(_node(tree, schema), _text(tree))
 
 
+def column_from_json(tree: list[Any], schema: Schema) -> Column:
+    """The column ["c", name, ...]."""
+    return bind.column(schema, quoted(tree[1:]))
+
+
 def _node(tree: list[Any], schema: Schema) -> Expression:
     head, *rest = tree
     if head == "c":
-        return bind.column(schema, ".".join(f"`{name}`" for name in rest))
+        return column_from_json(tree, schema)
     if head == "l":
         return _literal(*rest)
     if head in ("=", "<>", "<", "<=", ">", ">=", "<=>"):
@@ -72,7 +77,7 @@ LITERALS: dict[str, tuple[pa.DataType | None, Callable[[Any], Any]]] = {
     "timestamp": (bind.ZONED, lambda micros: _UTC_EPOCH + datetime.timedelta(microseconds=micros)),
     "timestamp_ntz": (bind.UNZONED, lambda micros: _EPOCH + datetime.timedelta(microseconds=micros)),
     "binary": (pa.binary(), base64.b64decode),
-    "null": (pa.null(), lambda _: None),
+    "void": (pa.null(), lambda _: None),
 }
 
 OPERATORS: dict[str, Callable[[list[Expression]], Expression]] = {

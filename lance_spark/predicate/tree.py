@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.schema import quoted
+
 
 @dataclass(frozen=True)
 class Column:
@@ -19,7 +21,7 @@ class Column:
     @property
     def quoted(self) -> str:
         """The path as `Schema.select` takes it."""
-        return ".".join(f"`{name}`" if "." in name or "`" in name else name for name in self.path)
+        return quoted(self.path)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import SchemaMismatchError
+from lance_spark.schema import quoted
 from lance_spark.spark.types import to_spark
 
 
@@ -78,4 +79,4 @@ def _paths(mine: st.DataType, wanted: st.DataType, steps: tuple[str, ...]) -> li
             if position is not None:
                 out += _paths(mine.fields[position].dataType, child.dataType, (*steps, mine.names[position]))
         return out
-    return [".".join(f"`{step}`" for step in steps)]
+    return [quoted(steps)]

@@ -9,15 +9,20 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lance_spark.columns import Rows
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.schema import Schema
+from lance_spark.table.aggregate import Aggregate, aggregated, counted
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import Fragment
 from lance_spark.table.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
 from lance_spark.table.snapshot import Snapshot
+from lance_spark.table.top import SortKey, Top
 
 BATCH_ROWS = 32 << 10
 MIN_TASK_BYTES = 8 << 20
@@ -31,6 +36,9 @@ class ScanPlan:
 
     `columns` are names (None: all), nested ones as `Schema.select` takes them; the columns of `row_columns` can be among them, and the row
     id and address follow at the end when they are asked for by flag. `limit` and `offset` count rows of the result, exactly.
+
+    The rest is for an engine that finishes the work itself, and does not go with `limit` and `offset`. `task_limit`: of each task no
+    more rows are needed. `order`: those that come first in it. `aggregates` (of `columns`): each task gives one row, see `aggregated`.
     """
 
     columns: tuple[str, ...] | None = None
@@ -40,12 +48,17 @@ class ScanPlan:
     with_row_id: bool = False
     with_row_address: bool = False
     batch_size: int | None = None
+    task_limit: int | None = None
+    order: tuple[SortKey, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
+        for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, it is {value}")
+        if (self.limit is not None or self.offset) and (self.task_limit is not None or self.aggregates):
+            raise ValueError("a limit of all rows comes before what is left out or added up in each task")
 
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan gives, in order."""
@@ -94,7 +107,9 @@ class Part:
 class ScanTask:
     """A piece of a scan: the rows of `parts` that fulfil the predicate, in order, without the first `offset` and at most `limit` of them.
 
-    `table` names table and version for error messages; `fields` are what is read and `given` what comes out of it.
+    `table` names table and version for error messages; `fields` are what is read and `given` what comes out of it. With an `order`,
+    those `limit` rows that come first in it: the fields `first` say which, before `fields` are read. `num_rows` and `num_bytes` are about
+    what the task gives and reads; the number of rows is exact, and there are no parts, where no field is to be read at all.
     """
 
     table: str
@@ -108,6 +123,11 @@ class ScanTask:
     batch_rows: int
     stable_row_ids: bool
     dictionaries: bytes
+    order: tuple[SortKey, ...] = ()
+    first: Schema | None = None
+    aggregates: tuple[Aggregate, ...] = ()
+    num_rows: int = 0
+    num_bytes: int = 0
 
 
 def live_rows(fragment: Fragment, locations: Locations) -> int:
@@ -123,33 +143,54 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
 
 
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1) -> list[ScanTask]:
-    """Cut a scan into tasks; their rows one task after the other are the scan's.
+    """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
 
     There are at least `parallelism` tasks if the table is large enough for it. Without a predicate, `limit` and `offset` are settled
     here; with one there is a single task, because nobody knows before which rows count.
     """
-    given, fields = plan.fields(snapshot), plan.fields_to_read(snapshot)
+    fields = plan.fields_to_read(snapshot)
     manifest, locations = snapshot.manifest, snapshot.locations
     parts = [Part(f, 0, live_rows(f, locations)) for f in manifest.fragments]
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
-        parts, offset, limit = cut(parts, offset, limit), 0, None
+        # Any rows will do for a limit of each task, so all tasks together need give no more.
+        parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
-    groups = pack(parts, parallelism, fields) if not offset and limit is None else [parts]
+    counting = bool(plan.aggregates) and not fields.fields
+    groups = [parts] if offset or limit is not None or counting else pack(parts, parallelism, fields)
     task = ScanTask(
         table=str(snapshot),
         locations=locations,
         parts=(),
         fields=fields,
-        given=given,
+        given=fields if plan.aggregates else plan.fields(snapshot),
         predicate=plan.predicate,
         offset=offset,
-        limit=limit,
+        limit=_least(limit, plan.task_limit),
         batch_rows=plan.batch_size or BATCH_ROWS,
         stable_row_ids=manifest.has_stable_row_ids,
-        dictionaries=manifest.dictionaries if any(f.dictionary for f in fields.walk()) else b"",
+        dictionaries=manifest.dictionaries if any(f.dictionary for f in manifest.schema.walk()) else b"",
+        aggregates=plan.aggregates,
     )
-    return [replace(task, parts=tuple(group)) for group in groups if group]
+    return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((x for x in (a, b) if x is not None), default=None)
+
+
+def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
+    """The task of these parts."""
+    rows = sum(part.num_rows for part in parts)
+    ids = {f.id for f in task.fields.walk()}
+    size = int(sum(part.num_rows * _row_bytes(part.fragment, ids) for part in parts))
+    if plan.order and task.limit is not None and task.limit < rows:
+        known = with_row_columns(snapshot.manifest.schema)
+        keys = [key.column.quoted for key in plan.order]
+        first = known.select([*keys, *(() if plan.predicate is None else plan.predicate.columns)])
+        task = replace(task, order=plan.order, first=first, fields=task.given)
+    kept = tuple(parts) if task.fields.fields else ()
+    return replace(task, parts=kept, num_rows=rows if task.limit is None else min(rows, task.limit), num_bytes=size)
 
 
 def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
@@ -170,7 +211,8 @@ def pack(parts: Sequence[Part], parallelism: int, fields: Schema) -> list[list[P
     but none so small that starting a task for it costs more than reading it.
     """
     ids = {f.id for f in fields.walk()}
-    sizes = [max(int(part.num_rows * _row_bytes(part.fragment, ids)), 1) for part in parts]
+    # A row costs its reader at least a byte, even if no column is read.
+    sizes = [int(part.num_rows * max(_row_bytes(part.fragment, ids), 1)) for part in parts]
     target = min(max(sum(sizes) // max(parallelism, 1), MIN_TASK_BYTES), MAX_TASK_BYTES)
     groups: list[list[Part]] = []
     room = 0
@@ -200,9 +242,12 @@ def _row_bytes(fragment: Fragment, ids: set[int]) -> float:
 
 
 def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches, all with the schema of the plan. Errors name the table, its version and the file."""
+    """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
     skip, left = task.offset, task.limit
     try:
+        if task.aggregates:
+            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
+            return
         for batch in _batches(task):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
@@ -225,9 +270,43 @@ def _batches(task: ScanTask) -> Iterator[pa.RecordBatch]:
     from lance_spark.table.shape import project
 
     given = task.given.to_arrow()
-    for part in task.parts:
-        scan = FragmentScan(part.fragment, range(part.start, part.stop), task.fields, task.batch_rows, task.stable_row_ids)
+    chosen = None if task.first is None else _first_positions(task, task.first)
+    for i, part in enumerate(task.parts):
+        positions: Rows = range(part.start, part.stop)
+        if chosen is not None:
+            if i not in chosen:
+                continue
+            positions = chosen[i]
+        scan = FragmentScan(part.fragment, positions, task.fields, task.batch_rows, task.stable_row_ids)
         for batch in read_fragment(scan, task.locations, task.dictionaries):
-            if task.predicate is not None:
+            if task.predicate is not None and chosen is None:
                 batch = batch.filter(evaluate(task.predicate, batch))
             yield project(batch, task.given, given)
+
+
+def _first_positions(task: ScanTask, first: Schema) -> dict[int, np.ndarray]:
+    """Where in each part, by its number in the task, the rows are that come first in the task's order."""
+    from lance_spark.table.fragment import FragmentScan, read_fragment
+
+    top = Top(task.order, task.limit or 0)
+    for i, part in enumerate(task.parts):
+        scan = FragmentScan(part.fragment, range(part.start, part.stop), first, task.batch_rows, task.stable_row_ids)
+        start = part.start
+        for batch in read_fragment(scan, task.locations, task.dictionaries):
+            positions = np.arange(start, start + batch.num_rows)
+            start += batch.num_rows
+            if task.predicate is not None:
+                selected = evaluate(task.predicate, batch)
+                batch = batch.filter(selected)
+                positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]
+            top.add(i, positions, batch)
+    return top.positions()
+
+
+def row_counts(task: ScanTask) -> Iterator[int]:
+    """The number of rows of a task, in pieces of a batch; nothing is read where no field is needed to know it."""
+    if task.fields.fields:
+        yield from (batch.num_rows for batch in read_task(task))
+        return
+    for start in range(0, task.num_rows, task.batch_rows):
+        yield min(task.batch_rows, task.num_rows - start)

@@ -51,7 +51,7 @@ def test_an_unknown_column_is_named_with_those_that_exist():
 
 
 def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_names():
-    assert parse("I > 1 AND i < 5 OR ST.Q.R IS NULL", SCHEMA).columns == ("i", "st.q.r")
+    assert parse("I > 1 AND i < 5 OR ST.Q.R IS NULL", SCHEMA).columns == ("`i`", "`st`.`q`.`r`")
 
 
 def test_a_thousand_conditions_in_a_row_are_no_nesting():
