@@ -168,7 +168,7 @@ class _Events:
         levels = np.zeros(256, dtype=np.uint16)
         layers, level, max_visible = [], 0, -1
         for i in reversed(range(self._layers)):
-            null, empty = bool(used[2 * i + 1]), bool(used[2 * i + 2])
+            null, empty = self._has_nulls(used, i), bool(used[2 * i + 2])
             if self._is_list[i] and max_visible < 0:
                 max_visible = level
             for tag, present in ((2 * i + 1, null), (2 * i + 2, empty)):
@@ -183,6 +183,17 @@ class _Events:
             values, dictionary = to_blocks(leaf)
         max_visible = level if max_visible < 0 else max_visible
         return Shredded(num_rows, self._count, len(leaf), tuple(layers), self._repetition, definition, max_visible, values, dictionary)
+
+    def _has_nulls(self, used: np.ndarray, layer: int) -> bool:
+        """Whether slots of a layer are null. Lists in null structs count as null too: pylance does not read constants otherwise."""
+        if used[2 * layer + 1] or not self._is_list[layer]:
+            return bool(used[2 * layer + 1])
+        for outer in range(layer - 1, -1, -1):
+            if self._is_list[outer]:
+                break
+            if used[2 * outer + 1]:
+                return True
+        return False
 
     def _next_layer(self, *, is_list: bool) -> None:
         self._is_list.append(is_list)

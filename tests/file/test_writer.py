@@ -85,8 +85,13 @@ def test_every_leaf_type_is_read_back(leaf: pa.DataType, version: tuple[int, int
 def test_any_nesting_nulls_and_slices_are_read_back(data: st.DataObject, version: tuple[int, int], seed: int, nulls: float) -> None:
     t = data.draw(types(maps=version >= (2, 2)))
     count, variety = data.draw(st.sampled_from(SIZES)), data.draw(st.integers(0, 2))
-    column = ArrayMaker(seed, nulls, variety).sliced(t, count)
+    column = ArrayMaker(seed, nulls, variety, data.draw(st.sampled_from([12, 300]))).sliced(t, count)
     assert_read_back(pa.table({"c": column, "row": np.arange(count)}), version)
+
+
+def test_constant_items_of_lists_in_null_structs_are_read_back() -> None:
+    rows = [{"f": [0, 0, None]}, {"f": [0]}, None, {"f": [0]}, None]
+    assert_read_back(pa.table({"s": pa.array(rows, pa.struct([("f", pa.list_(pa.int8()))]))}), (2, 2))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

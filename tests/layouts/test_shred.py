@@ -89,6 +89,23 @@ def walk(t: pa.DataType, values: list[object]) -> tuple[list[int], list[object]]
     return repetition, found
 
 
+def kinds_outside_in(t: pa.DataType) -> list[bool]:
+    """For each layer whether it is a list."""
+    kinds = []
+    while pa.types.is_struct(t) or pa.types.is_list(t):
+        kinds.append(pa.types.is_list(t))
+        t = t.field(0).type
+    return kinds
+
+
+def nulls_around(kinds: list[bool], ways: set[tuple[str, int]], layer: int) -> bool:
+    """Whether one of the structs right around this list is null somewhere."""
+    outer = layer
+    while outer and not kinds[outer - 1]:
+        outer -= 1
+    return any(("null", i) in ways for i in range(outer, layer))
+
+
 def nestings() -> st.SearchStrategy[pa.DataType]:
     return st.lists(st.booleans(), max_size=4).map(nest)
 
@@ -112,7 +129,13 @@ def test_levels_are_those_of_a_plain_walk(t: pa.DataType, seed: int, count: int,
     levels = page.definition.tolist() if page.definition is not None else [0] * page.num_events
     assert len(levels) == len(found)
     # Each way to end has a level of its own; deeper layers have lower levels, and in a layer null comes before empty.
-    ends = sorted({e for e in found if isinstance(e, tuple)}, key=lambda e: (-e[1], e[0] == "empty"))
+    # A list that is in a struct that is null somewhere has a level for null, used or not.
+    kinds = kinds_outside_in(t)
+    ways = {e for e in found if isinstance(e, tuple)}
+    for layer, is_list in enumerate(kinds):
+        if is_list and layer and not kinds[layer - 1] and nulls_around(kinds, ways, layer):
+            ways.add(("null", layer))
+    ends = sorted(ways, key=lambda e: (-e[1], e[0] == "empty"))
     numbers = {end: i + 1 for i, end in enumerate(ends)}
     assert levels == [numbers[e] if isinstance(e, tuple) else 0 for e in found]
     if page.values is not None:
