@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, StorageError, TableAlreadyExistsError, TableNotFoundError
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from lance_spark.storage import Store
-from lance_spark.table.commit import commit
+from lance_spark.table.commit import TRIES, commit
 from lance_spark.table.manifest import DataFile, Fragment
 from lance_spark.table.manifest import serialise as serialise_manifest
 from lance_spark.table.manifest_builder import WRITER, TableSettings, build
-from lance_spark.table.operations import Append, Overwrite, Unknown
+from lance_spark.table.operations import Append, Overwrite, Unknown, UpdateMemWalState
 from lance_spark.table.snapshot import open_snapshot
 from lance_spark.table.transaction import Transaction, parse, serialise
 
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.int32()), "s": ["x", None, "z"]})
 
 
-def pylance_table(uri: str, **options: object) -> lance.LanceDataset:
+def pylance_table(uri: str, **options: Any) -> lance.LanceDataset:
     return lance.write_dataset(TABLE, uri, **options)
 
 
@@ -82,7 +91,9 @@ def test_pylance_reads_and_continues_what_we_commit(tmp_path: Path) -> None:
     ds = lance.dataset(uri)
     ds.validate()
     assert (ds.version, ds.count_rows()) == (2, 6)
-    assert ds.read_transaction(2).uuid == parse(snapshot.manifest.transaction or b"", "test").uuid
+    read = ds.read_transaction(2)
+    assert read is not None
+    assert read.uuid == _transaction(uri, 2).uuid
     ds.delete("a = 2")
     pylance_table(uri, mode="append")
     lance.dataset(uri).optimize.compact_files()
@@ -271,3 +282,89 @@ def test_a_refusal_of_an_object_store_is_certain(remote: tuple[str, dict[str, st
     with pytest.raises(StorageError, match="forbidden"):
         commit(store, Transaction(1, remote_append(uri, options)))
     assert store.puts == 1
+
+
+def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+
+    def overtaken(number: int, put: Callable[[], None]) -> None:
+        raise FileExistsError
+
+    store = TroubledStore(uri, overtaken)
+    with pytest.raises(CommitConflictError, match="overtaken") as e:
+        commit(store, Transaction(1, Append(new_fragments(uri))))
+    assert e.value.retryable
+    assert store.puts == TRIES
+
+
+def test_the_transaction_file_speaks_for_a_version_without_a_transaction_inside(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    late = new_fragments(uri)
+    pylance_table(uri, mode="append")
+    store, snapshot = Store(uri), open_snapshot(Store(uri))
+    store.put(snapshot.path, serialise_manifest(replace(snapshot.manifest, transaction=None)))
+    assert commit(store, Transaction(1, Append(late))).version == 3
+    store.put(snapshot.path, serialise_manifest(replace(snapshot.manifest, transaction=None, transaction_file="")))
+    with pytest.raises(CommitConflictError, match="Unknown of version 2"):
+        commit(store, Transaction(1, Append(late)))
+
+
+def test_a_version_that_was_cleaned_up_conflicts(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    late = new_fragments(uri)
+    for _ in range(2):
+        pylance_table(uri, mode="append")
+    Store(uri).delete(open_snapshot(Store(uri), version=2).path)
+    with pytest.raises(CommitConflictError, match="Unknown of version 2"):
+        commit(Store(uri), Transaction(1, Append(late)))
+
+
+def test_a_table_that_was_made_anew_conflicts(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    with pytest.raises(CommitConflictError, match="version 5 was read") as e:
+        commit(Store(uri), Transaction(5, Append(new_fragments(uri))))
+    assert not e.value.retryable
+
+
+def test_a_base_that_is_still_the_latest_is_not_read_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    base = open_snapshot(Store(uri))
+    store = Store(uri)
+    assert commit(store, Transaction(1, Append(new_fragments(uri))), base=base).version == 2
+    assert store.counters.bytes_read == 0
+
+
+def test_an_operation_that_cannot_be_built_is_refused_by_name(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    with pytest.raises(UnsupportedFeatureError, match="UpdateMemWalState"):
+        commit(Store(uri), Transaction(1, UpdateMemWalState()))
+
+
+def test_an_append_to_a_table_with_doubtful_row_counts_is_refused(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+    store, snapshot = Store(uri), open_snapshot(Store(uri))
+    store.put(snapshot.path, serialise_manifest(replace(snapshot.manifest, writer=None)))
+    with pytest.raises(UnsupportedFeatureError, match="row counts"):
+        commit(store, Transaction(1, Append(new_fragments(uri))))
+    assert commit(store, Transaction(1, Overwrite(new_fragments(uri), snapshot.manifest.schema))).version == 2
+
+
+def test_a_store_that_cannot_be_asked_leaves_the_state_unknown(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    pylance_table(uri)
+
+    def gone(number: int, put: Callable[[], None]) -> None:
+        put()
+        shutil.move(uri, uri + ".moved")
+        Path(uri).write_text("")
+        raise StorageError("connection cut")
+
+    with pytest.raises(CommitStateUnknownError, match="connection cut"):
+        commit(TroubledStore(uri, gone), Transaction(1, Append(new_fragments(uri))))

@@ -6,6 +6,7 @@ import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from lance import LanceOperation
 from pyroaring import BitMap
 
+from lance_spark.schema import Schema
 from lance_spark.storage import Store
 from lance_spark.table import operations as ops
 from lance_spark.table.conflicts import RULES, Outcome, judge, markdown, touched
@@ -61,7 +63,7 @@ def _update(i: int) -> Change:
 
 
 def _config(**updates: str) -> Change:
-    kinds = {kind: LanceOperation.UpdateMap({key: "v"}) for kind, key in updates.items()}
+    kinds: dict[str, Any] = {kind: LanceOperation.UpdateMap({key: "v"}) for kind, key in updates.items()}
     return _commit(lambda ds, side: LanceOperation.UpdateConfig(**kinds))
 
 
@@ -177,7 +179,7 @@ FRAGMENT = Fragment(5, (), 1)
 CASES = {
     "an append is not stopped by a merge that keeps nullability": (
         ops.Append(()),
-        ops.Merge((), ops.Schema(()), preserves_nullability=True),
+        ops.Merge((), Schema(()), preserves_nullability=True),
         Outcome.COMPATIBLE,
     ),
     "an index over moved rows": (_index(), _moved(1), Outcome.RETRYABLE),
@@ -203,13 +205,13 @@ CASES = {
     "an update that merges a log": (ops.Update(mem_wal_to_merge=b"x"), ops.UpdateMemWalState(), Outcome.INCOMPATIBLE),
     "an update that merges none": (ops.Update(), ops.UpdateMemWalState(), Outcome.COMPATIBLE),
     "an overwrite of a changed key": (
-        ops.Overwrite((), ops.Schema(()), {"k": "v"}),
+        ops.Overwrite((), Schema(()), {"k": "v"}),
         ops.UpdateConfig(ops.UpdateMap({"k": None})),
         Outcome.RETRYABLE,
     ),
     "a change of an overwritten key": (
         ops.UpdateConfig(ops.UpdateMap({"k": None})),
-        ops.Overwrite((), ops.Schema(()), {"k": "v"}),
+        ops.Overwrite((), Schema(()), {"k": "v"}),
         Outcome.INCOMPATIBLE,
     ),
     "metadata of one field": (

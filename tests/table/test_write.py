@@ -151,7 +151,7 @@ def test_whatever_gives_arrow_data_can_be_written(tmp_path: Path) -> None:
         assert Dataset.write(str(tmp_path / str(i)), data).scan().to_table() == TABLE
     for wrong in ([], [1], "text"):
         with pytest.raises(TypeError, match="data must be"):
-            Dataset.write(str(tmp_path / "t"), wrong)  # type: ignore[arg-type]
+            Dataset.write(str(tmp_path / "t"), wrong)
 
 
 def test_a_write_that_fails_on_the_way_leaves_no_file(tmp_path: Path) -> None:
