@@ -30,8 +30,7 @@ def package_zip(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
-def test_spark_submit_with_py_files(tmp_path: Path, master: str) -> None:
+def test_spark_submit_with_py_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "table.lance")
     job = tmp_path / "cluster_job.py"
     job.write_text(Path(__file__).with_name("cluster_job.py").read_text())
@@ -51,7 +50,7 @@ def test_spark_submit_with_py_files(tmp_path: Path, master: str) -> None:
     command = [
         str(SPARK_HOME / "bin" / "spark-submit"),
         "--master",
-        master,
+        "local-cluster[2,1,1024]",
         *options,
         "--py-files",
         str(package_zip(tmp_path)),
@@ -66,7 +65,7 @@ def test_spark_submit_with_py_files(tmp_path: Path, master: str) -> None:
     assert result["sum"] == sum(range(1010))
     assert result["old"] == 11
     assert result["failed"]
-    assert result["executors"] == (2 if master != "local[2]" else 1)
+    assert result["executors"] == 2
     assert all("lance_spark.zip/" in file for file in [*result["imported"], result["here"]])
     dataset = lance.dataset(uri)
     dataset.validate()
