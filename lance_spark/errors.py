@@ -58,5 +58,9 @@ class StorageError(LanceError, OSError):
     """The store refused or failed: permissions, a full disk, a lost connection."""
 
 
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file that a table, a version or an option names is not there."""
+
+
 class InvalidOptionError(LanceError):
     """An option that does not exist or a value that it cannot take."""

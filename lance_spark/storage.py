@@ -24,7 +24,7 @@ import fsspec
 import numpy as np
 
 from lance_spark.byte_ranges import ByteRange, Bytes, coalesce, cut
-from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.storage_local import Entry, Files, LocalFiles
 from lance_spark.storage_location import locate
 from lance_spark.storage_options import arguments, check_names
@@ -67,7 +67,7 @@ class Counters:
 class Store:
     """The files below one root. Small, picklable, and safe after a fork: each process makes its own connection when it first needs one.
 
-    Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a FileNotFoundError,
+    Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a MissingFileError,
     any other trouble a StorageError that names the root and the path, and never the options.
     """
 
@@ -218,7 +218,7 @@ class Store:
         except FileNotFoundError as e:
             if writes:
                 raise self._failed(path, e, "the bucket or container does not exist") from None
-            raise FileNotFoundError(errno.ENOENT, "no such file", f"{self.uri}/{path}") from None
+            raise MissingFileError(errno.ENOENT, "no such file", f"{self.uri}/{path}") from None
         except OSError as e:
             raise self._failed(path, e, _HINTS.get(e.errno or 0, "")) from None
         except _client_errors(self.location.kind) as e:

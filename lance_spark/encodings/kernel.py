@@ -7,6 +7,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+_CACHE = not numba.config.BOUNDSCHECK or bool(numba.config.CACHE_DIR)
+"""The cache does not tell checked code from unchecked: unless it has a folder of its own (NUMBA_CACHE_DIR), checked code is not cached."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -17,6 +20,6 @@ def kernel(function: F) -> F:
     returns a status. Set NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
     try:
-        return cast(F, numba.njit(cache=True, nogil=True)(function))
+        return cast(F, numba.njit(cache=_CACHE, nogil=True)(function))
     except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
         return cast(F, numba.njit(nogil=True)(function))
