@@ -54,12 +54,22 @@ def merged(spans: Spans, gap: int) -> Spans:
 
 def positions(inner: Spans, outer: Spans) -> np.ndarray:
     """Where each row of `inner` stands among the rows of `outer`, every span of `inner` lying within one of `outer`."""
-    lengths = inner[:, 1] - inner[:, 0]
+    return rows(within(inner, outer))
+
+
+def within(inner: Spans, outer: Spans) -> Spans:
+    """The spans of `inner`, every one lying within one of `outer`, counted over the rows of `outer`; neighbours may touch then."""
     at = np.searchsorted(outer[:, 0], inner[:, 0], side="right") - 1
-    before = np.cumsum(outer[:, 1] - outer[:, 0]) - (outer[:, 1] - outer[:, 0])
-    first = before[at] + inner[:, 0] - outer[at, 0]
-    within: np.ndarray = np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
-    return within
+    lengths = outer[:, 1] - outer[:, 0]
+    moved: np.ndarray = inner + (np.cumsum(lengths) - lengths - outer[:, 0])[at][:, None]
+    return moved
+
+
+def rows(spans: Spans) -> np.ndarray:
+    """The number of every row of the selection."""
+    lengths = spans[:, 1] - spans[:, 0]
+    numbers: np.ndarray = np.repeat(spans[:, 0] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    return numbers
 
 
 def cut(spans: Spans, start: int, stop: int) -> Spans:

@@ -49,3 +49,11 @@ def test_wider_spans_hold_the_neighbours(rows: np.ndarray, before: int, behind: 
 def test_a_cut_holds_the_rows_between_and_counts_from_its_start(rows: np.ndarray, start: int, length: int) -> None:
     cut = sp.cut(sp.from_rows(rows), start, start + length)
     assert rows_of(cut) == [r - start for r in rows.tolist() if start <= r < start + length]
+
+
+@given(ROWS, st.integers(0, 9))
+def test_spans_within_others_are_where_their_rows_stand(rows: np.ndarray, gap: int) -> None:
+    spans = sp.from_rows(rows)
+    merged = sp.merged(spans, gap)
+    assert rows_of(sp.within(spans, merged)) == sp.positions(spans, merged).tolist()
+    assert sp.rows(spans).tolist() == rows.tolist()

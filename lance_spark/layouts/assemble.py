@@ -82,10 +82,11 @@ def pick(array: pa.Array, held: Spans, wanted: Spans) -> pa.Array:
         raise CorruptFileError(f"{len(array)} rows were read where there should be {spans.count(held)}")
     if len(wanted) == 0:
         return array.slice(0, 0)
-    at = spans.positions(wanted, held)
-    if at[-1] - at[0] + 1 == len(at):
-        return array.slice(int(at[0]), len(at))
-    return array.take(pa.array(at))
+    at = spans.within(wanted, held)
+    first, count = int(at[0, 0]), spans.count(at)
+    if at[-1, 1] - first == count:
+        return array.slice(first, count)
+    return array.take(pa.array(spans.rows(at)))
 
 
 def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, repeats: int) -> pa.Array:

@@ -72,17 +72,17 @@ def read_fragment(scan: FragmentScan, locations: Locations, dictionaries: bytes 
         chosen = rows[done : done + count]
         mask = None if kept is None else kept[done : done + count]
         done += count
-        chosen = np.asarray(chosen)
         if mask is not None:
             if not mask.any():
                 continue
             selected = pa.array(mask)
             parts = {i: array.filter(selected) for i, array in parts.items()}
-            chosen = chosen[mask]
+            chosen = np.asarray(chosen)[mask]
         arrays = []
         for field, shown in zip(scan.schema.fields, target):
             if field.id in calculated:
-                arrays.append(pa.array(calculated[field.id][chosen]))
+                at = slice(chosen.start, chosen.stop) if isinstance(chosen, range) else chosen
+                arrays.append(pa.array(calculated[field.id][at]))
             else:
                 arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
         yield pa.RecordBatch.from_arrays(arrays, schema=target)
