@@ -8,7 +8,7 @@ import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lance
 import pyarrow as pa
@@ -127,7 +127,7 @@ def written_by_pylance(table: pa.Table, folder: Path, version: str) -> tuple[Dat
     """The data file of `table` as pylance writes it, opened by us, and its columns by field id."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dataset = lance.write_dataset(table, str(folder), data_storage_version=version, mode="overwrite")
+        dataset = lance.write_dataset(table, str(folder), data_storage_version=cast(Any, version), mode="overwrite")
         (file,) = dataset.get_fragments()[0].data_files()
     reader = open_data_file(Store(str(folder)), f"data/{file.path}")
     return reader, dict(zip(file.fields, file.column_indices))
