@@ -157,9 +157,9 @@ class DataFileReader:
             raise IndexError(f"rows {rows[0]} to {rows[-1]} of a file of {self.num_rows}")
         if not len(rows):
             return
-        readers = self._open_fields(fields, columns, rows)
-        # Blobs are the one thing whose size pages do not show, so the first batch of them is a small one.
-        count = 1 if any(f.is_blob for field in fields for f in field.walk()) else batch_rows
+        metadata = self._columns(fields, columns)
+        readers = self._open_fields(fields, metadata, rows)
+        count = self._first_batch(fields, metadata, batch_bytes)
         done = 0
         while done < len(rows):
             stop = min(len(rows), done + min(count, batch_rows))
@@ -169,7 +169,7 @@ class DataFileReader:
             for start in range(0, stop - done, fitting):
                 yield [a.slice(start, fitting) for a in arrays]
             # Rows to come may be larger than those seen, so batches grow step by step.
-            count, done = min(fitting, 4 * (stop - done)) if count < batch_rows else fitting, stop
+            count, done = min(fitting, 4 * (stop - done)), stop
 
     def _read_batch(self, fields: Sequence[Field], readers: Sequence[FieldReader], start: int, stop: int) -> list[pa.Array]:
         steps = [_naming(self._where(f), r.read(start, stop)) for f, r in zip(fields, readers)]
@@ -182,14 +182,24 @@ class DataFileReader:
     def _where(self, field: Field) -> str:
         return f"{self._source.path}: column {field.name!r}"
 
-    def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows) -> list[FieldReader]:
+    def _columns(self, fields: Sequence[Field], columns: Mapping[int, int]) -> Mapping[int, Column]:
+        """The metadata of the columns of `fields`, by field id."""
+        if isinstance(self._layout, legacy.LegacyFile):
+            return {}
+        wanted = sorted({columns[f.id] for field in fields for f in field.walk() if f.id in columns})
+        metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
+        return {i: metadata[c] for i, c in columns.items() if c in metadata}
+
+    def _first_batch(self, fields: Sequence[Field], columns: Mapping[int, Column], batch_bytes: int) -> int:
+        """Rows of the first batch: as many as would take `batch_bytes` if memory held them as the file does."""
+        if any(f.is_blob for field in fields for f in field.walk()):
+            return 1  # what blobs take is not in their pages
+        stored = sum(b.stop - b.start for column in columns.values() for page in column.pages for b in page.buffers)
+        return max(1, batch_bytes * self.num_rows // max(1, stored))
+
+    def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows) -> list[FieldReader]:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
             return [_checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
-        if layout.early:
-            columns = {**columns, **v2_0.early_bytes_columns(fields, columns)}
-        wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
-        metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(layout, wanted))))
-        by_id = {i: metadata[c] for i, c in columns.items() if c in metadata}
         make = _OPEN_FIELD[self.version]
-        return [_checked(self._where(f), lambda f=f: make(f, by_id, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
+        return [_checked(self._where(f), lambda f=f: make(f, columns, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
