@@ -65,11 +65,15 @@ class LocalFiles:
         return os.stat(path).st_size
 
     def list(self, folder: str) -> list[Entry]:
-        try:
-            with os.scandir(folder) as found:
-                return [Entry(f.name, f.stat().st_size, datetime.fromtimestamp(f.stat().st_mtime, UTC)) for f in found if f.is_file()]
-        except FileNotFoundError:
-            return []
+        entries = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as found:
+            for f in found:
+                # Another writer's temporary file may vanish between the listing and the question; the others are there.
+                with contextlib.suppress(FileNotFoundError):
+                    if f.is_file():
+                        about = f.stat()
+                        entries.append(Entry(f.name, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC)))
+        return entries
 
     def put(self, path: str, data: bytes) -> None:
         with _temporary(path, data) as temporary:

@@ -170,6 +170,28 @@ def test_local_leaves_no_temporary_file_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "v") == ["1"]
 
 
+def test_files_that_vanish_while_a_folder_is_listed_hide_no_others(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    store.put("v/0", b"stays")
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            for i in range(20):
+                Path(tmp_path, "v", f".{i}.tmp").write_bytes(b"")
+            for i in range(20):
+                Path(tmp_path, "v", f".{i}.tmp").unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        listings = [store.list("v") for _ in range(3000)]
+    finally:
+        done.set()
+        thread.join()
+    assert all("0" in [e.name for e in found] for found in listings)
+
+
 def test_a_file_in_place_of_a_folder_is_said_and_is_not_taken_for_another_writer(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("not a folder")
     store = Store(f"{tmp_path}/t")
