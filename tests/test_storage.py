@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.server
 import multiprocessing
 import os
@@ -344,3 +345,10 @@ def test_a_value_that_an_option_cannot_take_is_refused_without_showing_it() -> N
     with pytest.raises(InvalidOptionError, match="allow_invalid_certificates") as e:
         arguments("s3", {"allow_invalid_certificates": "perhaps"})
     assert "perhaps" not in str(e.value)
+
+
+def test_a_refusal_says_by_its_number_that_nothing_was_done(s3_server: str) -> None:
+    store = Store("s3://no-such-bucket/t", {**KEYS, "endpoint": s3_server})
+    with pytest.raises(StorageError) as e:
+        store.put_if_absent("x", b"")
+    assert e.value.errno == errno.ENOENT
