@@ -24,7 +24,12 @@ def upgraded(encoding: bytes) -> pb.PageLayout:
     if kind == "full_zip_layout":
         m = message.full_zip_layout
         zipped = pb.FullZipLayout(
-            bits_rep=m.bits_rep, bits_def=m.bits_def, layers=m.layers, value_compression=_encoding(m.value_compression)
+            bits_rep=m.bits_rep,
+            bits_def=m.bits_def,
+            num_items=m.num_items,
+            num_visible_items=m.num_visible_items,
+            value_compression=_encoding(m.value_compression),
+            layers=m.layers,
         )
         details = m.WhichOneof("details")
         if details is not None:

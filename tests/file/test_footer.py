@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Column, Steps, run
 from lance_spark.errors import CorruptFileError, LanceError
@@ -97,3 +98,18 @@ def test_a_column_that_does_not_exist_is_refused(file: bytes) -> None:
     footer = read(file, read_footer(len(file)))
     with pytest.raises(CorruptFileError, match="column 2"):
         read(file, read_columns(footer, [2]))
+
+
+def test_the_footer_and_the_columns_of_early_2024_are_understood() -> None:
+    """48 bytes, with the start of the schema between the positions of the two tables; pages come first in a column, without priority."""
+    page = file2_pb2.ColumnMetadata.Page(buffer_offsets=[0], buffer_sizes=[16], length=2)
+    column = file2_pb2.EarlyColumnMetadata(pages=[page, page]).SerializeToString()
+    schema = file_pb2.FileDescriptor(length=4).SerializeToString()
+    columns_at = 16 + len(column)
+    schema_at = columns_at + 16
+    buffers_at = schema_at + len(schema)
+    data = bytes(16) + column + struct.pack("<QQ", 16, len(column)) + schema + struct.pack("<QQ", schema_at, len(schema))
+    data += struct.pack("<QQQQIIHH4s", 16, columns_at, schema_at, buffers_at, 1, 1, 0, 3, b"LANC")
+    footer, descriptor, columns = read(data, everything(len(data)))
+    assert (footer.version, footer.early, descriptor.num_rows) == ((0, 3), True, 4)
+    assert [(p.first_row, p.num_rows, p.buffers) for p in columns[0].pages] == [(0, 2, ((0, 16),)), (2, 2, ((0, 16),))]
