@@ -12,6 +12,7 @@ import numpy as np
 from lance_spark.encodings.blocks import Chunks, FixedWidth
 from lance_spark.encodings.flat import copy_together
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 
 BLOCK = 1024
@@ -58,6 +59,7 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
     Blocks are written in order and with all of their 1024 values: where fewer are wanted, the next begins earlier. The caller has
     checked that the blocks lie within `words`, and `at` within `count`.
     """
+    check_bytes(count * words.itemsize, "bit-packed values")
     out = np.empty(count + BLOCK, words.dtype)
     _unpack(words, starts, widths, at, out)
     return out

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError
-
-MAX_BYTES = 2**31
-"""Most bytes that a constant becomes: no stored bytes limit their number, so without this a short message could ask for any."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,7 @@ class Constant(Encoding):
         if not value and chunks.counts.any():
             raise CorruptFileError("constant values, but the value is missing")
         # As a float the sum does not wrap around, whatever the file says.
-        if chunks.counts.sum(dtype=np.float64) * len(value) > MAX_BYTES:
-            raise CorruptFileError(f"{chunks.counts.max()} constant values of {len(value)} bytes are more than a page can hold")
+        check_bytes(chunks.counts.sum(dtype=np.float64) * len(value), "constant values")
         if not value:
             return FixedWidth(64, np.empty(0, np.uint8), 0)
         total = int(chunks.counts.sum())

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedWidth
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-
-MAX_VALUES = 1 << 28
-"""The most values that are made of a range or of differences, which may take no stored bytes at all to limit their number."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,8 @@ def numbers_within_chunks(counts: np.ndarray) -> np.ndarray:
 
 
 def check_counts(counts: np.ndarray) -> None:
-    """Refuse more than `MAX_VALUES` in all."""
-    if counts.sum(dtype=np.float64) > MAX_VALUES:  # floats do not wrap around
-        raise CorruptFileError(f"a range or differences of more than {MAX_VALUES} numbers")
+    """Refuse more numbers than fit a page: neither ranges nor differences need any stored bytes, which would limit them."""
+    check_bytes(counts.sum(dtype=np.float64) * 8, "ranges or differences")  # floats do not wrap around
 
 
 def check_bits(bits: int) -> None:

@@ -14,16 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings import lz4
+from lance_spark.encodings import limits, lz4
 from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.flat import Flat, bytes_for
 from lance_spark.errors import CorruptFileError
 
 Scheme = Literal["lz4", "zstd"]
-
-MAX_BYTES = 1 << 31
-"""The most that a chunk, a block or a value may decompress to when nothing else is known of its size."""
 
 _PREFIX: dict[Scheme, int] = {"lz4": 4, "zstd": 8}
 _ZSTD_MAGIC = 0xFD2FB528
@@ -65,7 +62,7 @@ class General(Encoding):
         if not isinstance(values, VariableWidth):
             raise CorruptFileError("compressed values have a fixed width")
         offsets = values.offsets.astype(np.int64)
-        data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), np.full(values.count, MAX_BYTES))
+        data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), np.full(values.count, limits.MAX_BYTES))
         small = bounds[-1] < 2**31 and values.offsets.dtype == np.int32
         return self.values.decode_values(VariableWidth(bounds.astype(np.int32) if small else bounds, data))
 
@@ -92,6 +89,7 @@ class General(Encoding):
         bad = np.flatnonzero(heads > np.minimum(largest, sizes * _MAX_RATIO[self.scheme]).astype(np.uint64))
         if len(bad):
             raise CorruptFileError(f"{self.scheme} buffer {bad[0]} of {sizes[bad[0]]} bytes says that it holds {heads[bad[0]]}")
+        limits.check_bytes(float(heads.sum(dtype=np.float64)), f"{self.scheme} buffers")
         bounds = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(heads.astype(np.int64), out=bounds[1:])
         if self.scheme == "zstd":
@@ -108,9 +106,9 @@ def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
     while isinstance(values, ByteStreamSplit):
         values = values.values
     if isinstance(values, Flat):
-        sizes: np.ndarray = np.minimum(bytes_for(counts, min(values.bits_per_value, MAX_BYTES)) + _PADDING, MAX_BYTES)
+        sizes: np.ndarray = np.minimum(bytes_for(counts, values.bits_per_value) + _PADDING, limits.MAX_BYTES)
         return sizes
-    return np.full(len(counts), MAX_BYTES)
+    return np.full(len(counts), limits.MAX_BYTES)
 
 
 def _decompress_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, bounds: np.ndarray) -> Bytes:
@@ -139,6 +137,7 @@ def _decompress_bare_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, 
         except OSError as error:
             raise CorruptFileError(f"zstd frame {i}: {error}") from error
         bounds.append(bounds[-1] + held)
+        limits.check_bytes(bounds[-1], "zstd frames")
     return np.frombuffer(b"".join(parts), np.uint8), np.array(bounds, np.int64)
 
 

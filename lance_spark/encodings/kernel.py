@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import config
 
-_CACHE = not numba.config.BOUNDSCHECK or bool(numba.config.CACHE_DIR)
+_CACHE = not config.BOUNDSCHECK or bool(config.CACHE_DIR)
 """The cache does not tell checked code from unchecked: unless it has a folder of its own (NUMBA_CACHE_DIR), checked code is not cached."""
 
 F = TypeVar("F", bound=Callable[..., Any])

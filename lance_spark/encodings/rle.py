@@ -16,6 +16,7 @@ from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, E
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 LONGEST_RUN = 255
@@ -76,6 +77,7 @@ class Rle(Encoding):
         run_lengths = lengths.view(word_type(lengths.bits))
         _check_run_sums(run_lengths, runs, counts)
         total = int(counts.sum())
+        check_bytes(total * values.bits / 8, "runs")
         if values.bits in (8, 16, 32, 64):
             out = np.empty(total + STRIDE, word_type(values.bits))
             _repeat(values.view(out.dtype), run_lengths, out)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Block, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+
+LARGE = 1 << 26
+"""Bytes from which on it is worth a look at every value to know how many they are."""
 
 BLOB_V1 = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 """What a page stores of a blob before version 2.2."""
@@ -98,11 +103,24 @@ def to_dictionary_array(indices: Block, items: Block, t: pa.DataType, validity: 
         raise CorruptFileError("dictionary indices must be whole numbers of 8 to 64 bits")
     if not pa.types.is_dictionary(t):
         numbers = _fixed_width(indices, _INDEX_TYPES[indices.bits], validity)
-        return to_array(items, t, None).take(numbers)
+        return look_up(to_array(items, t, None), numbers)
     if t.index_type.bit_width != indices.bits:
         raise _misfit(f"indices of {indices.bits} bits", t)
     numbers = _fixed_width(indices, t.index_type, validity)
     return pa.DictionaryArray.from_arrays(numbers, to_array(items, t.value_type, None), ordered=t.ordered)
+
+
+def look_up(items: pa.Array, numbers: pa.Array) -> pa.Array:
+    """The items with these numbers. Raises CorruptFileError if they would be more than a page may come to."""
+    size = items.nbytes / max(len(items), 1) * len(numbers)
+    t = items.type
+    if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
+        lengths = pc.binary_length(items)
+        size = float(pc.max(lengths).as_py() or 0) * len(numbers)
+        if size > LARGE:  # then it is worth the exact number
+            size = pc.sum(lengths.take(numbers).cast(pa.float64())).as_py() or 0.0
+    check_bytes(size, "values of a dictionary")
+    return items.take(numbers)
 
 
 _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
@@ -121,6 +139,7 @@ def spread(block: Block, t: pa.DataType, valid: np.ndarray) -> pa.Array:
 
 def repeat(one: pa.Array, count: int, validity: np.ndarray | None) -> pa.Array:
     """`count` times the only value of `one`."""
+    check_bytes(float(one.nbytes) * count, "a page of one value")
     zeros = pa.Array.from_buffers(pa.int32(), count, [_buffer(validity), pa.py_buffer(np.zeros(count, np.int32))])
     return one.take(zeros)
 

@@ -16,10 +16,12 @@ from lance_spark import spans
 from lance_spark.byte_ranges import Bytes
 from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Chunks, Encoding, VariableWidth
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import fixed_width_value, repeat, to_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
+from lance_spark.layouts.plain import bit_width
 from lance_spark.layouts.sparse import MAX_SLOTS, read_structure
 from lance_spark.layouts.tree import Constant, Dense, Sparse
 from lance_spark.spans import Spans
@@ -45,6 +47,8 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
             one = _scalar(buffers[0], t)
         slots, held = _slots(layout, layout.structure, levels, page, rows)
     count = slots[0].count
+    if one is None:
+        check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
     leaf = pa.nulls(count, t) if one is None else repeat(one, count, slots[0].validity)
     return nest(path, slots, leaf), held
 
@@ -71,6 +75,7 @@ def _levels(encoding: Encoding | None, data: Bytes, count: int) -> np.ndarray | 
         return data.view("<u2")
     if count >= MAX_SLOTS:
         raise UnsupportedFeatureError(f"{count} levels in a page")
+    check_bytes(count * 2, "levels")
     return decode_levels(encoding, Chunks.of_block(data, count))
 
 

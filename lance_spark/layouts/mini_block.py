@@ -17,10 +17,12 @@ from lance_spark import spans
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Block, Chunks
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import to_array, to_dictionary_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
+from lance_spark.layouts.plain import bit_width
 from lance_spark.layouts.sparse import read_structure, restrict
 from lance_spark.layouts.tree import Dense, MiniBlock, Sparse
 from lance_spark.spans import Spans
@@ -70,6 +72,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     else:
         held = yield from _read_chunks(table, page.buffers[1].start, rows)
         slots = slots and restrict(slots, held.rows)
+    check_bytes(float(held.counts.sum()) * (bit_width(t) or 32) / 8, "values")
     block, slots = _decode(layout, held, slots)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity)
     return nest(path, slots, leaf), held.rows
@@ -150,6 +153,7 @@ def _decode(layout: MiniBlock, held: _Held, slots: tuple[Slots, ...] | None) -> 
     """The values of the chunks held, and their slots, which are given when the structure is not in the chunks."""
     num_levels, starts, sizes = _chunk_buffers(layout, held)
     level_buffers = (layout.repetition is not None) + (layout.definition is not None)
+    check_bytes(float(num_levels.sum()) * 8, "levels")
     block = layout.value.decode_chunks(Chunks(held.data, starts[level_buffers:], sizes[level_buffers:], held.counts))
     if slots is None:
         slots = _dense_slots(layout, held, Chunks(held.data, starts, sizes, num_levels))

@@ -216,6 +216,8 @@ def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
     """The value of a DataFragment message."""
     if message.id >= 2**32:
         raise CorruptFileError(f"fragment id {message.id} does not fit 32 bits")
+    if message.physical_rows > 2**32:
+        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can tell apart")
     return Fragment(
         message.id,
         tuple([read_data_file(f, reading) for f in message.files]),

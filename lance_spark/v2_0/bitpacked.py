@@ -11,6 +11,7 @@ from lance_spark import spans as sp
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
 from lance_spark.encodings.bitpacking import BLOCK, block_words, unpack_blocks, word_type
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.plain import bit_width, fixed_width_array, read_bits
 from lance_spark.spans import Spans
@@ -28,8 +29,9 @@ class Bitpacked:
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
         """The values, widened."""
         _check_type(t, self.bits)
-        joined = yield from read_bits(self.buffer, self.packed, spans)
         count = sp.count(spans)
+        check_bytes(count * self.bits, "bit-packed values")  # each bit takes a byte for a while
+        joined = yield from read_bits(self.buffer, self.packed, spans)
         wide = np.zeros((count, self.bits), dtype=np.uint8)
         wide[:, : self.packed] = np.unpackbits(joined, count=count * self.packed, bitorder="little").reshape(count, self.packed)
         if self.signed:
@@ -49,8 +51,9 @@ class BitpackedForNonNeg:
         """The values; whole blocks are read."""
         _check_type(t, self.bits)
         blocks = sp.merged(np.stack([spans[:, 0] // BLOCK, -(-spans[:, 1] // BLOCK)], axis=1), 0)
-        data = yield from read_bits(self.buffer, self.packed * BLOCK, blocks)
         count = sp.count(blocks)
+        check_bytes(count * BLOCK * self.bits / 8, "bit-packed values")
+        data = yield from read_bits(self.buffer, self.packed * BLOCK, blocks)
         starts = np.arange(count, dtype=np.int64)
         words = np.frombuffer(data.tobytes(), dtype=word_type(self.bits))
         widths = np.full(count, self.packed, dtype=np.int64)

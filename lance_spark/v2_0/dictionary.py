@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow import look_up
 from lance_spark.layouts.plain import dictionary_array, values_of
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
@@ -41,4 +42,4 @@ class Dictionary:
             raise CorruptFileError(f"index {indices.max()} into a dictionary of {self.num_items} items")
         # Item k - 1 of index 0 would be far beyond the end; as a null index it is not looked at.
         shifted = indices.astype(np.int64) - 1
-        return items.take(pa.array(shifted, mask=indices == 0))
+        return look_up(items, pa.array(shifted, mask=indices == 0))

@@ -9,13 +9,10 @@ import pyarrow.compute as pc
 
 from lance_spark import spans as sp
 from lance_spark.columns import Steps, side_by_side
-from lance_spark.errors import CorruptFileError
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.layouts.plain import bit_width
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
-
-MAX_BYTES = 2**31
-"""Most memory that nulls are given at once: they take no bytes in the file, so nothing there bounds what a broken count would allocate."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,7 @@ class AllNulls:
         """As many nulls as rows."""
         yield from ()
         count = sp.count(spans)
-        if count * (bit_width(t) or 32) > MAX_BYTES * 8:
-            raise CorruptFileError(f"a page of {count} nulls of {t}")
+        check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
         return pa.nulls(count, t)
 
 

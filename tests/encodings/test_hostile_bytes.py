@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings import constant, delta
+from lance_spark.encodings import limits
 from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
@@ -77,8 +77,7 @@ TREES: st.SearchStrategy[Encoding] = st.recursive(
 def _small_limits() -> Iterator[None]:
     """Limits for what takes no stored bytes that this machine's memory does not notice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constant, "MAX_BYTES", 2**20)
-        patch.setattr(delta, "MAX_VALUES", 2**17)
+        patch.setattr(limits, "MAX_BYTES", 2**20)
         yield
 
 

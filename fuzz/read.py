@@ -1,0 +1,125 @@
+"""Reading a hostile table, and what must never come of it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from fuzz.seeds import ROOT, Seed
+from lance_spark import Dataset
+from lance_spark.encodings import limits
+from lance_spark.errors import LanceError
+from lance_spark.table import transaction
+
+SECONDS = 10
+"""What reading one small table may take."""
+
+PAGE_BYTES = 1 << 26
+"""What a page may come to here, instead of the real limit, which would make each hostile table slow."""
+
+SPARE_BYTES = 1 << 30
+"""Memory beyond what the process has after its first table: a small multiple of a page."""
+
+
+class TooSlowError(Exception):
+    """Reading did not end in time."""
+
+
+def read(seed: Seed, data: bytes) -> int | None:
+    """Read all rows of the seed's table, in which `data` stands in the place of the seed's file; how many, None if they are refused.
+
+    Whatever is raised is a finding.
+    """
+    if seed.path.endswith(".txn"):
+        try:
+            transaction.parse(data, seed.path)
+        except LanceError:
+            return None
+        return 0
+    with _table(seed, data) as folder:
+        try:
+            table = Dataset.open(folder).scan().to_table()
+        except LanceError:
+            return None
+        for column in table.columns:
+            for chunk in column.chunks:
+                chunk.view(_unchecked(chunk.type)).validate(full=True)
+        return int(table.num_rows)
+
+
+def _unchecked(t: pa.DataType) -> pa.DataType:
+    """`t` with plain bytes in the place of types of which Arrow does not allow all values: a decimal too large is a value, too."""
+    if pa.types.is_decimal(t) or pa.types.is_time(t) or pa.types.is_date64(t):
+        return pa.binary(t.bit_width // 8)
+    if isinstance(t, pa.BaseExtensionType):
+        return _unchecked(t.storage_type)
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(_unchecked(f.type)) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(_unchecked(t.key_type), t.item_field.with_type(_unchecked(t.item_type)))
+    if pa.types.is_fixed_size_list(t):
+        return pa.list_(t.value_field.with_type(_unchecked(t.value_type)), t.list_size)
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(_unchecked(t.value_type)))
+    if pa.types.is_large_list(t):
+        return pa.large_list(t.value_field.with_type(_unchecked(t.value_type)))
+    return t
+
+
+@contextmanager
+def _table(seed: Seed, data: bytes) -> Iterator[str]:
+    """A table that differs in one file. Files are links; of versions there is one."""
+    with tempfile.TemporaryDirectory(prefix="lance_fuzz") as folder:
+        source = ROOT / seed.table
+        for name in os.listdir(source):
+            if (source / name).is_dir() and name != "_versions":
+                shutil.copytree(source / name, Path(folder, name), copy_function=os.symlink)
+        latest = seed.path if seed.path.endswith(".manifest") else _latest(seed.table)
+        target = Path(folder, latest)
+        target.parent.mkdir()
+        target.symlink_to(source / latest)
+        changed = Path(folder, seed.path)
+        changed.unlink()
+        changed.write_bytes(data)
+        yield folder
+
+
+def _latest(table: str) -> str:
+    return str(Dataset.open(str(ROOT / table)).snapshot.path)
+
+
+def prepare() -> None:
+    """Limits on this process: memory, time (of each reading, by `limited`), and no warnings."""
+    warnings.simplefilter("error")
+    limits.MAX_BYTES = PAGE_BYTES
+    pa.set_memory_pool(pa.system_memory_pool())  # others reserve address space in advance
+    signal.signal(signal.SIGALRM, _alarm)
+
+
+def limit_memory() -> None:
+    """Allow the process no more than `SPARE_BYTES` beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    size = pages * resource.getpagesize() + SPARE_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (size, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _alarm(*_: object) -> None:
+    raise TooSlowError(f"more than {SECONDS} s")
+
+
+def limited(seed: Seed, data: bytes) -> int | None:
+    """`read` within `SECONDS`."""
+    signal.alarm(SECONDS)
+    try:
+        return read(seed, data)
+    finally:
+        signal.alarm(0)
