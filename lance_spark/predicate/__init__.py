@@ -3,6 +3,6 @@
 from lance_spark.predicate.evaluate import evaluate
 from lance_spark.predicate.json_form import from_json
 from lance_spark.predicate.sql import parse
-from lance_spark.predicate.tree import Predicate
+from lance_spark.predicate.tree import Predicate, conjunction
 
-__all__ = ["Predicate", "evaluate", "from_json", "parse"]
+__all__ = ["Predicate", "conjunction", "evaluate", "from_json", "parse"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,3 +153,10 @@ class Predicate:
 
     def __str__(self) -> str:
         return self.text
+
+
+def conjunction(predicates: Sequence[Predicate]) -> Predicate:
+    """The condition that all of `predicates`, of which there is at least one, hold."""
+    if len(predicates) == 1:
+        return predicates[0]
+    return Predicate(And(tuple(p.root for p in predicates)), " AND ".join(f"({p.text})" for p in predicates))

@@ -25,6 +25,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.*;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -61,8 +62,10 @@ public class LancePlanner extends Rule {
 
   /** For spark.sql.extensions, and for SparkSessionExtensions of a session that is not built yet. */
   public static class Extensions implements scala.Function1 {
+    private static final Map done = Collections.synchronizedMap(new WeakHashMap());
+
     public Object apply(Object extensions) {
-      ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder());
+      if (done.put(extensions, Boolean.TRUE) == null) ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder());
       return scala.runtime.BoxedUnit.UNIT;
     }
   }
@@ -102,9 +105,9 @@ public class LancePlanner extends Rule {
     /** The same relation over LanceTable. Its constructor differs between versions of Spark, so it is copied by position. */
     static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
       Object[] arguments = elements(relation);
-      arguments[0] = new LanceTable((PythonTable) relation.table());
-      arguments[1] = output;
       Map stored = Stored.options(relation);
+      arguments[0] = new LanceTable((PythonTable) relation.table(), stored != null);
+      arguments[1] = output;
       if (stored != null) {
         stored.putAll(relation.options().asCaseSensitiveMap());
         arguments[4] = new CaseInsensitiveStringMap(stored);
@@ -129,7 +132,7 @@ public class LancePlanner extends Rule {
       if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
       Identifier name = (Identifier) relation.identifier().get();
       TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
-      CatalogTable table = (CatalogTable) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active().sessionState().catalog().getTableMetadata(identifier);
+      CatalogTable table = (CatalogTable) (Object) session().sessionState().catalog().getTableMetadata(identifier);
       Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
       if (!table.storage().locationUri().isEmpty()) options.put("path", table.storage().locationUri().get().toString());
       return options;
@@ -177,34 +180,118 @@ public class LancePlanner extends Rule {
   /** The Python table with a scan builder that takes push-down. */
   public static class LanceTable implements Table, SupportsRead, SupportsWrite {
     private final PythonTable inner;
+    private final boolean declared;
 
-    LanceTable(PythonTable inner) { this.inner = inner; }
+    /** `declared`: it is a table of the session catalog. */
+    LanceTable(PythonTable inner, boolean declared) { this.inner = inner; this.declared = declared; }
 
     public String name() { return inner.name(); }
     public StructType schema() { return inner.schema(); }
     public Set capabilities() { return inner.capabilities(); }
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new LanceScanBuilder(inner, options); }
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      Source source = new Source(inner, options, declared);
+      // A limit that the user gives comes before everything that Spark could push.
+      return options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
+    }
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return inner.newWriteBuilder(info); }
   }
 
-  /** Collects what Spark pushes. Limit and top-N are "at most n per partition", aggregates one row per partition: Spark keeps its own above. */
-  static class LanceScanBuilder implements ScanBuilder, SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
-      SupportsPushDownTopN, SupportsPushDownAggregates {
-    private final PythonTable table;
-    private final CaseInsensitiveStringMap options;
-    private final Request request = new Request();
-    private StructType schema;
+  /** The table that is scanned, as Spark's Python source has it. */
+  static class Source {
+    /** Tables of the session catalog: what Python made of them by PythonDataSourceV2, which sees no options, and then by options. */
+    private static final Map made = new WeakHashMap();
+    final PythonTable table;
+    final CaseInsensitiveStringMap options;
+    private final boolean declared;
 
-    LanceScanBuilder(PythonTable table, CaseInsensitiveStringMap options) {
+    Source(PythonTable table, CaseInsensitiveStringMap options, boolean declared) {
       this.table = table;
       this.options = options;
-      this.schema = table.schema();
+      this.declared = declared;
     }
+
+    PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) Private.get(table, "ds"); }
+
+    /** The pickled source, at the version that it has pinned when Spark first asked for it. */
+    private PythonDataSourceCreationResult inPython() throws Exception {
+      if (!declared) return spark().getOrCreateDataSourceInPython(table.name(), options, new scala.Some(table.schema()));
+      synchronized (made) {
+        Map byOptions = (Map) made.get(spark());
+        if (byOptions == null) made.put(spark(), byOptions = new HashMap());
+        PythonDataSourceCreationResult result = (PythonDataSourceCreationResult) byOptions.get(options);
+        if (result == null) {
+          PythonDataSourceV2 fresh = new PythonDataSourceV2();
+          fresh.setShortName(table.name());
+          byOptions.put(options, result = fresh.getOrCreateDataSourceInPython(table.name(), options, new scala.Some(table.schema())));
+        }
+        return result;
+      }
+    }
+
+    /** A batch of Spark's own whose source is bound to what is asked for. */
+    Batch batch(String plan, StructType schema) throws Exception {
+      PythonDataSourceCreationResult result = inPython();
+      PythonDataSourceV2 bound = new PythonDataSourceV2();
+      bound.setShortName(table.name());
+      Private.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(result.dataSource(), plan), result.schema()));
+      return new PythonBatch(bound, table.name(), schema, options);
+    }
+
+    /** The beginning of each request's JSON: what is the same for all of them. */
+    StringBuilder json() {
+      StringBuilder out = new StringBuilder("{\"parallelism\":").append(session().sparkContext().defaultParallelism());
+      if (declared) Json.text(table.schema().json(), out.append(",\"declared\":"));
+      return out;
+    }
+
+    boolean same(Source other) {
+      try {
+        return spark() == other.spark() && options.equals(other.options) && declared == other.declared;
+      } catch (Exception e) {
+        return false;
+      }
+    }
+  }
+
+  static org.apache.spark.sql.classic.SparkSession session() {
+    return (org.apache.spark.sql.classic.SparkSession) (Object) org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+  }
+
+  /** Takes columns only. */
+  static class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
+    final Source source;
+    final Request request = new Request();
+    StructType schema;
+
+    ColumnsBuilder(Source source) {
+      this.source = source;
+      this.schema = source.table.schema();
+    }
+
+    public void pruneColumns(StructType required) {
+      if (request.aggregates != null) return;
+      schema = required;
+      StructField[] all = source.table.schema().fields();
+      if (required.fields().length > 0 || all.length == 0) return;
+      // Without columns Spark 4.0 loses the number of rows: ask for the narrowest, and say that its values do not matter.
+      StructField narrowest = all[0];
+      for (int i = 1; i < all.length; i++) if (all[i].dataType().defaultSize() < narrowest.dataType().defaultSize()) narrowest = all[i];
+      schema = new StructType(new StructField[] { narrowest });
+      request.rowsOnly = true;
+    }
+
+    public Scan build() { return new LanceScan(source, schema, request); }
+  }
+
+  /** Collects what Spark pushes. Limit and top-N are "at most n per partition", aggregates one row per partition: Spark keeps its own above. */
+  static class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
+      SupportsPushDownAggregates {
+    LanceScanBuilder(Source source) { super(source); }
 
     public Predicate[] pushPredicates(Predicate[] predicates) {
       List rest = new ArrayList();
       for (int i = 0; i < predicates.length; i++) {
-        Json json = new Json(table.schema());
+        Json json = new Json(source.table.schema());
         boolean known = json.expression(predicates[i]);
         if (known) request.add(predicates[i], json);
         if (!known || !json.exact) rest.add(predicates[i]);
@@ -214,10 +301,15 @@ public class LancePlanner extends Rule {
 
     public Predicate[] pushedPredicates() { return (Predicate[]) request.predicates.toArray(new Predicate[request.predicates.size()]); }
 
-    public boolean pushLimit(int limit) { request.limit = limit; return true; }
+    public boolean pushLimit(int limit) {
+      if (request.aggregates != null) return false;
+      request.limit = limit;
+      return true;
+    }
 
     public boolean pushTopN(SortOrder[] orders, int limit) {
-      Json json = new Json(table.schema());
+      if (request.aggregates != null) return false;
+      Json json = new Json(source.table.schema());
       json.out.append('[');
       for (int i = 0; i < orders.length; i++) {
         if (i > 0) json.out.append(',');
@@ -244,7 +336,7 @@ public class LancePlanner extends Rule {
     public boolean pushAggregation(Aggregation aggregation) {
       AggregateFunc[] functions = aggregation.aggregateExpressions();
       if (aggregation.groupByExpressions().length > 0) return false;
-      Json json = new Json(table.schema());
+      Json json = new Json(source.table.schema());
       StructField[] fields = new StructField[functions.length];
       json.out.append('[');
       for (int i = 0; i < functions.length; i++) {
@@ -258,20 +350,6 @@ public class LancePlanner extends Rule {
       schema = new StructType(fields);
       return true;
     }
-
-    public void pruneColumns(StructType required) {
-      if (request.aggregates != null) return;
-      schema = required;
-      StructField[] all = table.schema().fields();
-      if (required.fields().length > 0 || all.length == 0) return;
-      // Without columns Spark 4.0 loses the number of rows: ask for the narrowest, and say that its values do not matter.
-      StructField narrowest = all[0];
-      for (int i = 1; i < all.length; i++) if (all[i].dataType().defaultSize() < narrowest.dataType().defaultSize()) narrowest = all[i];
-      schema = new StructType(new StructField[] { narrowest });
-      request.rowsOnly = true;
-    }
-
-    public Scan build() { return new LanceScan(table, options, schema, request); }
   }
 
   /** What was pushed, as Spark's values for explain and as the JSON that Python gets. */
@@ -287,8 +365,8 @@ public class LancePlanner extends Rule {
       filters.add(json.out.toString());
     }
 
-    String json(List runtime) {
-      StringBuilder out = new StringBuilder("{\"filter\":[");
+    String json(StringBuilder out, List runtime) {
+      out.append(",\"filter\":[");
       Iterator it = filters.iterator();
       for (String comma = ""; it.hasNext(); comma = ",") out.append(comma).append(it.next());
       it = runtime.iterator();
@@ -303,17 +381,15 @@ public class LancePlanner extends Rule {
   }
 
   static class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
-    private final PythonTable table;
-    private final CaseInsensitiveStringMap options;
+    private final Source source;
     private final StructType schema;
     private final Request request;
     private final List runtimePredicates = new ArrayList();
     private final List runtimeFilters = new ArrayList();
     private LanceBatch batch;
 
-    LanceScan(PythonTable table, CaseInsensitiveStringMap options, StructType schema, Request request) {
-      this.table = table;
-      this.options = options;
+    LanceScan(Source source, StructType schema, Request request) {
+      this.source = source;
       this.schema = schema;
       this.request = request;
     }
@@ -333,7 +409,7 @@ public class LancePlanner extends Rule {
     }
 
     public String description() {
-      StringBuilder out = new StringBuilder("lance ").append(options.containsKey("path") ? options.get("path") : "");
+      StringBuilder out = new StringBuilder("lance ").append(source.options.containsKey("path") ? source.options.get("path") : "");
       Iterator it = described().entrySet().iterator();
       while (it.hasNext()) {
         Map.Entry entry = (Map.Entry) it.next();
@@ -346,28 +422,24 @@ public class LancePlanner extends Rule {
       return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(described()));
     }
 
+    private String plan() { return request.json(source.json(), runtimeFilters); }
+
     /** Plans in Python, once for each set of run-time filters. */
     public synchronized Batch toBatch() {
-      String plan = request.json(runtimeFilters);
+      String plan = plan();
       if (batch != null && batch.plan.equals(plan)) return batch;
       try {
-        PythonDataSourceV2 made = (PythonDataSourceV2) Private.get(table, "ds");
-        PythonDataSourceCreationResult source = made.getOrCreateDataSourceInPython(table.name(), options, new scala.Some(table.schema()));
-        PythonDataSourceV2 bound = new PythonDataSourceV2();
-        bound.setShortName(table.name());
-        Private.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(source.dataSource(), plan), source.schema()));
-        batch = new LanceBatch(this, plan, new PythonBatch(bound, table.name(), schema, options));
-        return batch;
-      } catch (RuntimeException e) {
-        throw e;
+        batch = new LanceBatch(this, plan, source.batch(plan, schema));
       } catch (Exception e) {
-        throw new RuntimeException(e);
+        // As it is: what Python says is a checked exception that Scala does not declare.
+        Platform.throwException(e);
       }
+      return batch;
     }
 
     public CustomMetric[] supportedCustomMetrics() {
       try {
-        return ((PythonDataSourceV2) Private.get(table, "ds")).source().createPythonMetrics();
+        return source.spark().source().createPythonMetrics();
       } catch (Exception e) {
         return new CustomMetric[0];
       }
@@ -385,14 +457,15 @@ public class LancePlanner extends Rule {
           bytes += size[1];
         }
         return new Size(OptionalLong.of(rows), OptionalLong.of(Math.max(bytes, 1)));
-      } catch (RuntimeException e) {
+      } catch (Exception e) {
         // Planning will fail again when the query runs, and be reported then.
         return new Size(OptionalLong.empty(), OptionalLong.empty());
       }
     }
 
     public NamedReference[] filterAttributes() {
-      StructField[] fields = request.aggregates == null && request.limit < 0 ? schema.fields() : new StructField[0];
+      boolean open = request.aggregates == null && request.limit < 0 && !source.options.containsKey("limit");
+      StructField[] fields = open ? schema.fields() : new StructField[0];
       NamedReference[] out = new NamedReference[fields.length];
       for (int i = 0; i < out.length; i++) out[i] = Expressions.column("`" + fields[i].name().replace("`", "``") + "`");
       return out;
@@ -400,7 +473,7 @@ public class LancePlanner extends Rule {
 
     public void filter(Predicate[] predicates) {
       for (int i = 0; i < predicates.length; i++) {
-        Json json = new Json(table.schema());
+        Json json = new Json(source.table.schema());
         if (json.expression(predicates[i]) && !runtimeFilters.contains(json.out.toString())) {
           runtimePredicates.add(predicates[i]);
           runtimeFilters.add(json.out.toString());
@@ -411,18 +484,10 @@ public class LancePlanner extends Rule {
     public Predicate[] pushedPredicates() { return new Predicate[0]; }
     public boolean supportsIterativePushdown() { return false; }
 
-    boolean sameTable(LanceScan other) {
-      try {
-        boolean source = Private.get(other.table, "ds") == Private.get(table, "ds");
-        return source && other.schema.equals(schema) && other.options.equals(options);
-      } catch (Exception e) {
-        return false;
-      }
-    }
+    boolean sameTable(LanceScan other) { return source.same(other.source) && other.schema.equals(schema); }
 
     public boolean equals(Object other) {
-      if (!(other instanceof LanceScan) || !sameTable((LanceScan) other)) return false;
-      return ((LanceScan) other).request.json(((LanceScan) other).runtimeFilters).equals(request.json(runtimeFilters));
+      return other instanceof LanceScan && sameTable((LanceScan) other) && ((LanceScan) other).plan().equals(plan());
     }
 
     public int hashCode() { return schema.hashCode() * 31 + request.filters.hashCode(); }
@@ -510,6 +575,9 @@ public class LancePlanner extends Rule {
   static class Json {
     private static final Set CALLS = new HashSet(Arrays.asList(new Object[] { "=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "IS_NULL",
         "IS_NOT_NULL", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "ALWAYS_TRUE", "ALWAYS_FALSE" }));
+    /** Calls whose operands after the first must be constants for the reader. */
+    private static final Set CONSTANTS = new HashSet(Arrays.asList(new Object[] { "IN", "STARTS_WITH", "ENDS_WITH", "CONTAINS" }));
+    private static final int DEEPEST = 50, LONGEST = 1 << 20;
     final StringBuilder out = new StringBuilder();
     /** Whether the reader's answer is Spark's to the last bit; else Spark filters again. */
     boolean exact = true;
@@ -518,22 +586,38 @@ public class LancePlanner extends Rule {
     Json(StructType schema) { this.schema = schema; }
 
     /** Appends `e`; false when it holds something that is not passed on. */
-    boolean expression(Expression e) {
+    boolean expression(Expression e) { return expression(e, 0) && out.length() < LONGEST; }
+
+    private boolean expression(Expression e, int depth) {
       if (e instanceof Literal) return literal((Literal) e);
-      if (e instanceof NamedReference) return column((NamedReference) e);
-      if (!(e instanceof GeneralScalarExpression) || !CALLS.contains(((GeneralScalarExpression) e).name())) return false;
+      if (e instanceof NamedReference) return column((NamedReference) e, false);
+      if (!(e instanceof GeneralScalarExpression) || !CALLS.contains(((GeneralScalarExpression) e).name()) || depth > DEEPEST) return false;
       String name = ((GeneralScalarExpression) e).name();
-      boolean before = exact;
+      boolean nullTest = name.startsWith("IS_"), before = exact;
+      List operands = new ArrayList();
+      operands(e, name, operands);
       out.append('[');
-      text(name);
-      Expression[] children = e.children();
-      for (int i = 0; i < children.length; i++) {
+      text(name, out);
+      for (int i = 0; i < operands.size(); i++) {
+        Expression operand = (Expression) operands.get(i);
+        boolean constant = operand instanceof Literal && (name.equals("IN") || ((Literal) operand).value() != null);
+        if (i > 0 && CONSTANTS.contains(name) && !constant) return false;
         out.append(',');
-        if (!expression(children[i])) return false;
+        if (!(nullTest && operand instanceof NamedReference ? column((NamedReference) operand, true) : expression(operand, depth + 1))) return false;
       }
       out.append(']');
-      if (name.startsWith("IS_")) exact = before;
+      if (nullTest) exact = before;
       return true;
+    }
+
+    /** Chains of AND and of OR come as deep as they are long, and go as one call. */
+    private static void operands(Expression e, String name, List to) {
+      Expression[] children = e.children();
+      for (int i = 0; i < children.length; i++) {
+        boolean chained = (name.equals("AND") || name.equals("OR")) && children[i] instanceof GeneralScalarExpression;
+        if (chained && ((GeneralScalarExpression) children[i]).name().equals(name)) operands(children[i], name, to);
+        else to.add(children[i]);
+      }
     }
 
     /** Appends one aggregate; its result type, or null when it is not passed on. */
@@ -550,10 +634,10 @@ public class LancePlanner extends Rule {
       else return null;
       DataType type = column instanceof NamedReference ? typeOf((NamedReference) column) : null;
       out.append("[\"").append(name).append("\",");
-      if (type == null || !expression(column)) return null;
+      boolean count = name.equals("count");
+      if (type == null || !count && !isExact(type) || !column((NamedReference) column, count)) return null;
       out.append(']');
-      if (name.equals("count")) return DataTypes.LongType;
-      return isExact(type) ? type : null;
+      return count ? DataTypes.LongType : type;
     }
 
     private DataType typeOf(NamedReference column) {
@@ -575,16 +659,15 @@ public class LancePlanner extends Rule {
           || t instanceof BinaryType;
     }
 
-    private boolean column(NamedReference column) {
+    /** `anyType`: it is only asked whether there is a value. */
+    private boolean column(NamedReference column, boolean anyType) {
       DataType type = typeOf(column);
-      if (type == null || type instanceof StringType && !type.equals(DataTypes.StringType)) return false;
-      if (!isExact(type)) exact = false;
+      boolean isFloat = type instanceof FloatType || type instanceof DoubleType;
+      if (type == null || !anyType && !isExact(type) && !isFloat) return false;
+      if (isFloat && !anyType) exact = false;
       out.append("[\"c\"");
       String[] names = column.fieldNames();
-      for (int i = 0; i < names.length; i++) {
-        out.append(',');
-        text(names[i]);
-      }
+      for (int i = 0; i < names.length; i++) text(names[i], out.append(','));
       out.append(']');
       return true;
     }
@@ -592,16 +675,24 @@ public class LancePlanner extends Rule {
     private boolean literal(Literal literal) {
       Object value = literal.value();
       DataType t = literal.dataType();
+      boolean isFloat = t instanceof FloatType || t instanceof DoubleType;
+      if (!isExact(t) && !isFloat) return false;
       out.append("[\"l\",");
-      text(t instanceof DecimalType ? "decimal" : names(t));
+      text(t instanceof DecimalType ? "decimal" : names(t), out);
       out.append(',');
       if (value == null) out.append("null");
-      else if (t instanceof FloatType || t instanceof DoubleType || t instanceof DecimalType || t.equals(DataTypes.StringType)) text(value.toString());
-      else if (t instanceof BinaryType) text(Base64.getEncoder().encodeToString((byte[]) value));
-      else if (isExact(t)) out.append(value);
-      else return false;
+      else if (isFloat || t instanceof DecimalType || t.equals(DataTypes.StringType)) text(value.toString(), out);
+      else if (t instanceof BinaryType) text(Base64.getEncoder().encodeToString((byte[]) value), out);
+      else out.append(value);
       out.append(']');
-      return true;
+      boolean isTime = t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType;
+      return !isTime || value == null || inPython(((Number) value).longValue(), t);
+    }
+
+    /** Whether a date or timestamp is of the years 1 to 9999, which is all that Python's classes take. */
+    private static boolean inPython(long value, DataType t) {
+      long days = t instanceof DateType ? value : Math.floorDiv(value, 86400000000L);
+      return days >= -719162 && days <= 2932896;
     }
 
     private static String names(DataType t) {
@@ -612,7 +703,7 @@ public class LancePlanner extends Rule {
       return t.typeName();
     }
 
-    private void text(String s) {
+    static void text(String s, StringBuilder out) {
       out.append('"');
       for (int i = 0; i < s.length(); i++) {
         char c = s.charAt(i);

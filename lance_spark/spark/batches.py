@@ -107,6 +107,22 @@ class Conversion:
         return pa.Array.from_buffers(target.type, len(array), [_validity(array), buffer], array.null_count, children=[entries])
 
 
+def blank(schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of `schema` whose values do not matter: nulls, and zeros where there may be none."""
+    columns = [pa.nulls(rows, f.type) if f.nullable else _zeros(pa.nulls(rows, f.type)) for f in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _zeros(nulls: pa.Array) -> pa.Array:
+    """What the buffers of an array of nulls say without its validity: zeros, empty strings and lists, structs of these."""
+    t = nulls.type
+    if pa.types.is_struct(t):
+        children = [_zeros(nulls.field(i)) for i in range(t.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(t)) if children else nulls.fill_null({})
+    children = [nulls.values] if pa.types.is_nested(t) else []
+    return pa.Array.from_buffers(t, len(nulls), [None, *nulls.buffers()[1 : t.num_buffers]], 0, children=children)
+
+
 def _child_index(parent: pa.Schema | pa.StructType, name: str, path: str) -> int:
     """Where the column or child is: the name as it stands, or else without regard to case, as Spark looks columns up."""
     names = parent.names

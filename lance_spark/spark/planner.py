@@ -8,7 +8,7 @@ inherit it), and as an extra optimisation. Where it cannot be installed, as with
 from __future__ import annotations
 
 import importlib.resources
-import logging
+import weakref
 import zipfile
 from typing import Any
 
@@ -16,52 +16,39 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-LOG = logging.getLogger("lance_spark")
+from lance_spark.spark.unpruned import warn
+
 RULE = "lance_spark.LancePlanner"
 _CLASS = "lancespark.LancePlanner"
 
 
 def install(spark: SparkSession) -> bool:
-    """Install the rule into `spark`, once; True when it is there now. Logs a warning, once a process, when it cannot be."""
+    """Install the rule into `spark`, once; True when it is there now. Logs a warning, once a process, when it cannot be.
+
+    For a session that has not run anything yet this must come before all else that is asked of it.
+    """
     try:
-        return _install(spark)
-    except (Py4JError, PySparkException, AttributeError) as e:
-        # AttributeError: Spark Connect has no JVM to ask; Py4JError: a platform that forbids these classes.
-        _warn_once(str(e).splitlines()[0] if str(e) else type(e).__name__)
+        _install(spark)
+    except (Py4JError, PySparkException) as e:
+        # A platform that forbids these classes, or a Spark that has changed.
+        warn(str(e).splitlines()[0] if str(e) else type(e).__name__)
         return False
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(reason: str) -> None:
-    if not _warned:
-        LOG.warning("lance tables are read without push-down, use the options columns, filter and limit: %s", reason)
-    _warned.add(reason)
-
-
-def _install(spark: SparkSession) -> bool:
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    experimental = session.experimental()
-    rules = jvm.java.util.ArrayList(jvm.scala.jdk.javaapi.CollectionConverters.asJava(experimental.extraOptimizations()))
-    if any(rule.ruleName() == RULE for rule in rules):
-        return True
-    loader = _loader(jvm)
-    if not _is_built(jvm, session):
-        extensions = session.extensions()
-        _new(spark, loader, f"{_CLASS}$Extensions").apply(extensions)
-    # Also here: an extension is not seen by a session that is built already, nor can it be found again by its name.
-    rules.add(_new(spark, loader, _CLASS))
-    getattr(experimental, "extraOptimizations_$eq")(jvm.scala.jdk.javaapi.CollectionConverters.asScala(rules).toSeq())
     return True
 
 
-def _is_built(jvm: Any, session: Any) -> bool:
-    """Whether the session has its planner already, after which its extensions are no longer looked at."""
-    field = next(f for f in session.getClass().getDeclaredFields() if f.getName() == "sessionState")
-    field.setAccessible(True)
-    return field.get(session) is not None
+def _install(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    loader = _loader(spark)
+    # First, because asking for anything else builds the session's planner, which looks at its extensions then and never again.
+    _new(spark, loader, f"{_CLASS}$Extensions").apply(session.extensions())
+    converters = jvm.scala.jdk.javaapi.CollectionConverters
+    experimental = session.experimental()
+    rules = jvm.java.util.ArrayList(converters.asJava(experimental.extraOptimizations()))
+    if not any(rule.ruleName() == RULE for rule in rules):
+        # A session that is built already sees the rule here.
+        rules.add(_new(spark, loader, _CLASS))
+        getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
 
 
 def _new(spark: SparkSession, loader: Any, name: str) -> Any:
@@ -70,12 +57,18 @@ def _new(spark: SparkSession, loader: Any, name: str) -> Any:
     return loader.loadClass(name).getDeclaredConstructors()[0].newInstance(nothing)
 
 
-def _loader(jvm: Any) -> Any:
-    """The class loader that knows the compiled classes: of the jar, if one is on the class path, else of the compiler."""
-    context = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    if context.getResource(f"{_CLASS.replace('.', '/')}.class") is not None:
-        return context
-    return _compile(jvm, context).getClassLoader()
+_loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""The class loader of the compiled classes by JVM, so that these are the same whenever `install` is called."""
+
+
+def _loader(spark: SparkSession) -> Any:
+    """The class loader that knows the classes: of the jar, if it is on the class path, else of the compiler."""
+    gateway: Any = spark.sparkContext._gateway
+    if gateway not in _loaders:
+        context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        there = context.getResource(f"{_CLASS.replace('.', '/')}.class") is not None
+        _loaders[gateway] = context if there else _compile(gateway.jvm, context).getClassLoader()
+    return _loaders[gateway]
 
 
 def _compile(jvm: Any, context: Any) -> Any:

@@ -3,46 +3,72 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lance_spark.spark.batches import Conversion
+from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import keep_import_cache_small
-from lance_spark.table.scan import ScanPlan, ScanTask, plan_tasks, read_task
+from lance_spark.table.scan import ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.snapshot import Snapshot
+from lance_spark.table.task import read_task, row_counts
 
+SIZE_MARK = b"LanceSize:"
 _TASKS_PER_CORE = 3
 
 
 class LancePartition(InputPartition):
-    """One task of a scan, with everything that reading it needs: Spark may pair it with the reader of another plan of the same query."""
+    """One task of a scan, with everything that reading it needs: Spark may pair it with the reader of another plan of the same query.
 
-    def __init__(self, task: ScanTask) -> None:
+    `rows_only`: only the number of rows matters, not what is in them.
+    """
+
+    def __init__(self, task: ScanTask, rows_only: bool) -> None:
         super().__init__(None)
         self.task = task
+        self.rows_only = rows_only
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # LancePlanner.java looks for this in the pickle, where it comes before all that users have written.
+        size = SIZE_MARK + struct.pack("<qq", self.task.num_rows, self.task.num_bytes)
+        return _with_size, (size, self.task, self.rows_only)
+
+
+def _with_size(_: bytes, task: ScanTask, rows_only: bool) -> LancePartition:
+    return LancePartition(task, rows_only)
 
 
 class LanceReader(DataSourceReader):
-    """The reader of one plan over one snapshot. What is pickled for the executors is the promised schema alone."""
+    """The reader of one plan over one snapshot. `parallelism` is how many tasks run at once.
 
-    def __init__(self, snapshot: Snapshot, plan: ScanPlan, conversion: Conversion) -> None:
+    What is pickled for the executors is the promised schema alone.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, plan: ScanPlan, conversion: Conversion, rows_only: bool = False, parallelism: int | None = None
+    ) -> None:
         self._snapshot = snapshot
         self._plan = plan
         self._conversion = conversion
+        self._rows_only = rows_only
+        # The cluster's size cannot be seen from here, where Spark plans, unless our planner says it; the driver's is the nearest to it.
+        self._parallelism = _TASKS_PER_CORE * (parallelism or os.cpu_count() or 1)
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks of the scan; none for a table without rows, which Spark takes as one that is not ours."""
-        # The cluster's size cannot be seen from here, where Spark plans; the driver's is the nearest to it.
-        parallelism = _TASKS_PER_CORE * (os.cpu_count() or 1)
-        return [LancePartition(task) for task in plan_tasks(self._snapshot, self._plan, parallelism)]
+        """The tasks of the scan."""
+        return [LancePartition(task, self._rows_only) for task in plan_tasks(self._snapshot, self._plan, self._parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one task, in exactly the promised schema."""
         keep_import_cache_small()
-        if isinstance(partition, LancePartition):
+        assert isinstance(partition, LancePartition)
+        if partition.rows_only:
+            for rows in row_counts(partition.task):
+                yield blank(self._conversion.promised, rows)
+        else:
             for batch in read_task(partition.task):
                 yield self._conversion.apply(batch)
 

@@ -6,24 +6,39 @@ from typing import Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
 from lance_spark.spark.options import STORAGE
 from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.unpruned import warn
 
 
 def enable(spark: SparkSession) -> None:
-    """Register the format "lance" with the session, so that `spark.read.format("lance").load(uri)` works. Calling it again does no harm.
+    """Register the format "lance" with the session and teach its planner to read only what a query needs. Calling it again does no harm.
 
-    Where the package is installed Spark finds the format by itself; with --py-files it does not.
+    Where the package is installed Spark finds the format by itself; with --py-files it does not. Call it before anything else is asked of
+    the session: then sessions made of it have all of this too, and joins prune what they read. See docs/planner.md.
     """
+    _teach(spark)
     try:
         spark.dataSource.register(LanceDataSource)
     except AnalysisException as e:
         # Spark 4.0 does not take a name twice, and has found ours where the package is installed.
         if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+
+
+def _teach(spark: SparkSession) -> None:
+    if is_remote():
+        if "lancespark." not in spark.conf.get("spark.sql.extensions", ""):
+            warn("this is Spark Connect, whose server needs the jar of `python -m lance_spark jar`")
+        return
+    # A client of Connect alone has no py4j to import this with.
+    from lance_spark.spark import planner
+
+    planner.install(spark)
 
 
 def write(

@@ -6,7 +6,10 @@ The version is pinned when Spark makes the source, which is the one hook that al
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
@@ -14,14 +17,17 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.predicate import parse
+from lance_spark.schema import from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.projection import paths
+from lance_spark.spark.pushdown import Request
 from lance_spark.spark.reader import LanceReader
-from lance_spark.spark.types import promised, to_spark
+from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage import Store
+from lance_spark.table.manifest import Manifest
 from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan
 from lance_spark.table.snapshot import Snapshot, open_snapshot
@@ -39,6 +45,7 @@ class LanceDataSource(DataSource):
         keep_import_cache_small()
         super().__init__(dict(options))
         self._read = ReadOptions.parse(options)
+        self._request = Request()
         self._snapshot: Snapshot | None = None
         self._pinned: tuple[Store, int] | LanceError
         try:
@@ -59,13 +66,16 @@ class LanceDataSource(DataSource):
         return to_spark(self._plan(snapshot).schema(snapshot))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader that gives `schema`: the source's own, or the user's, which chooses columns by name."""
+        """A reader that gives `schema`: the source's own, or the user's or planner's, which chooses columns by name."""
         snapshot = self._opened()
         plan = self._plan(snapshot)
-        own = plan.schema(snapshot)
-        if schema.names != own.names or schema != to_spark(own):
-            plan = ScanPlan(paths(own, schema), plan.predicate, plan.limit, batch_size=plan.batch_size)
-        return LanceReader(snapshot, plan, Conversion(promised(schema), self._read.nanoseconds == "truncate"))
+        if not self._request.aggregates:
+            own = plan.schema(snapshot)
+            if schema.names != own.names or schema != to_spark(own):
+                plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
+        plan = self._request.apply(plan, with_row_columns(snapshot.manifest.schema))
+        conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
+        return LanceReader(snapshot, plan, conversion, self._request.rows_only, self._request.parallelism)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows with `schema`, to the version that is the latest now: Spark makes the source of a write when it plans it."""
@@ -75,6 +85,9 @@ class LanceDataSource(DataSource):
         return LanceWriter(_store(options).uri, schema, overwrite, options)
 
     def _opened(self) -> Snapshot:
+        if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None:
+            declared = StructType.fromJson(json.loads(self._request.declared))
+            return Snapshot(_store(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._snapshot is None:
@@ -101,6 +114,13 @@ class LanceDataSource(DataSource):
     def __setstate__(self, state: dict[str, Any]) -> None:
         keep_import_cache_small()
         self.__dict__.update(state)
+
+
+def bind(source: bytes, request: str) -> LanceDataSource:
+    """The pickled source, at the version it has pinned, with what the planner asks of one scan; LancePlanner.java pickles this call."""
+    bound: LanceDataSource = pickle.loads(source)
+    bound._request = Request.parse(request)
+    return bound
 
 
 def _open(options: ReadOptions) -> Snapshot:
