@@ -12,9 +12,10 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.storage import Store
 from lance_spark.table import refs
 from lance_spark.table.row_columns import with_row_columns
-from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks, read_task
+from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
 from lance_spark.table.take import take
+from lance_spark.table.task import read_task
 from lance_spark.table.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from lance_spark.dataset import Dataset
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.table.manifest import serialise
-from lance_spark.table.scan import ScanPlan, plan_tasks, read_task
+from lance_spark.table.scan import ScanPlan, plan_tasks
+from lance_spark.table.task import read_task
 
 VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
 

@@ -7,7 +7,7 @@ offsets count all rows of the data files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -20,23 +20,9 @@ from lance_spark.schema import Field, Schema
 from lance_spark.table.deletion import read_deletions
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import DataFile, Fragment
-from lance_spark.table.row_columns import CREATED_AT, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
+from lance_spark.table.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
 from lance_spark.table.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.table.shape import shaped
-
-
-@dataclass(frozen=True)
-class FragmentScan:
-    """Which rows and columns of a fragment to read.
-
-    `positions` of rows are ascending without duplicates. Fields with the ids of `row_columns` are calculated, all others come from files.
-    """
-
-    fragment: Fragment
-    positions: Rows
-    schema: Schema
-    batch_rows: int
-    stable_row_ids: bool = False
 
 
 def physical_rows(fragment: Fragment, locations: Locations) -> int:
@@ -57,35 +43,104 @@ def count_rows(fragment: Fragment, locations: Locations) -> int:
     return physical_rows(fragment, locations) - deleted
 
 
-def read_fragment(scan: FragmentScan, locations: Locations, dictionaries: bytes = b"") -> Iterator[pa.RecordBatch]:
-    """The rows in order, as batches of at most `scan.batch_rows` with the schema that `scan.schema` is shown as."""
-    fragment = scan.fragment
-    total = physical_rows(fragment, locations)
-    offsets = live_offsets(scan.positions, read_deletions(fragment, locations), total)
-    rows, kept = contiguous_or_not(offsets)
-    target = scan.schema.to_arrow()
-    calculated = {
-        f.id: _row_column(f.id, fragment, locations, scan.stable_row_ids, total) for f in scan.schema.fields if f.id in ROW_COLUMN_IDS
-    }
-    done = 0
-    for parts, count in _from_files(scan, rows, total, locations, dictionaries):
-        chosen = rows[done : done + count]
-        mask = None if kept is None else kept[done : done + count]
-        done += count
-        if mask is not None:
-            if not mask.any():
-                continue
-            selected = pa.array(mask)
-            parts = {i: array.filter(selected) for i, array in parts.items()}
-            chosen = np.asarray(chosen)[mask]
-        arrays = []
-        for field, shown in zip(scan.schema.fields, target):
-            if field.id in calculated:
-                at = slice(chosen.start, chosen.stop) if isinstance(chosen, range) else chosen
-                arrays.append(pa.array(calculated[field.id][at]))
-            else:
-                arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
-        yield pa.RecordBatch.from_arrays(arrays, schema=target)
+class FragmentReader:
+    """The rows of one fragment; its files are opened when they are first needed, and once."""
+
+    def __init__(self, fragment: Fragment, locations: Locations, stable_row_ids: bool = False) -> None:
+        self._fragment = fragment
+        self._locations = locations
+        self._stable_row_ids = stable_row_ids
+        self._files: dict[str, DataFileReader] = {}
+        self._sequences: dict[int, np.ndarray] = {}
+
+    @cached_property
+    def _total(self) -> int:
+        return physical_rows(self._fragment, self._locations)
+
+    @cached_property
+    def _deleted(self) -> np.ndarray:
+        return read_deletions(self._fragment, self._locations)
+
+    def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows at `positions`, ascending without duplicates, as batches of at most `batch_rows` with the schema that `schema` is shown as.
+
+        Fields with the ids of `row_columns` are calculated, all others come from files.
+        """
+        offsets = live_offsets(positions, self._deleted, self._total)
+        rows, kept = contiguous_or_not(offsets)
+        target = schema.to_arrow()
+        done = 0
+        for parts, count in self._from_files(schema, rows, batch_rows):
+            chosen = rows[done : done + count]
+            mask = None if kept is None else kept[done : done + count]
+            done += count
+            if mask is not None:
+                if not mask.any():
+                    continue
+                selected = pa.array(mask)
+                parts = {i: array.filter(selected) for i, array in parts.items()}
+                chosen = np.asarray(chosen)[mask]
+            arrays = []
+            for field, shown in zip(schema.fields, target):
+                if field.id in ROW_COLUMN_IDS:
+                    arrays.append(self._row_column(field.id, chosen))
+                else:
+                    arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
+        """The values of a calculated column for these rows of the files."""
+        fragment = self._fragment
+        if field_id == FRAGMENT_ID:
+            return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
+        if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
+            return pa.array(np.asarray(rows, dtype=np.uint64) + np.uint64(fragment.id << 32))
+        if field_id not in self._sequences:
+            self._sequences[field_id] = self._sequence(field_id)
+        return pa.array(self._sequences[field_id][slice(rows.start, rows.stop) if isinstance(rows, range) else rows])
+
+    def _sequence(self, field_id: int) -> np.ndarray:
+        """The values of a stored sequence for all rows of the fragment."""
+        fragment = self._fragment
+        sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
+        if sequence is None and field_id == ROW_ID:
+            raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+        if sequence is None:
+            return np.ones(self._total, dtype=np.uint64)
+        parse = parse_row_ids if field_id == ROW_ID else parse_versions
+        return parse(load_sequence(sequence, self._locations), self._total)
+
+    def _from_files(self, schema: Schema, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
+        """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
+        sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
+        taken: set[int] = set()
+        for file in self._fragment.files:
+            # Files of the 0.1 family have no column indices; they find their fields by id.
+            columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
+            ids = (set(columns) if file.column_indices else set(file.fields)) - taken
+            pruned = schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
+            if pruned.fields:
+                sources.append((pruned.fields, self._open(file).read(pruned.fields, columns, rows, batch_rows)))
+                taken |= {leaf.id for leaf in pruned.leaves()}
+        if not sources:
+            for start in range(0, len(rows), batch_rows):
+                yield {}, min(batch_rows, len(rows) - start)
+            return
+        present = {f.id: f for f in schema.keep(lambda leaf: leaf.id in taken).fields}
+        for arrays in side_by_side([batches for _, batches in sources]):
+            parts: dict[int, list[pa.Array]] = {}
+            for (fields, _), group in zip(sources, arrays):
+                for field, array in zip(fields, group):
+                    parts.setdefault(field.id, []).append(array)
+            yield {i: merge(present[i], group) for i, group in parts.items()}, len(arrays[0][0])
+
+    def _open(self, file: DataFile) -> DataFileReader:
+        if file.path not in self._files:
+            reader = _open(file, self._locations)
+            if reader.num_rows != self._total:
+                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {self._total}")
+            self._files[file.path] = reader
+        return self._files[file.path]
 
 
 def live_offsets(positions: Rows, deleted: np.ndarray, total: int) -> Rows:
@@ -126,49 +181,6 @@ def _open(file: DataFile, locations: Locations) -> DataFileReader:
         return open_data_file(store, path, None if file.is_legacy else file.size)
     except FileNotFoundError as e:
         raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
-
-
-def _row_column(field_id: int, fragment: Fragment, locations: Locations, stable_row_ids: bool, total: int) -> np.ndarray:
-    """The values of a calculated column for all rows of the fragment."""
-    if field_id == ROW_ADDRESS or (field_id == ROW_ID and not stable_row_ids):
-        return np.arange(total, dtype=np.uint64) + np.uint64(fragment.id << 32)
-    sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
-    if sequence is None and field_id == ROW_ID:
-        raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
-    if sequence is None:
-        return np.ones(total, dtype=np.uint64)
-    parse = parse_row_ids if field_id == ROW_ID else parse_versions
-    return parse(load_sequence(sequence, locations), total)
-
-
-def _from_files(
-    scan: FragmentScan, rows: Rows, total: int, locations: Locations, dictionaries: bytes
-) -> Iterator[tuple[dict[int, pa.Array], int]]:
-    """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
-    sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
-    taken: set[int] = set()
-    for file in scan.fragment.files:
-        # Files of the 0.1 family have no column indices; they find their fields by id.
-        columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
-        ids = (set(columns) if file.column_indices else set(file.fields)) - taken
-        pruned = scan.schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
-        if pruned.fields:
-            reader = _open(file, locations)
-            if reader.num_rows != total:
-                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {total}")
-            sources.append((pruned.fields, reader.read(pruned.fields, columns, rows, scan.batch_rows)))
-            taken |= {leaf.id for leaf in pruned.leaves()}
-    if not sources:
-        for start in range(0, len(rows), scan.batch_rows):
-            yield {}, min(scan.batch_rows, len(rows) - start)
-        return
-    present = {f.id: f for f in scan.schema.keep(lambda leaf: leaf.id in taken).fields}
-    for arrays in side_by_side([batches for _, batches in sources]):
-        parts: dict[int, list[pa.Array]] = {}
-        for (fields, _), group in zip(sources, arrays):
-            for field, array in zip(fields, group):
-                parts.setdefault(field.id, []).append(array)
-        yield {i: merge(present[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
 
 def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:

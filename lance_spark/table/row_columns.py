@@ -1,4 +1,4 @@
-"""Columns that no file holds: which row it is, and which versions made and changed it. Fields like others, with ids of their own."""
+"""Columns that no file holds: which row it is and of which fragment, and which versions made and changed it. Fields like others, with ids of their own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ ROW_ID = -10
 ROW_ADDRESS = -11
 CREATED_AT = -12
 UPDATED_AT = -13
+FRAGMENT_ID = -14
 
 ROW_COLUMNS = (
     Field("_rowid", ROW_ID, "uint64"),
     Field("_rowaddr", ROW_ADDRESS, "uint64"),
+    Field("_fragid", FRAGMENT_ID, "int32", nullable=False),
     Field("_row_created_at_version", CREATED_AT, "uint64"),
     Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
 )

@@ -1,4 +1,4 @@
-"""Scanning a version: the plan of what to read, the tasks that it is cut into on the driver, and reading one task anywhere else.
+"""Scanning a version: the plan of what to read, and the tasks that it is cut into on the driver; `task` reads one of them anywhere else.
 
 A task knows everything that it needs, so that it can be pickled and read by a process that has seen nothing of the table.
 """
@@ -6,27 +6,27 @@ A task knows everything that it needs, so that it can be pickled and read by a p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_spark.columns import Rows
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.predicate import Predicate, evaluate
+from lance_spark.errors import CorruptFileError
+from lance_spark.predicate import Predicate
 from lance_spark.schema import Schema
-from lance_spark.table.aggregate import Aggregate, aggregated, counted
+from lance_spark.table.aggregate import Aggregate
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import Fragment
 from lance_spark.table.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
 from lance_spark.table.snapshot import Snapshot
-from lance_spark.table.top import SortKey, Top
+from lance_spark.table.top import SortKey
 
 BATCH_ROWS = 32 << 10
 MIN_TASK_BYTES = 8 << 20
 MAX_TASK_BYTES = 256 << 20
+_MAX_PIECES = 1 << 14
+"""Most parts that a fragment is divided into: sizes in a manifest are what it says, not what is there."""
+
 _UNKNOWN_ROW_BYTES = 64
 
 
@@ -122,7 +122,6 @@ class ScanTask:
     limit: int | None
     batch_rows: int
     stable_row_ids: bool
-    dictionaries: bytes
     order: tuple[SortKey, ...] = ()
     first: Schema | None = None
     aggregates: tuple[Aggregate, ...] = ()
@@ -169,7 +168,6 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1) -> list
         limit=_least(limit, plan.task_limit),
         batch_rows=plan.batch_size or BATCH_ROWS,
         stable_row_ids=manifest.has_stable_row_ids,
-        dictionaries=manifest.dictionaries if any(f.dictionary for f in manifest.schema.walk()) else b"",
         aggregates=plan.aggregates,
     )
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
@@ -217,7 +215,7 @@ def pack(parts: Sequence[Part], parallelism: int, fields: Schema) -> list[list[P
     groups: list[list[Part]] = []
     room = 0
     for part, size in zip(parts, sizes):
-        pieces = max(round(size / target), 1)
+        pieces = min(max(round(size / target), 1), _MAX_PIECES)
         bounds = [part.start + part.num_rows * i // pieces for i in range(pieces + 1)]
         for start, stop in itertools.pairwise(bounds):
             if start == stop:
@@ -239,74 +237,3 @@ def _row_bytes(fragment: Fragment, ids: set[int]) -> float:
             return _UNKNOWN_ROW_BYTES
         size += (file.size or 0) * wanted / max(len(file.fields), 1)
     return size / max(fragment.physical_rows, 1)
-
-
-def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
-    skip, left = task.offset, task.limit
-    try:
-        if task.aggregates:
-            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
-            return
-        for batch in _batches(task):
-            if skip >= batch.num_rows:
-                skip -= batch.num_rows
-                continue
-            batch = batch.slice(skip, left)
-            skip = 0
-            if left is not None:
-                left -= batch.num_rows
-            if batch.num_rows:
-                yield batch
-            if left == 0:
-                return
-    except (CorruptFileError, UnsupportedFeatureError) as e:
-        raise type(e)(f"{task.table}: {e}") from e
-
-
-def _batches(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The batches of a task after its predicate, before offset and limit."""
-    from lance_spark.table.fragment import FragmentScan, read_fragment  # loads the decoders, which planning does without
-    from lance_spark.table.shape import project
-
-    given = task.given.to_arrow()
-    chosen = None if task.first is None else _first_positions(task, task.first)
-    for i, part in enumerate(task.parts):
-        positions: Rows = range(part.start, part.stop)
-        if chosen is not None:
-            if i not in chosen:
-                continue
-            positions = chosen[i]
-        scan = FragmentScan(part.fragment, positions, task.fields, task.batch_rows, task.stable_row_ids)
-        for batch in read_fragment(scan, task.locations, task.dictionaries):
-            if task.predicate is not None and chosen is None:
-                batch = batch.filter(evaluate(task.predicate, batch))
-            yield project(batch, task.given, given)
-
-
-def _first_positions(task: ScanTask, first: Schema) -> dict[int, np.ndarray]:
-    """Where in each part, by its number in the task, the rows are that come first in the task's order."""
-    from lance_spark.table.fragment import FragmentScan, read_fragment
-
-    top = Top(task.order, task.limit or 0)
-    for i, part in enumerate(task.parts):
-        scan = FragmentScan(part.fragment, range(part.start, part.stop), first, task.batch_rows, task.stable_row_ids)
-        start = part.start
-        for batch in read_fragment(scan, task.locations, task.dictionaries):
-            positions = np.arange(start, start + batch.num_rows)
-            start += batch.num_rows
-            if task.predicate is not None:
-                selected = evaluate(task.predicate, batch)
-                batch = batch.filter(selected)
-                positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]
-            top.add(i, positions, batch)
-    return top.positions()
-
-
-def row_counts(task: ScanTask) -> Iterator[int]:
-    """The number of rows of a task, in pieces of a batch; nothing is read where no field is needed to know it."""
-    if task.fields.fields:
-        yield from (batch.num_rows for batch in read_task(task))
-        return
-    for start in range(0, task.num_rows, task.batch_rows):
-        yield min(task.batch_rows, task.num_rows - start)

@@ -17,7 +17,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
 
     Only the columns of `plan` matter. Raises IndexError for a number that no row has.
     """
-    from lance_spark.table.fragment import FragmentScan, read_fragment  # loads the decoders, which opening a table does without
+    from lance_spark.table.fragment import FragmentReader  # loads the decoders, which opening a table does without
 
     numbers = np.asarray(indices, dtype=np.int64)
     wanted, back = np.unique(numbers, return_inverse=True)
@@ -31,9 +31,9 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     for i in np.flatnonzero(np.diff(bounds)).tolist():
         fragment = manifest.fragments[i]
         positions = wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0)
-        scan = FragmentScan(fragment, positions, fields, BATCH_ROWS, manifest.has_stable_row_ids)
+        reader = FragmentReader(fragment, locations, manifest.has_stable_row_ids)
         try:
-            batches.extend(read_fragment(scan, locations, manifest.dictionaries))
+            batches.extend(reader.read(positions, fields, BATCH_ROWS))
         except (CorruptFileError, UnsupportedFeatureError) as e:
             raise type(e)(f"{snapshot}: {e}") from e
     return pa.Table.from_batches(batches, schema=fields.to_arrow()).take(pa.array(back.reshape(-1)))

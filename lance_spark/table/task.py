@@ -1,0 +1,146 @@
+"""Reading one task of a scan: only what its rows need, the columns of the predicate first.
+
+Late materialisation: of a window of rows the predicate's columns are read and evaluated, then the other columns of the rows that are left,
+which are few most of the time; readers get single rows out of pages without decoding the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.columns import Rows
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.predicate import evaluate
+from lance_spark.schema import Schema
+from lance_spark.table.aggregate import aggregated, counted
+from lance_spark.table.scan import Part, ScanTask
+from lance_spark.table.top import Top
+
+if TYPE_CHECKING:
+    from lance_spark.table.fragment import FragmentReader
+
+WINDOW_ROWS = 1 << 20
+"""Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
+
+
+def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
+    skip, left = task.offset, task.limit
+    try:
+        if task.aggregates:
+            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
+            return
+        for batch in _batches(task):
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            batch = batch.slice(skip, left)
+            skip = 0
+            if left is not None:
+                left -= batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+    except (CorruptFileError, UnsupportedFeatureError) as e:
+        raise type(e)(f"{task.table}: {e}") from e
+
+
+def row_counts(task: ScanTask) -> Iterator[int]:
+    """The number of rows of a task, in pieces of a batch; nothing is read where no field is needed to know it."""
+    if task.fields.fields:
+        yield from (batch.num_rows for batch in read_task(task))
+        return
+    for start in range(0, task.num_rows, task.batch_rows):
+        yield min(task.batch_rows, task.num_rows - start)
+
+
+def _batches(task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """The batches of a task after its predicate, before offset and limit."""
+    from lance_spark.table.fragment import FragmentReader  # loads the decoders, which counting rows does without
+    from lance_spark.table.shape import project
+
+    readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids) for part in task.parts]
+    given = task.given.to_arrow()
+    if task.first is not None:
+        for i, positions in _first_positions(task, readers, task.first).items():
+            for batch in readers[i].read(positions, task.fields, task.batch_rows):
+                yield project(batch, task.given, given)
+        return
+    for part, reader in zip(task.parts, readers):
+        rows = range(part.start, part.stop)
+        batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
+        for batch in batches:
+            yield project(batch, task.given, given)
+
+
+def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+    """The rows of a part that fulfil the predicate, with the fields that are given at least."""
+    first, rest = _divided(task)
+    window: list[pa.RecordBatch] = []
+    found: list[np.ndarray] = []
+    # Whoever needs few rows should not wait for a whole window.
+    enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
+    start = at = part.start
+    for batch in reader.read(range(part.start, part.stop), first, task.batch_rows):
+        assert task.predicate is not None
+        selected = evaluate(task.predicate, batch)
+        chosen = np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
+        if len(chosen):
+            window.append(batch.filter(selected) if len(chosen) < batch.num_rows else batch)
+            found.append(chosen + at)
+        at += batch.num_rows
+        if not rest.fields and window:
+            yield window.pop()
+            found.clear()
+        elif window and (at == part.stop or at - start >= WINDOW_ROWS or sum(map(len, found)) >= enough):
+            yield from _together(task.given, window, reader.read(np.concatenate(found), rest, task.batch_rows))
+            window, found, start = [], [], at
+
+
+def _divided(task: ScanTask) -> tuple[Schema, Schema]:
+    """The fields that the predicate needs, and those that are given besides. A struct may be in both, with different children."""
+    assert task.predicate is not None
+    first = task.fields.select(task.predicate.columns)
+    there = set(first.fields)
+    return first, Schema(tuple(f for f in task.given.fields if f not in there))
+
+
+def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The given columns of the same rows: those that are in `rest` from there, the others from `window`."""
+    from lance_spark.table.fragment import side_by_side
+
+    # The few rows of many batches become one batch, but where text would be too large for one array.
+    known = pa.Table.from_batches(window).combine_chunks().to_batches()
+    target = given.to_arrow()
+    names: list[str] = []
+
+    def rest_columns() -> Iterator[list[pa.Array]]:
+        for batch in rest:
+            names[:] = batch.schema.names
+            yield batch.columns
+
+    for first, second in side_by_side([(batch.columns for batch in known), rest_columns()]):
+        columns = dict(zip(window[0].schema.names, first)) | dict(zip(names, second))
+        yield pa.RecordBatch.from_arrays([columns[name] for name in target.names], schema=target)
+
+
+def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schema) -> dict[int, Rows]:
+    """Where in each part, by its number in the task, the rows are that come first in the task's order."""
+    top = Top(task.order, task.limit or 0)
+    for i, (part, reader) in enumerate(zip(task.parts, readers)):
+        start = part.start
+        for batch in reader.read(range(part.start, part.stop), first, task.batch_rows):
+            positions = np.arange(start, start + batch.num_rows)
+            start += batch.num_rows
+            if task.predicate is not None:
+                selected = evaluate(task.predicate, batch)
+                batch = batch.filter(selected)
+                positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]
+            top.add(i, positions, batch)
+    return dict(top.positions())
