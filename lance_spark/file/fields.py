@@ -54,7 +54,7 @@ def _parse(message: pb.Field, by_parent: Mapping[int, Sequence[pb.Field]], depth
         name=message.name,
         id=message.id,
         logical_type=message.logical_type,
-        nullable=message.nullable,
+        nullable=message.nullable or message.logical_type == "null",
         children=tuple(_parse(m, by_parent, depth + 1) for m in by_parent.get(message.id, ())),
         metadata={k.encode(): v for k, v in message.metadata.items()},
         dictionary=(message.dictionary.offset, message.dictionary.length) if message.HasField("dictionary") else None,
