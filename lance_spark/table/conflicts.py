@@ -181,7 +181,7 @@ def they_change_schema_metadata(ours: Operation, theirs: UpdateConfig) -> bool:
 
 def we_merge_a_write_ahead_log(ours: Update, theirs: Operation) -> bool:
     """we merge a write-ahead log"""
-    return bool(ours.mem_wal_to_merge)
+    return bool(ours.compacted_sstables)
 
 
 def same_bases(ours: UpdateBases, theirs: UpdateBases) -> bool:

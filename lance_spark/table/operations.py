@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lance_spark.schema import Schema
-from lance_spark.table.metadata import BasePath, DataFile, Fragment, IndexMetadata
+from lance_spark.table.metadata import BasePath, DataFile, Fragment, IndexFile, IndexMetadata
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,23 @@ class RewriteGroup:
 
 
 @dataclass(frozen=True)
+class RewrittenIndex:
+    """A segment of an index that was written anew for moved rows: `new_uuid` takes the place of `old_uuid`."""
+
+    old_uuid: bytes
+    new_uuid: bytes
+    details_type: str = ""
+    details: bytes = b""
+    index_version: int = 0
+    files: tuple[IndexFile, ...] = ()
+
+
+@dataclass(frozen=True)
 class Rewrite:
-    """Moves rows without changing them (compaction). `rewritten_indices` are RewrittenIndex messages, as bytes."""
+    """Moves rows without changing them (compaction)."""
 
     groups: tuple[RewriteGroup, ...]
-    rewritten_indices: tuple[bytes, ...] = ()
+    rewritten_indices: tuple[RewrittenIndex, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,16 +106,41 @@ class ReserveFragments:
 
 
 @dataclass(frozen=True)
+class InsertedKeys:
+    """The primary keys of the rows that an update inserted, so that two writers do not insert the same one.
+
+    `field_ids` are the key's columns. The keys are 64-bit hashes, or a split-block bloom filter of `bloom_items` and `bloom_probability`.
+    """
+
+    field_ids: tuple[int, ...]
+    hashes: tuple[int, ...] | None = None
+    bloom: bytes = b""
+    bloom_bits: int = 0
+    bloom_items: int = 0
+    bloom_probability: float = 0.0
+
+
+REWRITE_ROWS = 0
+REWRITE_COLUMNS = 1
+
+
+@dataclass(frozen=True)
 class Update:
-    """Changes rows: moved to new fragments (mode 0, rewrite rows) or in place, by new files for some columns (mode 1, rewrite columns)."""
+    """Changes rows: moved to new fragments (`REWRITE_ROWS`) or in place, by new files for some columns (`REWRITE_COLUMNS`).
+
+    `fields_modified` are the columns changed in `updated_fragments`, `updated_offsets` which rows of them (fragment id -> portable
+    roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in.
+    """
 
     removed_fragment_ids: tuple[int, ...] = ()
     updated_fragments: tuple[Fragment, ...] = ()
     new_fragments: tuple[Fragment, ...] = ()
     fields_modified: tuple[int, ...] = ()
     fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
-    update_mode: int = 0
-    mem_wal_to_merge: bytes = b""
+    update_mode: int = REWRITE_ROWS
+    compacted_sstables: tuple[bytes, ...] = ()
+    inserted_keys: InsertedKeys | None = None
+    updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from pyroaring import BitMap
 
 from lance_spark._proto import transaction_pb2 as pb
 from lance_spark.errors import CorruptFileError
@@ -20,6 +21,7 @@ from lance_spark.file.fields import parse_fields, serialise_fields
 from lance_spark.schema import Schema
 from lance_spark.table.metadata import (
     Fragment,
+    IndexFile,
     IndexMetadata,
     Reading,
     read_base_path,
@@ -38,6 +40,7 @@ from lance_spark.table.operations import (
     DataOverlay,
     DataReplacement,
     Delete,
+    InsertedKeys,
     Merge,
     Operation,
     Overwrite,
@@ -46,6 +49,7 @@ from lance_spark.table.operations import (
     Restore,
     Rewrite,
     RewriteGroup,
+    RewrittenIndex,
     Unknown,
     Update,
     UpdateBases,
@@ -125,7 +129,12 @@ def _read_rewrite(m: pb.Transaction.Rewrite) -> Rewrite:
     if m.old_fragments:
         # How the first writers said it, before there were groups.
         groups.append(RewriteGroup(_fragments(m.old_fragments), _fragments(m.new_fragments)))
-    return Rewrite(tuple(groups), tuple(i.SerializeToString() for i in m.rewritten_indices))
+    return Rewrite(tuple(groups), tuple(_read_rewritten(i) for i in m.rewritten_indices))
+
+
+def _read_rewritten(m: Any) -> RewrittenIndex:
+    details, files = m.new_index_details, tuple(IndexFile(f.path, f.size_bytes) for f in m.new_index_files)
+    return RewrittenIndex(m.old_id.uuid, m.new_id.uuid, details.type_url, details.value, m.new_index_version, files)
 
 
 def _write_rewrite(op: Rewrite, m: pb.Transaction.Rewrite) -> None:
@@ -134,7 +143,12 @@ def _write_rewrite(op: Rewrite, m: pb.Transaction.Rewrite) -> None:
         _add_fragments(group.old_fragments, message.old_fragments)
         _add_fragments(group.new_fragments, message.new_fragments)
     for index in op.rewritten_indices:
-        m.rewritten_indices.add().MergeFromString(index)
+        entry = m.rewritten_indices.add()
+        entry.old_id.uuid, entry.new_id.uuid, entry.new_index_version = index.old_uuid, index.new_uuid, index.index_version
+        if index.details_type:
+            entry.new_index_details.type_url, entry.new_index_details.value = index.details_type, index.details
+        for file in index.files:
+            entry.new_index_files.add(path=file.path, size_bytes=file.size)
 
 
 def _optional(m: Any, name: str) -> Any:
@@ -166,8 +180,18 @@ def _read_update(m: pb.Transaction.Update) -> Update:
         tuple(m.fields_modified),
         tuple(m.fields_for_preserving_frag_bitmap),
         m.update_mode,
-        m.mem_wal_to_merge,
+        tuple(m.compacted_sstables),
+        _read_keys(m.inserted_rows) if m.HasField("inserted_rows") else None,
+        # Older writers list the offsets.
+        {i: BitMap(offsets.values).serialize() for i, offsets in m.updated_fragment_offsets.items()}
+        | dict(m.updated_fragment_offset_bitmaps),
     )
+
+
+def _read_keys(m: pb.Transaction.KeyExistenceFilter) -> InsertedKeys:
+    bloom = m.bloom
+    hashes = tuple(m.exact.key_hashes) if m.HasField("exact") else None
+    return InsertedKeys(tuple(m.field_ids), hashes, bloom.bitmap, bloom.num_bits, bloom.number_of_items, bloom.probability)
 
 
 def _write_update(op: Update, m: pb.Transaction.Update) -> None:
@@ -177,7 +201,19 @@ def _write_update(op: Update, m: pb.Transaction.Update) -> None:
     m.fields_modified.extend(op.fields_modified)
     m.fields_for_preserving_frag_bitmap.extend(op.fields_for_preserving_frag_bitmap)
     m.update_mode = op.update_mode  # type: ignore[assignment]
-    m.mem_wal_to_merge = op.mem_wal_to_merge
+    m.compacted_sstables.extend(op.compacted_sstables)
+    m.updated_fragment_offset_bitmaps.update(op.updated_offsets)
+    if (keys := op.inserted_keys) is None:
+        return
+    m.inserted_rows.field_ids.extend(keys.field_ids)
+    if keys.hashes is not None:
+        m.inserted_rows.exact.SetInParent()
+        m.inserted_rows.exact.key_hashes.extend(keys.hashes)
+    else:
+        bloom = m.inserted_rows.bloom
+        bloom.SetInParent()
+        bloom.bitmap, bloom.num_bits = keys.bloom, keys.bloom_bits
+        bloom.number_of_items, bloom.probability = keys.bloom_items, keys.bloom_probability
 
 
 def _read_map(m: pb.Transaction.UpdateMap) -> UpdateMap:

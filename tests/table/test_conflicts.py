@@ -202,7 +202,7 @@ CASES = {
     "replacing a rewritten column": (_replaced(5, 3), ops.Update((), (FRAGMENT,), (), (3,), update_mode=1), Outcome.RETRYABLE),
     "two reuse indexes": (_index("__lance_frag_reuse"), _index("__lance_frag_reuse"), Outcome.RETRYABLE),
     "two ordinary indexes": (_index("i"), _index("i"), Outcome.COMPATIBLE),
-    "an update that merges a log": (ops.Update(mem_wal_to_merge=b"x"), ops.UpdateMemWalState(), Outcome.INCOMPATIBLE),
+    "an update that merges a log": (ops.Update(compacted_sstables=(b"x",)), ops.UpdateMemWalState(), Outcome.INCOMPATIBLE),
     "an update that merges none": (ops.Update(), ops.UpdateMemWalState(), Outcome.COMPATIBLE),
     "an overwrite of a changed key": (
         ops.Overwrite((), Schema(()), {"k": "v"}),

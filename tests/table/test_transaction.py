@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 from lance_spark._proto import transaction_pb2 as pb
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema import from_arrow
 from lance_spark.table import operations as ops
-from lance_spark.table.metadata import BasePath, DataFile, DeletionFile, Fragment, IndexMetadata
+from lance_spark.table.metadata import BasePath, DataFile, DeletionFile, Fragment, IndexFile, IndexMetadata
 from lance_spark.table.transaction import OPERATIONS, Transaction, parse, serialise
 
 FRAGMENT = Fragment(7, (DataFile("a.lance", (0, 1), (0, 1), (2, 2), 99),), 10, DeletionFile(True, 3, 12345, 2), b"ids")
@@ -27,13 +28,18 @@ CASES: dict[str, ops.Operation] = {
     "delete": ops.Delete((FRAGMENT,), (1, 2), "a > 3"),
     "overwrite": ops.Overwrite((NEW,), SCHEMA, {"k": "v"}, (BasePath(1, "/x", True, "n"),)),
     "create_index": ops.CreateIndex((INDEX,), (INDEX,)),
-    "rewrite": ops.Rewrite((ops.RewriteGroup((FRAGMENT,), (NEW,)),), (b"\x20\x01",)),
+    "rewrite": ops.Rewrite(
+        (ops.RewriteGroup((FRAGMENT,), (NEW,)),),
+        (ops.RewrittenIndex(bytes(16), bytes(range(16)), "/lance.table.BTreeIndexDetails", b"d", 2, (IndexFile("x", 5),)),),
+    ),
     "merge": ops.Merge((FRAGMENT,), SCHEMA, True),
     "merge that may forbid nulls": ops.Merge((FRAGMENT,), SCHEMA),
     "project": ops.Project(from_arrow(pa.schema([("a", pa.int32())])), True),
     "restore": ops.Restore(5),
     "reserve_fragments": ops.ReserveFragments(3),
-    "update": ops.Update((1,), (FRAGMENT,), (NEW,), (4,), (5,), 1, b"wal"),
+    "update": ops.Update((1,), (FRAGMENT,), (NEW,), (4,), (5,), 1, (b"sstable",), ops.InsertedKeys((0,), (7, 2**64 - 1)), {7: b"bitmap"}),
+    "update that inserts many keys": ops.Update(inserted_keys=ops.InsertedKeys((0, 1), None, b"bits", 32, 8192, 0.00057)),
+    "update that inserts no keys": ops.Update(inserted_keys=ops.InsertedKeys((0,), ())),
     "update_config": ops.UpdateConfig(
         ops.UpdateMap({"a": "1", "b": None}),
         ops.UpdateMap({"c": ""}, replace=True),
@@ -82,6 +88,10 @@ def test_what_older_writers_say_in_other_fields_is_understood() -> None:
         ops.UpdateMap({"m": "2"}, replace=True),
         {3: ops.UpdateMap({"f": "4"}, replace=True)},
     )
+    update = pb.Transaction.Update()
+    update.updated_fragment_offsets[3].values.extend([1, 5])
+    operation = parse(pb.Transaction(update=update).SerializeToString(), "x").operation
+    assert operation == ops.Update(updated_offsets={3: BitMap([1, 5]).serialize()})
     rewrite = pb.Transaction.Rewrite()
     rewrite.old_fragments.add().id = 7
     rewrite.new_fragments.add().id = 8
