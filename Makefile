@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
 
 # Spark starts its workers with this Python; another one would not have the package.
 export PYSPARK_PYTHON := $(BIN)/python
@@ -12,7 +13,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint format protos bench bench-quick clean
+.PHONY: help demo test test-full fuzz lint format protos bench bench-quick bench-codec clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,9 @@ test: $(VENV)/.test ## Lint, type-check and run the tests
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
 	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+
+fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)
 
 lint: $(VENV)/.test ## Check style, formatting and types
 	$(BIN)/ruff check .
@@ -51,6 +55,9 @@ bench: $(VENV)/.bench ## Measure reading and writing with Spark against pylance,
 bench-quick: $(VENV)/.bench ## The same on little data, in about a minute
 	$(WITH_JAVA) $(BIN)/python -m bench --quick
 
+bench-codec: $(VENV)/.bench ## Speed of each encoding on one core and size of files, against pylance
+	$(BIN)/python -m bench.codec
+
 clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) $(VENV)-protos build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -69,4 +76,8 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[spark]' --group test --group bench
+	@touch $@
+
+$(VENV)/.fuzz: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e . --group fuzz
 	@touch $@

@@ -1,4 +1,4 @@
-"""python -m fuzz.run: read seeded mutations, or with --cases the cases that were ever found.
+"""python -m fuzz.run: read the cases that were ever found, and then seeded mutations.
 
 Each case is made of its number alone. Findings are printed and kept in fuzz/found; exit status 1 says that there are some. The
 number of the case at hand stands in fuzz/found/at, for when the process does not survive.
@@ -16,7 +16,7 @@ import traceback
 from collections import Counter
 
 from fuzz import files
-from fuzz.read import SECONDS, limit_memory, limited, prepare
+from fuzz.read import SECONDS, limit_memory, limited, prepare, read
 from fuzz.seeds import ROOT, Seed, seeds
 
 FOUND = ROOT / "fuzz" / "found"
@@ -69,23 +69,22 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=60, help="begin no case after so long")
-    parser.add_argument("--cases", action="store_true", help="read tests/hostile instead")
     arguments = parser.parse_args()
     prepare()
-    for table in {s.table: s for s in seeds()}.values():
-        limited(table, table.data)  # compiles every kernel, so that no case takes the time and memory of that
+    known = found_cases()
+    used = {s.table: s for s in (seeds() if arguments.count else (seed for seed, _ in known.values()))}
+    for seed in used.values():
+        read(seed, seed.data)  # compiles the kernels, so that no case takes the time and memory of that
     limit_memory()
     start, results = time.monotonic(), Counter[str]()
-    if arguments.cases:
-        for name, (seed, data) in found_cases().items():
-            results[check(name, seed, data)] += 1
-    else:
-        FOUND.mkdir(exist_ok=True)
-        for number in range(arguments.first, arguments.first + arguments.count):
-            if time.monotonic() - start > arguments.seconds:
-                break
-            (FOUND / "at").write_text(str(number))
-            results[check(f"case{number}", *case(number))] += 1
+    for name, (seed, data) in known.items():
+        results[check(name, seed, data)] += 1
+    FOUND.mkdir(exist_ok=True)
+    for number in range(arguments.first, arguments.first + arguments.count):
+        if time.monotonic() - start > arguments.seconds:
+            break
+        (FOUND / "at").write_text(str(number))
+        results[check(f"case{number}", *case(number))] += 1
     print(f"{results.total()} cases in {time.monotonic() - start:.0f} s: {dict(results)}")
     return 1 if results["found"] else 0
 
