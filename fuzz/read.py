@@ -58,30 +58,18 @@ def read(seed: Seed, data: bytes) -> int | None:
 
 def _checked(batch: pa.RecordBatch) -> int:
     for column in batch.columns:
-        column.view(_unchecked(column.type)).validate(full=True)
+        column.validate(full=not _has_loose(column.type))
     return int(batch.num_rows)
 
 
-def _unchecked(t: pa.DataType) -> pa.DataType:
-    """`t` with plain bytes in the place of types of which Arrow does not allow all values: a decimal too large is a value, too.
-
-    All is nullable, because children that are not may be null where their parent is.
-    """
-    if pa.types.is_decimal(t) or pa.types.is_time(t) or pa.types.is_date64(t):
-        return pa.binary(t.bit_width // 8)
+def _has_loose(t: pa.DataType) -> bool:
+    """Whether values within `t` are of a type of which Arrow does not allow all: a decimal too large is a value, too."""
     if isinstance(t, pa.BaseExtensionType):
-        return _unchecked(t.storage_type)
-    if pa.types.is_struct(t):
-        return pa.struct([_unchecked_field(f) for f in t])
-    if pa.types.is_fixed_size_list(t):
-        return pa.list_(_unchecked_field(t.value_field), t.list_size)
-    if pa.types.is_list(t):
-        return pa.list_(_unchecked_field(t.value_field))
-    return pa.large_list(_unchecked_field(t.value_field)) if pa.types.is_large_list(t) else t
-
-
-def _unchecked_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _unchecked(field.type))
+        return _has_loose(t.storage_type)
+    if pa.types.is_dictionary(t):
+        return _has_loose(t.value_type)
+    loose = pa.types.is_decimal(t) or pa.types.is_time(t) or pa.types.is_date64(t)
+    return bool(loose or any(_has_loose(t.field(i).type) for i in range(t.num_fields)))
 
 
 @contextmanager

@@ -43,10 +43,11 @@ def parse_arrow(data: bytes) -> np.ndarray:
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError) as e:
+        shown = str(table.schema)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise CorruptFileError(f"it is not an Arrow file: {e}") from e
     if table.num_columns != 1 or not pa.types.is_integer(table.schema.field(0).type) or table.column(0).null_count:
-        raise CorruptFileError(f"it should have one column of row numbers, it has {table.schema}")
+        raise CorruptFileError(f"it should have one column of row numbers, it has {shown}")
     values = table.column(0).to_numpy()
     offsets = np.unique(values).astype(np.uint32)
     if len(values) and (int(values.min()) < 0 or int(values.max()) >= 2**32):
