@@ -135,7 +135,7 @@ def test_a_store_pickles_small_and_works_after_a_fork(store: Store) -> None:
 
 def _race(uri: str, options: dict[str, str], start: multiprocessing.synchronize.Barrier, wins: multiprocessing.queues.Queue) -> None:  # type: ignore[type-arg]
     store, mine = Store(uri, options), 0
-    start.wait()
+    start.wait(timeout=60)
     for i in range(20):
         try:
             store.put_if_absent(f"v/{i}", str(os.getpid()).encode() * 1000)

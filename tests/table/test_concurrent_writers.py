@@ -32,7 +32,7 @@ def _append(process: int, uri: str, options: dict[str, str], start: Any) -> None
             else:
                 Dataset.write(uri, _rows(writer, number), "append", storage_options=options)
 
-    start.wait()
+    start.wait(timeout=60)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(append, [2 * process, 2 * process + 1]))
 
