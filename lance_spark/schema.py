@@ -23,6 +23,7 @@ BLOB = b"lance-encoding:blob"
 PACKED = (b"lance-encoding:packed", b"packed")
 BLOB_V2 = b"lance.blob.v2"
 JSON = b"lance.json"
+BFLOAT16 = "lance.bfloat16"
 
 _PRIMITIVES: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -54,9 +55,14 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "duration:ms": pa.duration("ms"),
     "duration:us": pa.duration("us"),
     "duration:ns": pa.duration("ns"),
-    "lance.bfloat16": pa.binary(2),
+    BFLOAT16: pa.binary(2),
 }
-_NAMES = {t: n for n, t in _PRIMITIVES.items() if n not in ("blob", "json", "lance.bfloat16")}
+_NAMES = {t: n for n, t in _PRIMITIVES.items() if n not in ("blob", "json", BFLOAT16)}
+_NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
+_LISTS = (
+    ("large_list", (pa.types.is_large_list, pa.types.is_large_list_view)),
+    ("list", (pa.types.is_list, pa.types.is_list_view)),
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Field:
     `id` is unique in the table and never changes; `children` are the fields of a struct, the item of a list, the entries of
     a map or the item of a fixed-size list of structs. `metadata` is what Arrow calls field metadata. `dictionary` (offset, length)
     points into the manifest file and matters to 0.1 files only. `unknown` are the protobuf fields that we do not know, as read.
+    With `descriptors` a blob column stands for where its values are, its children (see `lance_spark.blobs`), not for the values.
     """
 
     name: str
@@ -76,10 +83,13 @@ class Field:
     metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
     dictionary: tuple[int, int] | None = None
     unknown: bytes = b""
+    descriptors: bool = False
 
     @property
     def type(self) -> pa.DataType:
-        """The Arrow storage type: extension types show what they are stored as (json: large_binary, blob v2: its struct)."""
+        """The Arrow storage type: extension types show what they are stored as (json and blobs: large_binary)."""
+        if self.extension == BLOB_V2 and not self.descriptors:
+            return pa.large_binary()
         return parse_logical_type(self.logical_type, self.name, self.children)
 
     def to_arrow(self) -> pa.Field:
@@ -104,7 +114,7 @@ class Field:
     @property
     def is_leaf(self) -> bool:
         """Whether a 2.1+ file keeps the field as one column: no children, or children that are packed into it."""
-        return not self.children or self.is_packed or self.extension == BLOB_V2
+        return not self.children or self.is_packed or self.is_blob
 
     def walk(self) -> Iterator[Field]:
         """This field and all below it, depth first."""
@@ -236,8 +246,10 @@ def _shown(f: Field) -> pa.Field:
     if f.logical_type == "json" or f.extension == JSON:
         metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = b"arrow.json", b""
         return pa.field(f.name, pa.string(), f.nullable, metadata)
-    if f.extension == BLOB_V2:
-        return pa.field(f.name, pa.large_binary(), f.nullable, {k: v for k, v in metadata.items() if k != EXTENSION_NAME} or None)
+    if f.is_blob:
+        metadata = {k: v for k, v in metadata.items() if k not in (EXTENSION_NAME, BLOB)}
+        # What is marked as a blob becomes one where the rows are written again; descriptors are plain structs.
+        return pa.field(f.name, f.type, f.nullable, (metadata if f.descriptors else {**metadata, BLOB: b"true"}) or None)
     if f.children and f.logical_type != "null":
         children = [_shown(c) for c in f.children]
         return pa.field(f.name, _with_children(f.logical_type, f.name, children), f.nullable, metadata or None)
@@ -299,7 +311,9 @@ def parse_logical_type(text: str, name: str, children: Sequence[Field] = ()) -> 
         return pa.binary(_positive(rest, text, name))
     if kind == "fixed_size_list" and ":" in rest:
         item, _, size = rest.rpartition(":")
-        return pa.list_(pa.field("item", parse_logical_type(item, name)), _positive(size, text, name))
+        # The item has no field of its own that could name its extension type.
+        metadata = {EXTENSION_NAME: BFLOAT16.encode(), EXTENSION_METADATA: b""} if item == BFLOAT16 else None
+        return pa.list_(pa.field("item", parse_logical_type(item, name), metadata=metadata), _positive(size, text, name))
     raise UnsupportedFeatureError(f"column {name!r}: unknown logical type {text!r}")
 
 
@@ -320,9 +334,17 @@ def logical_type(t: pa.DataType, name: str) -> str:
     if pa.types.is_map(t):
         return "map"
     if pa.types.is_fixed_size_list(t):
-        return f"fixed_size_list:{logical_type(t.value_type, name)}:{t.list_size}"
-    for check, word in ((pa.types.is_large_list, "large_list"), (pa.types.is_list, "list")):
-        if check(t):
+        item = t.value_type
+        extension = (
+            item.extension_name
+            if isinstance(item, pa.BaseExtensionType)
+            else (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
+        )
+        if isinstance(item, pa.BaseExtensionType):
+            item = item.storage_type
+        return f"fixed_size_list:{BFLOAT16 if extension == BFLOAT16 else logical_type(item, name)}:{t.list_size}"
+    for word, checks in _LISTS:
+        if any(check(t) for check in checks):
             return word + (".struct" if pa.types.is_struct(t.value_type) else "")
     raise UnsupportedFeatureError(f"column {name!r}: Lance has no type for Arrow {t}; cast the column, or leave it out")
 
@@ -337,9 +359,7 @@ def _children(t: pa.DataType) -> list[pa.Field]:
         while pa.types.is_fixed_size_list(item):
             item = item.value_type
         return [t.value_field] if pa.types.is_struct(item) else []
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        return [t.value_field]
-    return []
+    return [t.value_field] if any(check(t) for _, checks in _LISTS for check in checks) else []
 
 
 def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
