@@ -334,19 +334,19 @@ def logical_type(t: pa.DataType, name: str) -> str:
     if pa.types.is_map(t):
         return "map"
     if pa.types.is_fixed_size_list(t):
-        item = t.value_type
-        extension = (
-            item.extension_name
-            if isinstance(item, pa.BaseExtensionType)
-            else (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
-        )
-        if isinstance(item, pa.BaseExtensionType):
-            item = item.storage_type
-        return f"fixed_size_list:{BFLOAT16 if extension == BFLOAT16 else logical_type(item, name)}:{t.list_size}"
+        return f"fixed_size_list:{_item_type(t, name)}:{t.list_size}"
     for word, checks in _LISTS:
         if any(check(t) for check in checks):
             return word + (".struct" if pa.types.is_struct(t.value_type) else "")
     raise UnsupportedFeatureError(f"column {name!r}: Lance has no type for Arrow {t}; cast the column, or leave it out")
+
+
+def _item_type(t: pa.FixedSizeListType, name: str) -> str:
+    """The logical type of a fixed-size list's item, which is no field of its own and so has to name its extension there."""
+    item, extension = t.value_type, (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
+    if isinstance(item, pa.BaseExtensionType):
+        item, extension = item.storage_type, item.extension_name
+    return BFLOAT16 if extension == BFLOAT16 else logical_type(item, name)
 
 
 def _children(t: pa.DataType) -> list[pa.Field]:
