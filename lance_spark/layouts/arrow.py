@@ -82,8 +82,9 @@ def _variable_width(block: VariableWidth, t: pa.DataType, validity: np.ndarray |
     else:
         raise _misfit("values of variable width", t)
     array = pa.Array.from_buffers(t, block.count, [_buffer(validity), _buffer(offsets), _buffer(block.data)])
-    if pa.types.is_string(t) or pa.types.is_large_string(t):
-        array.validate(full=True)  # text must be UTF-8: what comes after takes it on trust
+    # Text must be UTF-8: what comes after takes it on trust. Most is ASCII, which is seen much faster.
+    if (pa.types.is_string(t) or pa.types.is_large_string(t)) and block.data.max(initial=0) >= 128:
+        array.validate(full=True)
     return array
 
 
@@ -108,6 +109,14 @@ def to_dictionary_array(indices: Block, items: Block, t: pa.DataType, validity: 
         raise _misfit(f"indices of {indices.bits} bits", t)
     numbers = _fixed_width(indices, t.index_type, validity)
     return pa.DictionaryArray.from_arrays(numbers, to_array(items, t.value_type, None), ordered=t.ordered)
+
+
+def look_up_later(indices: Block, items: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
+    """As `to_dictionary_array`, but always a dictionary array, of the index type that is stored: `look_up` makes it a `t`."""
+    if pa.types.is_dictionary(t) or not isinstance(indices, FixedWidth) or indices.bits not in _INDEX_TYPES:
+        return to_dictionary_array(indices, items, t, validity)
+    numbers = _fixed_width(indices, _INDEX_TYPES[indices.bits], validity)
+    return pa.DictionaryArray.from_arrays(numbers, to_array(items, t, None))
 
 
 def look_up(items: pa.Array, numbers: pa.Array) -> pa.Array:

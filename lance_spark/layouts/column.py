@@ -13,7 +13,7 @@ from lance_spark import spans as sp
 from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts import blob, constant, full_zip, indexed, mini_block
-from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
+from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2, look_up
 from lance_spark.layouts.assemble import Path, merge, paths, pick, row_width
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.tree import Blob, Constant, FullZip, Indexed, Layout, MiniBlock, parse_layout
@@ -59,9 +59,14 @@ class LeafReader:
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
         """The values of the selected rows number `start` to `stop`."""
         parts = yield from self._pages.parts(start, stop)
-        arrays = [page.slice(a, b - a) for page, a, b in parts]
+        arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
         array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
+
+    def _looked_up(self, array: pa.Array) -> pa.Array:
+        if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(self._type):
+            return look_up(array.dictionary, array.indices)
+        return array
 
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array]:
         page, layout = self._column.pages[index], self._layouts[index]

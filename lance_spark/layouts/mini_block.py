@@ -19,7 +19,7 @@ from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Block, Chunks
 from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.arrow import to_array, to_dictionary_array
+from lance_spark.layouts.arrow import look_up_later, to_array, to_dictionary_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, decode_levels, unravel
 from lance_spark.layouts.plain import bit_width
@@ -53,7 +53,10 @@ class _Held:
 
 
 def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
-    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has.
+
+    The values of a dictionary that are not nested are left to be looked up: of the rows read more are decoded than are wanted.
+    """
     whole = spans.count(rows) == page.num_rows
     words, *rest = yield _first_round(layout, page, whole)
     dictionary = rest.pop(0) if layout.dictionary else None
@@ -74,7 +77,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
         slots = slots and restrict(slots, held.rows)
     check_bytes(float(held.counts.sum()) * (bit_width(t) or 32) / 8, "values")
     block, slots = _decode(layout, held, slots)
-    leaf = _leaf(layout, block, dictionary, t, slots[0].validity)
+    leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
     return nest(path, slots, leaf), held.rows
 
 
@@ -204,10 +207,10 @@ def _dense_slots(layout: MiniBlock, held: _Held, buffers: Chunks) -> tuple[Slots
     return unravel(structure, repetition, definition, int(buffers.counts.sum()))
 
 
-def _leaf(layout: MiniBlock, block: Block, dictionary: Bytes | None, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
+def _leaf(layout: MiniBlock, block: Block, dictionary: Bytes | None, t: pa.DataType, validity: np.ndarray | None, late: bool) -> pa.Array:
     if layout.dictionary is None or dictionary is None:
         return to_array(block, t, validity)
     if layout.num_dictionary_items >= 2**31:
         raise UnsupportedFeatureError(f"a dictionary of {layout.num_dictionary_items} items")
     items = layout.dictionary.decode_block(dictionary, layout.num_dictionary_items)
-    return to_dictionary_array(block, items, t, validity)
+    return (look_up_later if late else to_dictionary_array)(block, items, t, validity)

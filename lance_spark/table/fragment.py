@@ -17,6 +17,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.assemble import merge
 from lance_spark.schema import Field, Schema
+from lance_spark.table.borrowed import lacks_shape, with_shapes
 from lance_spark.table.deletion import read_deletions
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import DataFile, Fragment
@@ -62,7 +63,7 @@ class FragmentReader:
         return read_deletions(self._fragment, self._locations)
 
     def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows at `positions`, ascending without duplicates, as batches of at most `batch_rows` with the schema that `schema` is shown as.
+        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows` as `schema` is shown.
 
         Fields with the ids of `row_columns` are calculated, all others come from files.
         """
@@ -114,6 +115,9 @@ class FragmentReader:
         """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
         sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
         taken: set[int] = set()
+        stored = {i for file in self._fragment.files for i in file.fields}
+        if lacks_shape(schema, stored):
+            schema = with_shapes(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
         for file in self._fragment.files:
             # Files of the 0.1 family have no column indices; they find their fields by id.
             columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
@@ -178,7 +182,7 @@ def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
     try:
         # Writers of 0.1 files recorded a size before they had written all of it.
-        return open_data_file(store, path, None if file.is_legacy else file.size)
+        return open_data_file(store, path, None if file.is_legacy else file.size, locations.allow_other_stores)
     except FileNotFoundError as e:
         raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
 

@@ -1,4 +1,4 @@
-"""Columns that no file holds: which row it is and of which fragment, and which versions made and changed it. Fields like others, with ids of their own."""
+"""Columns that no file holds: which row it is and where, and which versions made and changed it. Fields like others, with own ids."""
 
 from __future__ import annotations
 
