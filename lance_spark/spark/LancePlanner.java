@@ -7,7 +7,9 @@ import java.util.*;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -89,6 +91,7 @@ public class LancePlanner extends Rule {
         DataSourceV2Relation relation = (DataSourceV2Relation) plan;
         return isLance(relation.table()) ? relation(relation, relation.output()) : plan;
       }
+      if (plan instanceof CreateTableAsSelect) plan = Stored.creation((CreateTableAsSelect) plan);
       if (plan instanceof V2WriteCommand) plan = Stored.write((V2WriteCommand) plan);
       List children = new ArrayList();
       boolean changed = false;
@@ -136,6 +139,17 @@ public class LancePlanner extends Rule {
       Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
       if (!table.storage().locationUri().isEmpty()) options.put("path", table.storage().locationUri().get().toString());
       return options;
+    }
+
+    /** A table that is made of a query must not find data in its place, which it would append to. */
+    static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
+      scala.Option provider = ((TableSpecBase) plan.tableSpec()).provider();
+      if (provider.isEmpty() || !SOURCE.equalsIgnoreCase((String) provider.get())) return plan;
+      Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
+      if ("create".equals(options.put("write_mode", "create"))) return plan;
+      Object[] arguments = elements(plan);
+      arguments[4] = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
+      return (LogicalPlan) ((TreeNode) plan).makeCopy(arguments);
     }
 
     /** A planned write into a catalog table, with the table's own options under those of the statement. */

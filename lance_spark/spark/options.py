@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from lance_spark.blobs import BLOB_HANDLINGS, BlobHandling
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage_options import TABLES as STORAGE_OPTIONS
@@ -123,7 +124,18 @@ OPTIONS = (
         _choice("error", "truncate"),
         "`truncate` rounds nanoseconds down to microseconds; by default they are an error.",
     ),
-    Option("allow_other_stores", "read", _flag, "Whether base paths of the table may lie in other stores or buckets than the table."),
+    Option(
+        "blob_handling",
+        "read",
+        _choice(*BLOB_HANDLINGS),
+        "Blob columns as `bytes` (default), as a `descriptor` of where each value is, or `none`: left out.",
+    ),
+    Option(
+        "allow_other_stores",
+        "read",
+        _flag,
+        "Whether base paths of the table, and blobs at URIs of their own, may lie in other stores or buckets than the table.",
+    ),
     Option("max_rows_per_file", "write", _number(1), "A new data file after so many rows.", ("max_row_per_file",)),
     Option("max_bytes_per_file", "write", _number(1), "A new data file after about so many bytes."),
     Option(
@@ -196,6 +208,7 @@ class ReadOptions:
     with_row_address: bool = False
     nanoseconds: str = "error"
     allow_other_stores: bool = False
+    blob_handling: BlobHandling = "bytes"
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod

@@ -32,7 +32,7 @@ def paths(own: pa.Schema, wanted: st.StructType) -> tuple[str, ...]:
         differences += _field_differences(mine, field, name)
         found += _paths(mine.dataType, field.dataType, (name,))
     if differences:
-        what = f"the schema given for reading does not fit the table: {'; '.join(differences)}"
+        what = f"the schema asked for does not fit the table: {'; '.join(differences)}"
         raise SchemaMismatchError(f"{what}. The table has {', '.join(own.names)}")
     return tuple(found)
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidOptionError, LanceError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.predicate import parse
 from lance_spark.schema import from_arrow
 from lance_spark.spark.batches import Conversion
@@ -28,13 +28,12 @@ from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage import Store
 from lance_spark.table.manifest import Manifest
-from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan
 from lance_spark.table.snapshot import Snapshot, open_snapshot
 
 NO_PATH = (
-    "no path of a Lance table is given. Use .load(path) and .save(path), CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...') or "
-    "SELECT ... FROM t WITH (path='...'): Spark does not tell a Python data source the path of a table of its catalog"
+    "no path of a Lance table is given. Use .load(path) and .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "
+    "For tables of the session catalog call lance_spark.enable(spark) first: Spark alone does not tell a Python data source their path"
 )
 
 
@@ -67,13 +66,22 @@ class LanceDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that gives `schema`: the source's own, or the user's or planner's, which chooses columns by name."""
+        try:
+            return self._reader(schema)
+        except SchemaMismatchError as e:
+            if self._request.declared is None:
+                raise
+            what = "the session catalog and the table have different columns (ALTER TABLE changes only the catalog; make the table anew there)"
+            raise SchemaMismatchError(f"{what}: {e}") from e
+
+    def _reader(self, schema: StructType) -> LanceReader:
         snapshot = self._opened()
         plan = self._plan(snapshot)
         if not self._request.aggregates:
             own = plan.schema(snapshot)
             if schema.names != own.names or schema != to_spark(own):
                 plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
-        plan = self._request.apply(plan, with_row_columns(snapshot.manifest.schema))
+        plan = self._request.apply(plan, plan.known(snapshot))
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         return LanceReader(snapshot, plan, conversion, self._request.rows_only, self._request.parallelism)
 
@@ -97,15 +105,15 @@ class LanceDataSource(DataSource):
 
     def _plan(self, snapshot: Snapshot) -> ScanPlan:
         chosen = self._read
-        predicate = None if chosen.filter is None else parse(chosen.filter, with_row_columns(snapshot.manifest.schema))
-        return ScanPlan(
+        plan = ScanPlan(
             columns=chosen.columns,
-            predicate=predicate,
             limit=chosen.limit,
             with_row_id=chosen.with_row_id,
             with_row_address=chosen.with_row_address,
             batch_size=chosen.batch_size,
+            blob_handling=chosen.blob_handling,
         )
+        return plan if chosen.filter is None else replace(plan, predicate=parse(chosen.filter, plan.known(snapshot)))
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task: the manifest must not travel with it.

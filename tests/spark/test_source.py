@@ -165,16 +165,6 @@ def test_more_errors_say_what_is_wrong(spark: SparkSession, load: Load, three_ve
         spark.read.format("lance").load()
 
 
-def test_a_table_of_the_catalog_is_told_what_to_do_instead(spark: SparkSession, three_versions: str) -> None:
-    spark.sql(f"CREATE TABLE pathless USING lance OPTIONS (path '{three_versions}')")
-    try:
-        with pytest.raises(AnalysisException, match=r"CREATE TEMPORARY VIEW v USING lance"):
-            spark.sql("SELECT * FROM pathless").collect()
-        assert spark.sql(f"SELECT id FROM pathless WITH (path='{three_versions}', version='1')").count() == 10
-    finally:
-        spark.sql("DROP TABLE pathless")
-
-
 def test_a_broken_file_is_named_by_the_executor(load: Load, three_versions: str) -> None:
     for file in Path(three_versions, "data").iterdir():
         file.write_bytes(file.read_bytes()[:-7])
