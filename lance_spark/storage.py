@@ -26,8 +26,8 @@ import numpy as np
 from lance_spark.byte_ranges import ByteRange, Bytes, coalesce, cut
 from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.storage_local import Entry, Files, LocalFiles
-from lance_spark.storage_location import locate
-from lance_spark.storage_options import arguments, check_names
+from lance_spark.storage_location import locate, split_manifest_store
+from lance_spark.storage_options import MANIFEST_STORE, arguments, check_names
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
 _HINTS = {
@@ -74,8 +74,9 @@ class Store:
     __slots__ = ("_options", "counters", "location")
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+        uri, manifests = split_manifest_store(uri)
         self.location = locate(uri)
-        self._options = dict(options or {})
+        self._options = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
         self.counters = Counters()
         check_names(self._options)
 
@@ -87,6 +88,15 @@ class Store:
     def at(self, uri: str) -> Store:
         """Another root, with the same options."""
         return Store(uri, self._options)
+
+    @property
+    def manifest_store(self) -> str:
+        """The external manifest store that commits go through, "" for none (see `table.external_manifest`)."""
+        return self._options.get(MANIFEST_STORE, "")
+
+    def client_options(self, names: Sequence[str]) -> dict[str, Any]:
+        """The arguments that this store's client is made with, and options of these names: for another client of the same account."""
+        return {**arguments(self.location.kind, self._options), **{n: self._options[n] for n in names if n in self._options}}
 
     def __repr__(self) -> str:
         return f"Store({self.uri!r})"
@@ -141,6 +151,12 @@ class Store:
         except FileNotFoundError:
             return False
         return True
+
+    def walk(self, folder: str) -> list[Entry]:
+        """The files in a folder and in all folders below it, named relative to it; none if there is no such folder."""
+        with self._explained(folder) as full:
+            self._count(1, 0)
+            return sorted(self._files().walk(full), key=lambda entry: entry.name)
 
     def list(self, folder: str) -> list[Entry]:
         """The files directly in a folder, by name; none if there is no such folder."""
@@ -284,6 +300,12 @@ class _RemoteFiles:
         if info["type"] != "file":
             raise FileNotFoundError(path)
         return int(info["size"])
+
+    def walk(self, folder: str) -> list[Entry]:
+        found = self.fs.find(folder, detail=True)
+        inside = folder.strip("/") + "/"
+        names = {name: name.strip("/").removeprefix(inside) for name, f in found.items() if f["type"] == "file"}
+        return [Entry(below, int(found[name]["size"] or 0), _modified(found[name])) for name, below in names.items()]
 
     def list(self, folder: str) -> list[Entry]:
         try:

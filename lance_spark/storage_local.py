@@ -7,7 +7,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 
@@ -18,7 +18,7 @@ from lance_spark.byte_ranges import ByteRange, Bytes
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in a folder: its name without the folder, its size in bytes, and when it was last written (None: the store does not say)."""
+    """A file in a folder: its name below the folder, its size in bytes, and when it was last written (None: the store does not say)."""
 
     name: str
     size: int
@@ -37,6 +37,7 @@ class Files(Protocol):
     def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]: ...
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]: ...
     def size(self, path: str) -> int: ...
+    def walk(self, folder: str) -> list[Entry]: ...
     def list(self, folder: str) -> list[Entry]: ...
     def put(self, path: str, data: bytes) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> None: ...
@@ -63,6 +64,14 @@ class LocalFiles:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def walk(self, folder: str) -> list[Entry]:
+        entries = []
+        for parent, _, _ in os.walk(folder):
+            below = os.path.relpath(parent, folder).replace(os.sep, "/")
+            inside = "" if below == "." else f"{below}/"
+            entries += [replace(entry, name=inside + entry.name) for entry in self.list(parent)]
+        return entries
 
     def list(self, folder: str) -> list[Entry]:
         entries = []

@@ -57,6 +57,20 @@ def locate(uri: str) -> Location:
     return Location(kind, bucket, path, f"{shown}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 
 
+def split_manifest_store(uri: str) -> tuple[str, str]:
+    """A URI without the external manifest store that it names, and that store, "" for none.
+
+    `s3+ddb://bucket/path?ddbTableName=t` is how pylance names a table of DynamoDB.
+    """
+    if not uri.lower().startswith("s3+ddb://"):
+        return uri, ""
+    place, _, query = uri.partition("?")
+    names = urllib.parse.parse_qs(query).get("ddbTableName", [])
+    if len(names) != 1:
+        raise UnsupportedFeatureError(f"{uri!r} must name one table of DynamoDB: s3+ddb://bucket/path?ddbTableName=name")
+    return f"s3://{place[len('s3+ddb://') :]}", f"dynamodb://{names[0]}"
+
+
 def _local(path: str) -> Location:
     path = os.path.abspath(path)
     return Location("file", "", path, path)

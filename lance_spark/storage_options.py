@@ -125,7 +125,11 @@ TABLES: dict[str, dict[str, _Place]] = {
     },
     "az": {**{n: _AZURE[n] for n in _AZURE_BARE}, **_named(_AZURE, "azure_", "azure_storage_")},
 }
-_KNOWN = sorted({name for table in TABLES.values() for name in table})
+MANIFEST_STORE = "manifest_store"
+DYNAMODB_ENDPOINT = "dynamodb_endpoint"
+GENERAL = (MANIFEST_STORE, DYNAMODB_ENDPOINT)
+"""Options that are not the file system's: where commits are decided (see `table.external_manifest`), and how to get there."""
+_KNOWN = sorted({*GENERAL, *(name for table in TABLES.values() for name in table)})
 
 
 def check_names(options: Mapping[str, str]) -> None:

@@ -21,15 +21,15 @@ from lance_spark.errors import (
 )
 from lance_spark.storage import Store
 from lance_spark.table.conflicts import Outcome, judge
+from lance_spark.table.external_manifest import external, put_manifest
+from lance_spark.table.history import TRANSACTIONS, transaction_of
 from lance_spark.table.manifest import Manifest, check_writable, serialise
 from lance_spark.table.manifest import parse as parse_manifest
 from lance_spark.table.manifest_builder import TableSettings, build
-from lance_spark.table.operations import Unknown
 from lance_spark.table.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
-from lance_spark.table.transaction import Transaction, parse
+from lance_spark.table.transaction import Transaction
 from lance_spark.table.transaction import serialise as serialise_transaction
 
-TRANSACTIONS = "_transactions"
 TRIES = 20
 NO_SETTINGS = TableSettings()
 _LOST_ANSWERS = 3
@@ -49,7 +49,8 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     content = serialise_transaction(transaction)
     path = f"{TRANSACTIONS}/{transaction.file_name}"
     store.put(path, content)
-    store.require_put_if_absent(path)
+    if external(store) is None:
+        store.require_put_if_absent(path)
     seen, lost, slot = transaction.read_version, 0, 0.0
     for attempt in range(TRIES):
         started = time.monotonic()
@@ -60,7 +61,7 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
         manifest = replace(build(current.manifest if current else None, transaction, settings, time.time_ns()), transaction=content)
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
         try:
-            store.put_if_absent(path, serialise(manifest))
+            put_manifest(store, manifest.version, path, serialise(manifest))
             return Snapshot(store, manifest, path)
         except FileExistsError:
             slot = slot or min(time.monotonic() - started, 1.0)
@@ -98,7 +99,7 @@ def _check_since(store: Store, transaction: Transaction, seen: int, current: Sna
     if current.version < seen:
         raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
     for version in range(seen + 1, current.version + 1):
-        theirs = _transaction_of(current if version == current.version else _open(store, version))
+        theirs = transaction_of(current if version == current.version else _open(store, version))
         if theirs.uuid == transaction.uuid:
             return current if version == current.version else open_snapshot(store, version=version)
         _check(store, transaction, version, theirs)
@@ -127,33 +128,18 @@ def _open(store: Store, version: int) -> Snapshot | None:
         return None
 
 
-def _transaction_of(snapshot: Snapshot | None) -> Transaction:
-    """The transaction that made a version; one that cannot be found is unknown, and so conflicts."""
-    unknown = Transaction(0, Unknown(b""), uuid="")
-    if snapshot is None:
-        return unknown
-    manifest, name = snapshot.manifest, f"{snapshot.store.uri}/{snapshot.path}"
-    if manifest.transaction is not None:
-        return parse(manifest.transaction, name)
-    if not manifest.transaction_file:
-        return unknown
-    path = f"{TRANSACTIONS}/{manifest.transaction_file}"
-    try:
-        return parse(snapshot.store.read(path), f"{snapshot.store.uri}/{path}")
-    except FileNotFoundError:
-        return unknown
-
-
 def _landed(store: Store, path: str, transaction: Transaction, error: StorageError) -> Snapshot | None:
     """After a put that failed with `error`: the version at `path`, if it is there and ours."""
     try:
+        if (manifests := external(store)) is not None:
+            manifests.latest()  # puts the manifest in place, if the database took it
         manifest = _read(store, path)
     except FileNotFoundError:
         return None
     except StorageError:
         raise _unknown(store, path, transaction, error) from error
     snapshot = Snapshot(store, manifest, path)
-    return snapshot if _transaction_of(snapshot).uuid == transaction.uuid else None
+    return snapshot if transaction_of(snapshot).uuid == transaction.uuid else None
 
 
 def _read(store: Store, path: str) -> Manifest:

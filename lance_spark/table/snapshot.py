@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from lance_spark.errors import TableNotFoundError, VersionNotFoundError
 from lance_spark.storage import Store
+from lance_spark.table.external_manifest import external
 from lance_spark.table.locations import Locations
 from lance_spark.table.manifest import Manifest, parse, parse_timestamp
 from lance_spark.table.refs import MAIN, branch_folder, tag
@@ -75,6 +76,9 @@ def list_versions(store: Store) -> dict[int, str]:
         # While a table is migrated a version can be there under both names.
         if version is not None and (version not in found or is_v2_path(entry.name)):
             found[version] = f"{VERSIONS}/{entry.name}"
+    if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
+        # Taken from the database, the latest version is there however old the listing is.
+        found[latest[0]] = latest[1]
     if not found:
         raise TableNotFoundError(f"there is no Lance table at {store.uri}")
     return dict(sorted(found.items()))
@@ -129,6 +133,8 @@ def _open(store: Store, path: str, allow_other_stores: bool) -> Snapshot:
 
 
 def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:
+    if (manifests := external(store)) is not None:
+        manifests.path_of(version)
     for v2 in (True, False):
         path = manifest_path(version, v2)
         if 0 <= version < _DETACHED:
