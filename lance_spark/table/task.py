@@ -6,7 +6,7 @@ which are few most of the time; readers get single rows out of pages without dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.predicate import evaluate
 from lance_spark.schema import Schema
 from lance_spark.table.aggregate import aggregated, counted
+from lance_spark.table.ahead import ahead
 from lance_spark.table.scan import Part, ScanTask
 from lance_spark.table.top import Top
 
@@ -35,7 +36,8 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
         if task.aggregates:
             yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
             return
-        for batch in _batches(task):
+        # Whoever wants few rows is served faster without more of them being read.
+        for batch in ahead(_batches(task)) if task.limit is None else _batches(task):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -60,7 +62,7 @@ def row_counts(task: ScanTask) -> Iterator[int]:
         yield min(task.batch_rows, task.num_rows - start)
 
 
-def _batches(task: ScanTask) -> Iterator[pa.RecordBatch]:
+def _batches(task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a task after its predicate, before offset and limit."""
     from lance_spark.table.fragment import FragmentReader  # loads the decoders, which counting rows does without
     from lance_spark.table.shape import project

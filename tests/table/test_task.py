@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -83,7 +84,7 @@ def test_reading_the_predicates_columns_first_gives_the_same_rows(table: Dataset
     predicate = parse(condition, with_row_columns(table.snapshot.manifest.schema))
     everything = table.scan([*table.schema.names, "_rowid", "_rowaddr", "_fragid"]).to_table()
     expected = everything.filter(evaluate(predicate, everything)).select(names)
-    plan = ScanPlan(columns and tuple(columns), predicate, batch_size=data.draw(st.sampled_from([100, 3000, None])))
+    plan = ScanPlan(None if columns is None else tuple(columns), predicate, batch_size=data.draw(st.sampled_from([100, 3000, None])))
     before, reading.WINDOW_ROWS = reading.WINDOW_ROWS, data.draw(st.sampled_from([1, 1000, 1 << 20]))
     try:
         got = [b for task in plan_tasks(table.snapshot, plan, 3) for b in read_task(task)]
@@ -112,7 +113,7 @@ def test_a_struct_can_be_in_the_predicate_and_in_the_result_with_different_child
 
 
 @pytest.fixture(scope="module")
-def wide() -> Dataset:
+def wide() -> Iterator[Dataset]:
     """200,000 rows of 40 columns of noise, which no encoding makes smaller: 64 MB."""
     with tempfile.TemporaryDirectory() as folder:
         rng = np.random.default_rng(3)
