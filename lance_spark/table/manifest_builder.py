@@ -9,8 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_spark._proto import rowids_pb2
+import numpy as np
+from pyroaring import BitMap
+
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.schema import Field, Schema
+from lance_spark.table import index_coverage, lineage
+from lance_spark.table.data_replacement import with_replaced_file
 from lance_spark.table.manifest import (
     BASE_PATHS,
     DELETION_FILES,
@@ -19,8 +24,26 @@ from lance_spark.table.manifest import (
     Manifest,
     WriterVersion,
 )
-from lance_spark.table.metadata import Fragment
-from lance_spark.table.operations import Append, Overwrite
+from lance_spark.table.metadata import TOMBSTONE, BasePath, Fragment
+from lance_spark.table.operations import (
+    REWRITE_COLUMNS,
+    REWRITE_ROWS,
+    Append,
+    Clone,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMap,
+)
 from lance_spark.table.transaction import Transaction
 
 WRITER = WriterVersion("lance_spark", "0.1.0")
@@ -37,24 +60,33 @@ class TableSettings:
 DEFAULT_FORMAT = "2.2"
 
 
-def build(current: Manifest | None, transaction: Transaction, settings: TableSettings, timestamp: int) -> Manifest:
+def build(
+    current: Manifest | None, transaction: Transaction, settings: TableSettings, timestamp: int, source: Manifest | None = None
+) -> Manifest:
     """The manifest that `transaction` makes of `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
 
-    The transaction must not conflict with what was committed since its read version (see `table.conflicts`). Raises
-    UnsupportedFeatureError for an operation or a table that cannot be built upon.
+    `source` is the version that a Restore goes back to or a Clone is made from. The transaction must not conflict with what was
+    committed since its read version (see `table.conflicts`). Raises UnsupportedFeatureError for an operation or a table that cannot be
+    built upon, and ValueError for an operation that does not fit the table.
     """
     operation = transaction.operation
-    builder = _BUILDERS.get(type(operation))
-    if builder is None:
-        raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
-    new = builder(current, operation, settings)
+    if current is None:
+        new = _first(operation, settings, source)
+    else:
+        builder = _BUILDERS.get(type(operation))
+        if builder is None:
+            raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
+        indexes = index_coverage.through_reuse(current.indexes)
+        new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
+    highest = max([f.id for f in new.fragments], default=-1)
     new = replace(
         new,
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
         transaction_file=transaction.file_name,
-        fragments=tuple(sorted(new.fragments, key=lambda f: f.id)),
+        fragments=tuple(sorted(map(_without_dead_files, new.fragments), key=lambda f: f.id)),
+        max_fragment_id=max(highest, -1 if new.max_fragment_id is None else new.max_fragment_id) if new.fragments else new.max_fragment_id,
     )
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
@@ -81,64 +113,259 @@ def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int
     return both, both | (TABLE_CONFIG if manifest.config else 0)
 
 
-def _numbered(current: Manifest | None, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """The fragments with the next free ids, which are never used again, not even by an overwrite."""
-    first = 0 if current is None or current.max_fragment_id is None else current.max_fragment_id + 1
-    return tuple(replace(f, id=first + i) for i, f in enumerate(fragments))
+def _without_dead_files(fragment: Fragment) -> Fragment:
+    """The fragment without data files whose columns have all been replaced by those of others."""
+    if not any(TOMBSTONE in f.fields for f in fragment.files):
+        return fragment
+    return replace(fragment, files=tuple(f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)))
 
 
-def _with_row_ids(fragments: tuple[Fragment, ...], next_row_id: int, version: int) -> tuple[tuple[Fragment, ...], int]:
-    """The new fragments of a table with stable row ids, their rows made in `version`; and the next free row id."""
+def _first(operation: Any, settings: TableSettings, source: Manifest | None) -> Manifest:
+    """The first version of a table."""
+    if isinstance(operation, Clone) and source is not None:
+        return _cloned(source, operation)
+    if not isinstance(operation, Overwrite):
+        raise TableNotFoundError(f"there is no table to commit the operation {type(operation).__name__} to")
+    flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
+    base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=settings.data_format or DEFAULT_FORMAT)
+    new = _with_new(base, (), operation.fragments)
+    return replace(new, config=dict(operation.config_upserts), base_paths=operation.initial_bases)
+
+
+def _cloned(source: Manifest, operation: Clone) -> Manifest:
+    """The manifest of a copy of `source`; the files of a shallow one stay where they are, at a new base path."""
+    if not operation.is_shallow:
+        return replace(source, branch=operation.branch_name)
+    base = BasePath(max([b.id + 1 for b in source.base_paths], default=0), operation.ref_path, True, operation.ref_name)
+
+    def there(part: Any) -> Any:
+        return part if part is None or part.base_id is not None else replace(part, base_id=base.id)
+
+    fragments = tuple(replace(f, files=tuple(map(there, f.files)), deletion=there(f.deletion)) for f in source.fragments)
+    indexes = tuple(map(there, source.indexes))
+    bases = (*source.base_paths, base)
+    return replace(source, fragments=fragments, indexes=indexes, base_paths=bases, branch=operation.branch_name)
+
+
+def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """The fragments, those without an id (0) with the next free ones, which are never used again."""
+    free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
     done = []
     for fragment in fragments:
-        rows = rowids_pb2.RowIdSequence()
-        span = rows.segments.add().range
-        span.start, span.end = next_row_id, next_row_id + fragment.physical_rows
-        versions = rowids_pb2.RowDatasetVersionSequence()
-        run = versions.runs.add()
-        run.span.range.end, run.version = fragment.physical_rows, version
-        lineage = versions.SerializeToString()
-        done.append(replace(fragment, row_ids=rows.SerializeToString(), created_at=lineage, updated_at=lineage))
-        next_row_id += fragment.physical_rows
-    return tuple(done), next_row_id
+        if fragment.id == 0:
+            fragment, free = replace(fragment, id=free), free + 1
+        done.append(fragment)
+    return tuple(done)
 
 
-def _with_new(base: Manifest, kept: tuple[Fragment, ...], new: tuple[Fragment, ...]) -> Manifest:
-    """`base` with the fragments `kept` and `new`, the new ones numbered already."""
-    next_row_id = base.next_row_id
+def _with_new(base: Manifest, kept: tuple[Fragment, ...], new: Iterable[Fragment]) -> Manifest:
+    """`base` with the fragments `kept`, and `new` ones whose rows are new as well."""
+    new, next_row_id = _numbered(base, (replace(f, id=0) for f in new)), base.next_row_id
     if base.has_stable_row_ids:
-        new, next_row_id = _with_row_ids(new, next_row_id, base.version)
+        new, next_row_id = lineage.with_row_ids(new, next_row_id)
+        new = lineage.made(new, base.version)
     highest = max((f.id for f in new), default=base.max_fragment_id)
     return replace(base, fragments=kept + new, max_fragment_id=highest, next_row_id=next_row_id)
 
 
-def _append(current: Manifest | None, operation: Append, settings: TableSettings) -> Manifest:
-    if current is None:
-        raise TableNotFoundError("there is no table to append to")
-    check_counts(current)
-    return _with_new(replace(current, version=current.version + 1), current.fragments, _numbered(current, operation.fragments))
+def _append(base: Manifest, operation: Append, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    return _with_new(base, base.fragments, operation.fragments)
 
 
-def _overwrite(current: Manifest | None, operation: Overwrite, settings: TableSettings) -> Manifest:
-    new = _numbered(current, operation.fragments)
-    if current is None:
-        flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
-        base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=settings.data_format or DEFAULT_FORMAT)
-        return replace(_with_new(base, (), new), config=dict(operation.config_upserts), base_paths=operation.initial_bases)
-    base = replace(
-        current,
-        version=current.version + 1,
+def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, source: Manifest | None) -> Manifest:
+    if operation.initial_bases:
+        raise ValueError("base paths are registered when a table is made, or by UpdateBases")
+    emptied = replace(
+        base,
         schema=operation.schema,
-        data_format=settings.data_format or current.data_format,
-        config={**current.config, **operation.config_upserts},
+        data_format=settings.data_format or base.data_format,
+        config={**base.config, **operation.config_upserts},
         indexes=(),
         dictionaries=b"",
     )
-    return _with_new(base, (), new)
+    return _with_new(emptied, (), operation.fragments)
 
 
-# Operation -> how it changes a manifest.
-_BUILDERS: dict[type, Callable[[Manifest | None, Any, TableSettings], Manifest]] = {
+def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    fragments = _with_updated(base, operation.updated_fragments, operation.deleted_fragment_ids)
+    return replace(base, fragments=fragments, indexes=index_coverage.useful(base.indexes, base.schema, fragments))
+
+
+def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> tuple[Fragment, ...]:
+    changed, gone = {f.id: f for f in updated}, frozenset(removed)
+    if missing := (changed.keys() | gone) - {f.id for f in base.fragments}:
+        raise ValueError(f"the table has no fragments {sorted(missing)}")
+    return tuple(changed.get(f.id, f) for f in base.fragments if f.id not in gone)
+
+
+def _update(base: Manifest, operation: Update, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    if operation.compacted_sstables:
+        raise UnsupportedFeatureError("an update that merges a write-ahead log")
+    kept = _with_updated(base, operation.updated_fragments, operation.removed_fragment_ids)
+    new, next_row_id = _numbered(base, operation.new_fragments), base.next_row_id
+    changes = dict.fromkeys([f.id for f in operation.updated_fragments], operation.fields_modified)
+    indexes = index_coverage.without(base.indexes, changes)
+    if base.has_stable_row_ids:
+        if operation.update_mode == REWRITE_COLUMNS:
+            kept = tuple(_with_changed_rows(f, operation, base.version) for f in kept)
+        new, next_row_id = lineage.with_row_ids(new, next_row_id)
+        new = lineage.moved(new, base.fragments, base.version)
+        if operation.update_mode == REWRITE_ROWS:
+            old = (*operation.removed_fragment_ids, *(f.id for f in operation.updated_fragments))
+            indexes = index_coverage.with_moved_rows(
+                indexes, operation.fields_for_preserving_frag_bitmap, old, [f.id for f in new if f.physical_rows]
+            )
+    fragments = kept + new
+    indexes = index_coverage.useful(indexes, base.schema, fragments)
+    return replace(base, fragments=fragments, indexes=indexes, next_row_id=next_row_id)
+
+
+def _with_changed_rows(fragment: Fragment, operation: Update, version: int) -> Fragment:
+    rows = operation.updated_offsets.get(fragment.id)
+    if rows is None or fragment.updated_at is None:
+        return fragment
+    return lineage.changed(fragment, version, np.array(BitMap.deserialize(rows).to_array(), dtype=np.int64), version - 1)
+
+
+def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    numbered, free = [], base
+    for group in operation.groups:
+        numbered.append(replace(group, new_fragments=_numbered(free, group.new_fragments)))
+        free = replace(free, max_fragment_id=max([f.id for f in numbered[-1].new_fragments] + [free.max_fragment_id or 0]))
+    kept = _with_updated(base, (), (f.id for g in numbered for f in g.old_fragments))
+    fragments = kept + tuple(f for g in numbered for f in g.new_fragments)
+    if base.has_stable_row_ids:
+        indexes = index_coverage.rewritten_with_stable_ids(base.indexes, numbered)
+    else:
+        indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices)
+    return replace(base, fragments=fragments, indexes=indexes)
+
+
+def _create_index(base: Manifest, operation: CreateIndex, settings: TableSettings, source: Manifest | None) -> Manifest:
+    gone = {i.uuid for i in (*operation.removed_indices, *operation.new_indices)}
+    return replace(base, indexes=tuple(i for i in base.indexes if i.uuid not in gone) + operation.new_indices)
+
+
+def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    before = {f.id: f for f in base.fragments}
+    fragments = operation.fragments
+    if missing := before.keys() - {f.id for f in fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
+        raise ValueError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
+    if base.has_stable_row_ids:
+        fragments = tuple(_with_merged_rows(f, before.get(f.id), base.version) for f in fragments)
+    changes = {f.id: _moved_fields(before[f.id], f) for f in fragments if f.id in before and f.files != before[f.id].files}
+    indexes = index_coverage.useful(index_coverage.without(base.indexes, changes), operation.schema, fragments)
+    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+
+
+def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int) -> Fragment:
+    if before is None:
+        return lineage.made([fragment], version)[0]
+    places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
+    return lineage.changed(fragment, version) if places[0] != places[1] else fragment
+
+
+def _moved_fields(before: Fragment, after: Fragment) -> set[int]:
+    """The ids of fields that another file of the fragment holds than before."""
+    places = [{i: file.path for file in part.files for i in file.fields} for part in (before, after)]
+    return {i for i, path in places[0].items() if i >= 0 and places[1].get(i, path) != path}
+
+
+def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
+    fields = {f.id for f in operation.schema.walk()}
+    fragments = tuple(replace(f, files=tuple(d for d in f.files if not fields.isdisjoint(d.fields))) for f in base.fragments)
+    indexes = index_coverage.useful(base.indexes, operation.schema, fragments)
+    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+
+
+def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:
+    if source is None or source.version != operation.version:
+        raise ValueError(f"version {operation.version} is to be restored, but is not given")
+    highest = max((m.max_fragment_id for m in (base, source) if m.max_fragment_id is not None), default=None)
+    # Ids that were given since must not be given again: branches, clones and indexes may know them.
+    return replace(source, version=base.version, max_fragment_id=highest, next_row_id=max(base.next_row_id, source.next_row_id))
+
+
+def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSettings, source: Manifest | None) -> Manifest:
+    return replace(base, max_fragment_id=(base.max_fragment_id or 0) + operation.num_fragments)
+
+
+def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSettings, source: Manifest | None) -> Manifest:
+    fields = {f.id for f in base.schema.walk()}
+    if missing := operation.field_metadata.keys() - fields:
+        raise ValueError(f"the table has no fields {sorted(missing)}")
+    schema = Schema(
+        tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata)
+    )
+    return replace(
+        base,
+        schema=schema,
+        config=_changed(base.config, operation.config),
+        table_metadata=_changed(base.table_metadata, operation.table_metadata),
+    )
+
+
+def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
+    metadata = _encoded(field.metadata, operation.field_metadata.get(field.id))
+    return replace(field, metadata=metadata, children=tuple(_with_metadata(c, operation) for c in field.children))
+
+
+def _encoded(old: Any, update: UpdateMap | None) -> dict[bytes, bytes]:
+    """`_changed` for the metadata of Arrow, which is bytes."""
+    if update is None:
+        return dict(old)
+    entries = {k.encode(): None if v is None else v.encode() for k, v in update.entries.items()}
+    return {k: v for k, v in {**({} if update.replace else old), **entries}.items() if v is not None}
+
+
+def _changed(old: Any, update: UpdateMap | None) -> dict[str, str]:
+    if update is None:
+        return dict(old)
+    return {k: v for k, v in {**({} if update.replace else old), **update.entries}.items() if v is not None}
+
+
+def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    if len({file.fields for _, file in operation.replacements}) > 1:
+        raise ValueError("the new files of a DataReplacement must have the same fields")
+    files = dict(operation.replacements)
+    if missing := files.keys() - {f.id for f in base.fragments}:
+        raise ValueError(f"the table has no fragments {sorted(missing)}")
+    fields = frozenset(f.id for f in base.schema.walk())
+    fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
+    if base.has_stable_row_ids:
+        fragments = tuple(lineage.changed(f, base.version) if f.id in files else f for f in fragments)
+    indexes = index_coverage.without(base.indexes, {i: [f for f in file.fields if f >= 0] for i, file in files.items()})
+    return replace(base, fragments=fragments, indexes=indexes)
+
+
+def _update_bases(base: Manifest, operation: UpdateBases, settings: TableSettings, source: Manifest | None) -> Manifest:
+    bases = base.base_paths
+    for new in operation.new_bases:
+        if any(b.path == new.path or (new.name is not None and b.name == new.name) for b in bases):
+            raise ValueError(f"there is a base path {new.path!r} or one of the name {new.name!r} already")
+        bases = (*bases, replace(new, id=new.id or max((b.id for b in bases), default=0) + 1))
+    return replace(base, base_paths=bases)
+
+
+# Operation -> how it changes a manifest, given with the number of the new version.
+_BUILDERS: dict[type, Callable[[Manifest, Any, TableSettings, Manifest | None], Manifest]] = {
     Append: _append,
     Overwrite: _overwrite,
+    Delete: _delete,
+    Update: _update,
+    Rewrite: _rewrite,
+    CreateIndex: _create_index,
+    Merge: _merge,
+    Project: _project,
+    Restore: _restore,
+    ReserveFragments: _reserve,
+    UpdateConfig: _update_config,
+    DataReplacement: _replace_data,
+    UpdateBases: _update_bases,
 }

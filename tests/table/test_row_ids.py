@@ -1,5 +1,8 @@
 """Row id and version sequences in every segment form, checked against the rows of the fragment."""
 
+import json
+
+import lance
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 
 from lance_spark._proto import rowids_pb2 as pb
 from lance_spark.errors import CorruptFileError
-from lance_spark.table.row_ids import parse_row_ids, parse_versions, serialise_row_ids, serialise_versions
+from lance_spark.table.row_ids import parse_row_ids, parse_versions, row_id_bounds, row_id_count, serialise_row_ids, serialise_versions
 
 Segment = pb.U64Segment
 Array = pb.EncodedU64Array
@@ -93,6 +96,41 @@ def test_any_bytes_are_a_sequence_or_corrupt(data):
 def test_row_ids_come_back(ids):
     values = np.array(ids, dtype=np.uint64)
     assert parse_row_ids(serialise_row_ids(values), len(ids)).tolist() == ids
+
+
+SHORTEST = {
+    "range": (range(5, 50), "range"),
+    "few holes": ([*range(100), *range(101, 1000)], "range_with_holes"),
+    "many holes": (range(0, 1000, 2), "range_with_bitmap"),
+    "far apart": (range(7, 10**6, 1000), "sorted_array"),
+    "very far apart": ([0, 2**40], "sorted_array"),
+    "falling": ([3, 2, 1], "array"),
+    "up to the last": ([2**64 - 4, 2**64 - 2, 2**64 - 1], "sorted_array"),
+}
+
+
+@pytest.mark.parametrize(("ids", "form"), SHORTEST.values(), ids=SHORTEST.keys())
+def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids, form):
+    data = serialise_row_ids(np.array(ids, dtype=np.uint64))
+    assert [s.WhichOneof("segment") for s in pb.RowIdSequence.FromString(data).segments] == [form]
+    assert parse_row_ids(data, len(ids)).tolist() == list(ids)
+
+
+@pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
+def test_row_ids_are_counted_and_bounded_without_being_expanded(segment, expected):
+    data = pb.RowIdSequence(segments=[segment, Segment(range=Segment.Range(start=50, end=60))]).SerializeToString()
+    assert row_id_count(data) == len(expected) + 10
+    low, high = row_id_bounds(data)
+    assert low <= min([*expected, 50])
+    assert high >= max([*expected, 59])
+    assert row_id_bounds(b"") is None
+
+
+def test_sequences_are_those_that_pylance_writes():
+    for ids, _ in SHORTEST.values():
+        if max(ids) < 2**64 - 1:
+            theirs = json.loads(lance.fragment.RowIdSequence(list(ids)).to_inline_metadata().json())
+            assert list(serialise_row_ids(np.array(ids, dtype=np.uint64))) == theirs["Inline"]
 
 
 @given(st.lists(st.integers(1, 4), max_size=30))
