@@ -101,7 +101,11 @@ def _mutate_column(column: file2_pb2.ColumnMetadata, columns: list[file2_pb2.Col
         else:
             page.CopyFrom(other)
         return
-    wrapped = AnyMessage.FromString(page.encoding.direct.encoding)
+    try:
+        wrapped = AnyMessage.FromString(page.encoding.direct.encoding)
+    except DecodeError:
+        mutate_message(page, rng)
+        return
     kind = _ENCODINGS.get(wrapped.type_url.rsplit("/", 1)[-1])
     wrapped.value = mutate_serialised(kind, wrapped.value, rng) if kind else mutate_bytes(wrapped.value, rng)
     page.encoding.direct.encoding = wrapped.SerializeToString()

@@ -1,0 +1,124 @@
+"""python -m bench.codec [--only NAME]: speed of each encoding in MB/s of Arrow data, on one core, beside pylance; then sizes of files.
+
+Both read the file that pylance wrote, and write the same data, to a temporary folder. They take turns, the first time (kernels are compiled) does
+not count, and the best of the other times does. Encodings are those of storage version 2.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ["LANCE_CPU_THREADS"] = "1"  # read when pylance is loaded
+
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileWriter
+
+from bench import sizes
+from bench.columns import Column, columns
+from lance_spark.file.reader import open_data_file
+from lance_spark.file.writer import DataFileWriter
+from lance_spark.schema import from_arrow
+from lance_spark.storage import Store
+
+VERSION = (2, 2)
+ROUNDS = 5
+BATCH_BYTES = 4 << 20
+Batches = list[pa.RecordBatch]
+
+
+def batch_rows(table: pa.Table) -> int:
+    """Rows of about `BATCH_BYTES` bytes."""
+    return max(1, min(1 << 16, BATCH_BYTES * table.num_rows // table.nbytes))
+
+
+def batches(table: pa.Table) -> Batches:
+    """The table as batches with memory of their own: pylance takes a slice to be as large as what it was cut from."""
+    return [pa.ipc.read_record_batch(batch.serialize(), batch.schema) for batch in table.to_batches(batch_rows(table))]
+
+
+def write(path: Path, batches: Batches) -> None:
+    """Our writer."""
+    with path.open("wb") as out:
+        writer = DataFileWriter(out, from_arrow(batches[0].schema), VERSION)
+        for batch in batches:
+            writer.write(batch)
+        writer.finish()
+
+
+def read(path: Path, rows: int) -> None:
+    """Our reader."""
+    reader = open_data_file(Store(str(path.parent)), path.name)
+    leaves = {leaf.id: column for column, leaf in enumerate(reader.schema.leaves())}
+    for _ in reader.read(reader.schema.fields, leaves, range(reader.num_rows), rows):
+        pass
+
+
+def write_pylance(path: Path, batches: Batches) -> None:
+    """pylance's writer."""
+    with LanceFileWriter(str(path), batches[0].schema, version=f"{VERSION[0]}.{VERSION[1]}") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def read_pylance(path: Path, rows: int) -> None:
+    """pylance's reader."""
+    for _ in LanceFileReader(str(path)).read_all(batch_size=rows).to_batches():
+        pass
+
+
+def fastest(works: list[Callable[[], None]]) -> list[float]:
+    """Seconds of the best run of each."""
+    best = [float("inf")] * len(works)
+    for i in range(ROUNDS + 1):
+        for k, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            if i:
+                best[k] = min(best[k], time.perf_counter() - start)
+    return best
+
+
+def measure(column: Column, folder: Path) -> str:
+    """A line of the table."""
+    table = column.table
+    data = batches(table)
+    ours, theirs = folder / "ours.lance", folder / "pylance.lance"
+    write_pylance(theirs, data)
+    rows = batch_rows(table)
+    decode = fastest([lambda: read(theirs, rows), lambda: read_pylance(theirs, rows)])
+    encode = fastest([lambda: write(ours, data), lambda: write_pylance(theirs, data)])
+    mb = table.nbytes / 1e6
+    size = ours.stat().st_size / theirs.stat().st_size
+    cells = [f"{mb / decode[0]:.0f}", f"{mb / decode[1]:.0f}", _ratio(decode, column)]
+    cells += [f"{mb / encode[0]:.0f}", f"{mb / encode[1]:.0f}", _ratio(encode, column), f"{size:.2f}"]
+    return f"| {column.name} | " + " | ".join(cells) + " |"
+
+
+def _ratio(times: list[float], column: Column) -> str:
+    ratio = times[1] / times[0]
+    return f"{ratio:.2f}" if ratio >= (1 if column.common else 0.5) else f"**{ratio:.2f}**"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.codec", description=__doc__)
+    parser.add_argument("--only", default="", help="only columns whose name contains this, and no sizes")
+    arguments = parser.parse_args()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
+    print("Bold: below 1 for what is common, below 0.5 for the rest.\n")
+    print("| column | decode, MB/s | pylance | ratio | encode, MB/s | pylance | ratio | size, ours / pylance |\n|---" + "|---" * 7 + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for column in columns():
+            if arguments.only in column.name:
+                print(measure(column, Path(folder)), flush=True)
+        if not arguments.only:
+            print("\n" + sizes.report(Path(folder), lambda path, table: write(path, batches(table)), lambda path, table: write_pylance(path, batches(table))))
+
+
+if __name__ == "__main__":
+    main()
