@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 
@@ -24,10 +25,14 @@ def s3_server() -> Iterator[str]:
     for line in process.stderr:
         if "Running on" in line:
             break
+    # The server logs every request, and would wait for ever once the pipe is full.
+    log = threading.Thread(target=process.stderr.read)
+    log.start()
     endpoint = f"http://127.0.0.1:{port}"
     urllib.request.urlopen(f"{endpoint}/moto-api/").close()
     boto3.client("s3", "us-east-1", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b").create_bucket(Bucket="tables")
     yield endpoint
     process.terminate()
     process.wait()
+    log.join()
     process.stderr.close()
