@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from lance_spark.predicate import Predicate, parse
 from lance_spark.storage import Store
-from lance_spark.table import refs
+from lance_spark.table.clone import create_branch, deep_clone, shallow_clone
+from lance_spark.table.history import HistoryEntry, history
+from lance_spark.table.references import Branches, Reference, Tags, resolve
 from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
@@ -122,19 +124,40 @@ class Dataset:
         store = self.snapshot.store
         return [Version(number, timestamp_of(store, path)) for number, path in list_versions(store).items()]
 
-    def tags(self) -> dict[str, refs.Tag]:
-        """The table's tags by name."""
-        return refs.tags(self._root())
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The versions that there are, newest first, each with its time, operation, properties and commit message."""
+        return history(self.snapshot.store, limit)
 
-    def branches(self) -> dict[str, refs.Branch]:
-        """The table's branches by name, without the main one."""
-        return refs.branches(self._root())
+    @property
+    def tags(self) -> Tags:
+        """The table's tags: `tags.list()`, `tags.create("name", 3)` and so on; see `table.references.Tags`."""
+        return Tags(self.snapshot)
 
-    def _root(self) -> Store:
-        """The root of the whole table, where tags and branches are kept, also for a branch."""
-        branch = self.snapshot.manifest.branch
-        suffix = f"/{refs.branch_folder(branch)}" if branch is not None else ""
-        return self.snapshot.store.at(self.uri.removesuffix(suffix)) if suffix else self.snapshot.store
+    @property
+    def branches(self) -> Branches:
+        """The table's branches without the main one: `branches.list()`, `branches.delete("name")`; see `table.references.Branches`."""
+        return Branches(self.snapshot)
+
+    def checkout_version(self, version: Reference) -> Dataset:
+        """Another version: a number on this branch, the name of a tag, or (branch, version), where None is main and the latest."""
+        return Dataset(resolve(self.snapshot, version))
+
+    def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
+        """A new branch that begins as the version that `reference` means, by default this one. Raises RefConflictError if it exists."""
+        return Dataset(create_branch(self.snapshot, branch, reference))
+
+    def shallow_clone(
+        self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> Dataset:
+        """A new table elsewhere that reads this one's files where they are. Raises TableAlreadyExistsError."""
+        return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
+
+    def deep_clone(self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None) -> Dataset:
+        """A new table elsewhere with copies of all files of one version. Raises TableAlreadyExistsError."""
+        return Dataset(deep_clone(self.snapshot, self._target(target_path, storage_options), reference))
+
+    def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
+        return self.snapshot.store.at(uri) if options is None else Store(uri, options)
 
     def count_rows(self, filter: str | Predicate | None = None) -> int:
         """The number of rows, or of those that fulfil `filter`. Without one, the manifest alone knows."""

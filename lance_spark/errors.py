@@ -27,6 +27,10 @@ class VersionNotFoundError(LanceError):
     """The table exists, but not the version, tag, branch or time that was asked for."""
 
 
+class RefConflictError(LanceError):
+    """A tag or branch is there already, or is still needed by another one."""
+
+
 class SchemaMismatchError(LanceError):
     """The data's columns do not fit the table's; the message lists the differences."""
 

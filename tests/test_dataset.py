@@ -184,9 +184,9 @@ def test_a_branch_has_its_own_rows(uri):
     ours = Dataset.open(uri, branch="dev")
     assert ours.scan().to_table() == ds.checkout_version(("dev", None)).to_table()
     assert ours.count_rows() == 254
-    assert list(ours.branches()) == list(Dataset.open(uri).branches()) == ["dev"]
+    assert list(ours.branches.list()) == list(Dataset.open(uri).branches.list()) == ["dev"]
     ds.tags.create("mine", ("dev", 2))
-    assert ours.tags()["mine"].branch == "dev"
+    assert ours.tags.list()["mine"].branch == "dev"
     assert Dataset.open(uri, tag="mine").count_rows() == 255
 
 

@@ -6,13 +6,16 @@ place is refused, and so is a base path in another store or bucket than the tabl
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.storage import Store
-from lance_spark.table.metadata import BasePath, DataFile, Fragment
+from lance_spark.table.metadata import BasePath, DataFile, Fragment, IndexMetadata
 
 DATA = "data"
+DELETIONS = "_deletions"
+INDICES = "_indices"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,12 @@ class Locations:
         store, is_root = self._base(fragment.deletion.base_id)
         path = fragment.deletion.path(fragment.id)
         return store, path if is_root else path.rpartition("/")[2]
+
+    def index_folder(self, index: IndexMetadata) -> tuple[Store, str]:
+        """The store and the path in it of the folder of an index."""
+        store, is_root = self._base(index.base_id)
+        name = str(uuid.UUID(bytes=index.uuid))
+        return store, f"{INDICES}/{name}" if is_root else name
 
     def root_file(self, path: str) -> tuple[Store, str]:
         """The store and the path in it of a file that the manifest names relative to the table's root."""

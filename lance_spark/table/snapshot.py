@@ -41,6 +41,14 @@ class Snapshot:
         return self.manifest.version
 
     @property
+    def root(self) -> Store:
+        """The root of the whole table, where tags and branches are kept; for a branch it is not the branch's own store."""
+        branch = self.manifest.branch
+        folder = f"/{branch_folder(branch)}" if branch is not None else ""
+        uri = self.store.uri
+        return self.store.at(uri.removesuffix(folder)) if folder and uri.endswith(folder) else self.store
+
+    @property
     def locations(self) -> Locations:
         """Where the version's files are."""
         return Locations(self.store, self.manifest.base_paths, self.allow_other_stores)
