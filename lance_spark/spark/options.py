@@ -19,6 +19,7 @@ from lance_spark.blobs import BLOB_HANDLINGS, BlobHandling
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage_options import TABLES as STORAGE_OPTIONS
+from lance_spark.table.scan import MAX_TASK_BYTES
 
 STORAGE = "storage."
 _SIZE_SUFFIX = f".{FIXED_SIZE}"
@@ -116,6 +117,12 @@ OPTIONS = (
     Option("filter", "read", _text, "Rows to read, as an SQL condition with Spark's meaning: `id > 3 AND name LIKE 'a%'`."),
     Option("limit", "read", _number(0), "At most so many rows, of the whole table."),
     Option("batch_size", "read", _number(1), "At most so many rows in one Arrow batch."),
+    Option(
+        "max_partition_bytes",
+        "read",
+        _number(1),
+        f"About how many bytes of files a task reads at most, {MAX_TASK_BYTES} by default, as for Spark's own files.",
+    ),
     Option("with_row_id", "read", _flag, "Whether to add the column `_rowid`."),
     Option("with_row_address", "read", _flag, "Whether to add the column `_rowaddr` (fragment and row in it)."),
     Option(
@@ -187,7 +194,7 @@ _UNBUILT_SUFFIX = re.compile(
 )
 
 
-_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "nanoseconds", "allow_other_stores")
+_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores")
 _OF_CATALOG_TABLES = "option."
 
 
@@ -204,6 +211,7 @@ class ReadOptions:
     filter: str | None = None
     limit: int | None = None
     batch_size: int | None = None
+    max_partition_bytes: int = MAX_TASK_BYTES
     with_row_id: bool = False
     with_row_address: bool = False
     nanoseconds: str = "error"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import keep_import_cache_small
-from lance_spark.table.scan import ScanPlan, ScanTask, plan_tasks
+from lance_spark.table.scan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.snapshot import Snapshot
 from lance_spark.table.task import read_task, row_counts
 
@@ -41,25 +42,35 @@ def _with_size(_: bytes, task: ScanTask, rows_only: bool) -> LancePartition:
     return LancePartition(task, rows_only)
 
 
+@dataclass(frozen=True)
+class Partitioning:
+    """How a scan is cut into tasks: `cores` run them (None: not known), and none reads much more than `max_bytes`."""
+
+    cores: int | None = None
+    max_bytes: int = MAX_TASK_BYTES
+
+
 class LanceReader(DataSourceReader):
-    """The reader of one plan over one snapshot. `parallelism` is how many tasks run at once.
+    """The reader of one plan over one snapshot.
 
     What is pickled for the executors is the promised schema alone.
     """
 
     def __init__(
-        self, snapshot: Snapshot, plan: ScanPlan, conversion: Conversion, rows_only: bool = False, parallelism: int | None = None
+        self, snapshot: Snapshot, plan: ScanPlan, conversion: Conversion, rows_only: bool = False, size: Partitioning = Partitioning()
     ) -> None:
         self._snapshot = snapshot
         self._plan = plan
         self._conversion = conversion
         self._rows_only = rows_only
-        # The cluster's size cannot be seen from here, where Spark plans, unless our planner says it; the driver's is the nearest to it.
-        self._parallelism = _TASKS_PER_CORE * (parallelism or os.cpu_count() or 1)
+        self._size = size
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
-        return [LancePartition(task, self._rows_only) for task in plan_tasks(self._snapshot, self._plan, self._parallelism)]
+        # The cluster's size cannot be seen from here, where Spark plans, unless our planner says it; the driver's is the nearest to it.
+        parallelism = _TASKS_PER_CORE * (self._size.cores or os.cpu_count() or 1)
+        tasks = plan_tasks(self._snapshot, self._plan, parallelism, self._size.max_bytes)
+        return [LancePartition(task, self._rows_only) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one task, in exactly the promised schema."""

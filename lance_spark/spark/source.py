@@ -23,7 +23,7 @@ from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.projection import paths
 from lance_spark.spark.pushdown import Request
-from lance_spark.spark.reader import LanceReader
+from lance_spark.spark.reader import LanceReader, Partitioning
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage import Store
@@ -83,7 +83,8 @@ class LanceDataSource(DataSource):
                 plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
         plan = self._request.apply(plan, plan.known(snapshot))
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
-        return LanceReader(snapshot, plan, conversion, self._request.rows_only, self._request.parallelism)
+        size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
+        return LanceReader(snapshot, plan, conversion, self._request.rows_only, size)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows with `schema`, to the version that is the latest now: Spark makes the source of a write when it plans it."""

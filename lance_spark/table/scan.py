@@ -23,7 +23,10 @@ from lance_spark.table.top import SortKey
 
 BATCH_ROWS = 32 << 10
 MIN_TASK_BYTES = 8 << 20
-MAX_TASK_BYTES = 256 << 20
+MAX_TASK_BYTES = 128 << 20
+_OPEN_BYTES = 256 << 10
+"""What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
+
 _MAX_PIECES = 1 << 14
 """Most parts that a fragment is divided into: sizes in a manifest are what it says, not what is there."""
 
@@ -141,11 +144,12 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
     return fragment.physical_rows - deleted
 
 
-def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1) -> list[ScanTask]:
+def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
     """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
 
-    There are at least `parallelism` tasks if the table is large enough for it. Without a predicate, `limit` and `offset` are settled
-    here; with one there is a single task, because nobody knows before which rows count.
+    There are at least `parallelism` tasks if the table is large enough for it, and as many more as are needed for none to read much more
+    than `max_bytes`. Without a predicate, `limit` and `offset` are settled here; with one there is a single task, because nobody knows
+    before which rows count.
     """
     fields = plan.fields_to_read(snapshot)
     manifest, locations = snapshot.manifest, snapshot.locations
@@ -156,7 +160,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1) -> list
         parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
     counting = bool(plan.aggregates) and not fields.fields
-    groups = [parts] if offset or limit is not None or counting else pack(parts, parallelism, fields)
+    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, parallelism, max_bytes)
     task = ScanTask(
         table=str(snapshot),
         locations=locations,
@@ -180,8 +184,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
     """The task of these parts."""
     rows = sum(part.num_rows for part in parts)
-    ids = {f.id for f in task.fields.walk()}
-    size = int(sum(part.num_rows * _row_bytes(part.fragment, ids) for part in parts))
+    size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
     if plan.order and task.limit is not None and task.limit < rows:
         known = with_row_columns(snapshot.manifest.schema)
         keys = [key.column.quoted for key in plan.order]
@@ -204,14 +207,14 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
     return kept
 
 
-def pack(parts: Sequence[Part], parallelism: int, fields: Schema) -> list[list[Part]]:
+def pack(parts: Sequence[Part], fields: Schema, parallelism: int, max_bytes: int) -> list[list[Part]]:
     """Consecutive parts put together, and large ones divided, so that each group is about the same work: at least `parallelism` groups,
-    but none so small that starting a task for it costs more than reading it.
+    but none so small that starting a task for it costs more than reading it; none is much more than `max_bytes`.
     """
-    ids = {f.id for f in fields.walk()}
     # A row costs its reader at least a byte, even if no column is read.
-    sizes = [int(part.num_rows * max(_row_bytes(part.fragment, ids), 1)) for part in parts]
-    target = min(max(sum(sizes) // max(parallelism, 1), MIN_TASK_BYTES), MAX_TASK_BYTES)
+    sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
+    work = sum(sizes) + _OPEN_BYTES * len(sizes)
+    target = min(max(work // max(parallelism, 1), min(MIN_TASK_BYTES, max_bytes)), max_bytes)
     groups: list[list[Part]] = []
     room = 0
     for part, size in zip(parts, sizes):
@@ -220,20 +223,29 @@ def pack(parts: Sequence[Part], parallelism: int, fields: Schema) -> list[list[P
         for start, stop in itertools.pairwise(bounds):
             if start == stop:
                 continue
-            if size // pieces > room:
+            # A task may be a little too large: otherwise the rest that rounding leaves would be one more.
+            if not groups or size // pieces + _OPEN_BYTES > room + target // 16:
                 groups.append([])
                 room = target
             groups[-1].append(Part(part.fragment, start, stop))
-            room -= size // pieces
+            room -= size // pieces + _OPEN_BYTES
     return groups
 
 
-def _row_bytes(fragment: Fragment, ids: set[int]) -> float:
-    """About how many bytes of files a row of these fields takes; columns of a file are taken to be of equal size."""
-    size = 0.0
-    for file in fragment.files:
-        wanted = sum(1 for f in file.fields if f in ids)
-        if wanted and (file.size is None or not fragment.physical_rows):
-            return _UNKNOWN_ROW_BYTES
-        size += (file.size or 0) * wanted / max(len(file.fields), 1)
-    return size / max(fragment.physical_rows, 1)
+def row_bytes(parts: Sequence[Part], fields: Schema) -> list[float]:
+    """About how many bytes of files a row of these fields takes in each part; columns of a file are taken to be of equal size."""
+    ids = {f.id for f in fields.walk()}
+    wanted: dict[tuple[int, ...], int] = {}  # most files have the same fields
+    sizes = []
+    for part in parts:
+        size = 0.0
+        rows = part.fragment.physical_rows
+        for file in part.fragment.files:
+            if file.fields not in wanted:
+                wanted[file.fields] = sum(1 for f in file.fields if f in ids)
+            if wanted[file.fields] and (file.size is None or not rows):
+                size = _UNKNOWN_ROW_BYTES
+                break
+            size += (file.size or 0) * wanted[file.fields] / max(len(file.fields), 1) / max(rows, 1)
+        sizes.append(size)
+    return sizes

@@ -25,6 +25,8 @@ from lance_spark.table.top import Top
 if TYPE_CHECKING:
     from lance_spark.table.fragment import FragmentReader
 
+_SMALL_BYTES = 1 << 20
+
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
 
@@ -37,7 +39,7 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
             yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
             return
         # Whoever wants few rows is served faster without more of them being read.
-        for batch in ahead(_batches(task)) if task.limit is None else _batches(task):
+        for batch in ahead(_merged(task, _batches(task))) if task.limit is None else _batches(task):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -81,6 +83,32 @@ def _batches(task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
             yield project(batch, task.given, given)
 
 
+def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+    """The same rows, small batches put together: tiny fragments and rare matches would make many, and each costs Spark the same."""
+    # Arrow does not put dictionaries with nulls together.
+    most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.batch_rows
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        large = batch.num_rows > most // 4 or batch.nbytes > _SMALL_BYTES
+        if small and (large or rows + batch.num_rows > most or size > _SMALL_BYTES):
+            yield from _concatenated(small)
+            small, rows, size = [], 0, 0
+        if large:
+            yield batch
+        else:
+            small.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+    yield from _concatenated(small)
+
+
+def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All rows in one batch, but where text would be too large for one array."""
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
 def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
     """The rows of a part that fulfil the predicate, with the fields that are given at least."""
     first, rest = _divided(task)
@@ -117,8 +145,7 @@ def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.Rec
     """The given columns of the same rows: those that are in `rest` from there, the others from `window`."""
     from lance_spark.table.fragment import side_by_side
 
-    # The few rows of many batches become one batch, but where text would be too large for one array.
-    known = pa.Table.from_batches(window).combine_chunks().to_batches()
+    known = _concatenated(window)
     target = given.to_arrow()
     names: list[str] = []
 
