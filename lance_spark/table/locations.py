@@ -50,6 +50,10 @@ class Locations:
         check_relative(path, "file")
         return self.store, path
 
+    def is_at(self, base: BasePath, store: Store) -> bool:
+        """Whether a base path is the root of the table at `store`."""
+        return base.is_dataset_root and self._open(base).uri == store.uri
+
     def _base(self, base_id: int | None) -> tuple[Store, bool]:
         if base_id is None:
             return self.store, True
