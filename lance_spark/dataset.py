@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from lance_spark.predicate import Predicate, parse
 from lance_spark.storage import Store
+from lance_spark.table.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.history import HistoryEntry, history
 from lance_spark.table.references import Branches, Reference, Tags, resolve
@@ -95,13 +96,27 @@ class Dataset:
         max_rows_per_file: int = NO_OPTIONS.max_rows_per_file,
         max_bytes_per_file: int = NO_OPTIONS.max_bytes_per_file,
         stable_row_ids: bool = False,
+        properties: Mapping[str, str] | None = None,
+        commit_message: str | None = None,
+        txn_app_id: str | None = None,
+        txn_version: int | None = None,
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (making it if need be), or "overwrite" it.
 
         Columns are matched by name; see `table.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
         SchemaMismatchError, and CommitConflictError when another writer came first with a change that ours cannot follow.
         """
-        options = WriteOptions(storage_options or {}, data_storage_version, max_rows_per_file, max_bytes_per_file, stable_row_ids)
+        options = WriteOptions(
+            storage_options or {},
+            data_storage_version,
+            max_rows_per_file,
+            max_bytes_per_file,
+            stable_row_ids,
+            properties or {},
+            commit_message,
+            txn_app_id,
+            txn_version,
+        )
         return cls(write(uri, data, mode, options))
 
     @property
@@ -155,6 +170,25 @@ class Dataset:
     def deep_clone(self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None) -> Dataset:
         """A new table elsewhere with copies of all files of one version. Raises TableAlreadyExistsError."""
         return Dataset(deep_clone(self.snapshot, self._target(target_path, storage_options), reference))
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        dry_run: bool = False,
+    ) -> CleanupStats:
+        """Remove versions of this branch that are older than `older_than` (by default 14 days), and the files that nothing needs any more.
+
+        See `table.cleanup.CleanupPolicy` for the rest. Raises RefConflictError if an old version is tagged.
+        """
+        if older_than is None and retain_versions is None:
+            older_than = DEFAULT_AGE
+        policy = CleanupPolicy(older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, dry_run)
+        return cleanup_old_versions(self.snapshot, policy)
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)

@@ -153,6 +153,9 @@ OPTIONS = (
         ("file_format_version",),
     ),
     Option("stable_row_ids", "write", _flag, "Whether the rows of a new table keep their ids for good.", ("enable_stable_row_ids",)),
+    Option("commit_message", "write", _text, "A message for the table's history.", ("userMetadata",)),
+    Option("txnAppId", "write", _text, "With `txnVersion`: the name of an application whose write is to take place once."),
+    Option("txnVersion", "write", _number(0), "The number of the write; one that is not higher than the last of `txnAppId` is left out."),
     Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: an error if there is a table already."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
@@ -176,10 +179,6 @@ UNBUILT = {
     "endingTimestamp": "",
     "maxFilesPerTrigger": "",
     "streamingQueryId": "",
-    "txnAppId": "",
-    "txnVersion": "",
-    "userMetadata": "",
-    "commit_message": "",
     "nearest": "",
     "blob_pack_file_size_threshold": "",
     "use_large_var_types": "tables take string and binary of any length as it is",
@@ -240,6 +239,9 @@ class WriteOptions:
     max_bytes_per_file: int | None = None
     data_storage_version: str | None = None
     stable_row_ids: bool | None = None
+    commit_message: str | None = None
+    txnAppId: str | None = None
+    txnVersion: int | None = None
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)

@@ -120,7 +120,7 @@ def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy) -> CleanupSt
 
 
 def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
-    """The files in the table's folders that versions name, or that are left of versions that were never finished; manifests are left out."""
+    """The files in the table's folders that versions name or have named, or that a commit that was cut short left; no manifests."""
     store, folder_of = snapshot.store, refs.branch_folder
     branches = refs.branches(snapshot.root)
     branch = snapshot.manifest.branch
@@ -235,6 +235,6 @@ def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
         older_than = duration(config["older_than"]) if "older_than" in config else None
     except ValueError as e:
         raise LanceError(f"{snapshot.store.uri}: the table's config for cleaning up is wrong: {config}: {e}") from None
-    if interval < 1 or snapshot.version % interval or (older_than is None and retain is None):
+    if (interval and snapshot.version % interval) or (older_than is None and retain is None):
         return None
     return cleanup_old_versions(snapshot, CleanupPolicy(older_than, retain, error_if_tagged_old_versions=False))

@@ -7,6 +7,7 @@ stays the same through all tries: a transaction that landed while the store's an
 from __future__ import annotations
 
 import errno
+import logging
 import random
 import time
 from dataclasses import replace
@@ -14,15 +15,18 @@ from dataclasses import replace
 from lance_spark.errors import (
     CommitConflictError,
     CommitStateUnknownError,
+    LanceError,
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
     VersionNotFoundError,
 )
 from lance_spark.storage import Store
+from lance_spark.table.cleanup import auto_cleanup
 from lance_spark.table.conflicts import Outcome, judge
 from lance_spark.table.external_manifest import external, put_manifest
 from lance_spark.table.history import TRANSACTIONS, transaction_of
+from lance_spark.table.idempotence import covers, done_before
 from lance_spark.table.manifest import Manifest, check_writable, serialise
 from lance_spark.table.manifest import parse as parse_manifest
 from lance_spark.table.manifest_builder import TableSettings, build
@@ -32,6 +36,7 @@ from lance_spark.table.transaction import serialise as serialise_transaction
 
 TRIES = 20
 NO_SETTINGS = TableSettings()
+_LOG = logging.getLogger(__name__)
 _LOST_ANSWERS = 3
 _LONGEST_WAIT = 2.0
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -44,8 +49,11 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
     Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
     CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
-    files that the transaction names must stay.
+    files that the transaction names must stay. A transaction that is numbered (see `table.idempotence`) and was done before is left out; then
+    the version returned is another's.
     """
+    if done := done_before(store, transaction):
+        return done
     content = serialise_transaction(transaction)
     path = f"{TRANSACTIONS}/{transaction.file_name}"
     store.put(path, content)
@@ -62,7 +70,7 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
         try:
             put_manifest(store, manifest.version, path, serialise(manifest))
-            return Snapshot(store, manifest, path)
+            return _cleaned_up(Snapshot(store, manifest, path))
         except FileExistsError:
             slot = slot or min(time.monotonic() - started, 1.0)
             # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
@@ -76,6 +84,15 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
             if lost == _LOST_ANSWERS:
                 raise _unknown(store, path, transaction, e) from e
     raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def _cleaned_up(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, after cleaning up if its table's config asks for that. The commit has taken place, whatever becomes of this."""
+    try:
+        auto_cleanup(snapshot)
+    except LanceError as e:
+        _LOG.warning("cleaning up after a commit failed: %s", e)
+    return snapshot
 
 
 def _latest(store: Store, base: Snapshot | None) -> Snapshot | None:
@@ -100,7 +117,7 @@ def _check_since(store: Store, transaction: Transaction, seen: int, current: Sna
         raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
     for version in range(seen + 1, current.version + 1):
         theirs = transaction_of(current if version == current.version else _open(store, version))
-        if theirs.uuid == transaction.uuid:
+        if theirs.uuid == transaction.uuid or covers(theirs, transaction):
             return current if version == current.version else open_snapshot(store, version=version)
         _check(store, transaction, version, theirs)
     return None

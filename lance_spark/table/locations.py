@@ -7,7 +7,7 @@ place is refused, and so is a base path in another store or bucket than the tabl
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.storage import Store
@@ -52,7 +52,8 @@ class Locations:
 
     def is_at(self, base: BasePath, store: Store) -> bool:
         """Whether a base path is the root of the table at `store`."""
-        return base.is_dataset_root and self._open(base).uri == store.uri
+        anywhere = replace(self, allow_other_stores=True)
+        return base.is_dataset_root and anywhere._open(base).uri == store.uri
 
     def _base(self, base_id: int | None) -> tuple[Store, bool]:
         if base_id is None:

@@ -30,8 +30,10 @@ from lance_spark.errors import (
 )
 from lance_spark.schema import Schema, from_arrow
 from lance_spark.storage import Store
-from lance_spark.table.commit import commit
+from lance_spark.table.commit import NO_SETTINGS, commit
 from lance_spark.table.conform import check_fits, conform
+from lance_spark.table.history import COMMIT_MESSAGE, transaction_of
+from lance_spark.table.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.manifest import Manifest, check_writable
 from lance_spark.table.manifest_builder import DEFAULT_FORMAT, TableSettings, check_counts
 from lance_spark.table.metadata import DataFile, Fragment
@@ -49,7 +51,8 @@ class WriteOptions:
 
     `data_storage_version` ("2.1") is the file format of a table that is made or overwritten, None its own or the newest that is stable.
     A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
-    are for new tables. `properties` are kept with the transaction.
+    are for new tables. `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
+    number of a write that is to take place once (see `table.idempotence`).
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -58,6 +61,19 @@ class WriteOptions:
     max_bytes_per_file: int = 90 << 30
     stable_row_ids: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+    commit_message: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            raise InvalidOptionError("txnAppId and txnVersion go together: the name of the application and the number of its write")
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """All that is kept with the transaction."""
+        job = {COMMIT_MESSAGE: self.commit_message, APP_ID: self.txn_app_id, APP_VERSION: self.txn_version}
+        return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
 
 
 @dataclass(frozen=True)
@@ -207,18 +223,27 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
     Raises what `table.commit.commit` raises.
     """
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
-    properties = target.options.properties
+    properties = target.options.noted
     if target.mode == "append" and target.read_version:
         if not fragments:
             return open_snapshot(target.store)
-        return commit(target.store, Transaction(target.read_version, Append(tuple(fragments)), properties=properties))
+        return _commit(target, Transaction(target.read_version, Append(tuple(fragments)), properties=properties), fragments)
     operation = Overwrite(tuple(fragments), target.schema)
     try:
-        return commit(target.store, Transaction(target.read_version, operation, properties=properties), settings)
+        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings)
     except TableAlreadyExistsError:
         if target.mode != "append":
             raise
     return _append_to_the_winner(target, fragments)
+
+
+def _commit(
+    target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
+) -> Snapshot:
+    snapshot = commit(target.store, transaction, settings)
+    if APP_ID in transaction.properties and transaction_of(snapshot).uuid != transaction.uuid:
+        discard(target, fragments)  # the write was done before
+    return snapshot
 
 
 def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
