@@ -49,8 +49,8 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
     Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
     CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
-    files that the transaction names must stay. A transaction that is numbered (see `table.idempotence`) and was done before is left out; then
-    the version returned is another's.
+    files that the transaction names must stay. A transaction that is numbered (see `table.idempotence`) and was done before is left
+    out; then the version returned is another's.
     """
     if done := done_before(store, transaction):
         return done
