@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 
-import numpy as np
-
 from lance_spark.byte_ranges import ByteRange, Bytes
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class LocalFiles:
 
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
-    data = np.empty(stop - start, dtype=np.uint8)
+    data = empty(stop - start)
     done = 0
     while done < len(data):
         n = os.preadv(fd, [data[done:].data], start + done)

@@ -14,6 +14,7 @@ from lance_spark.encodings.flat import copy_together
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError
+from lance_spark.memory import empty
 
 BLOCK = 1024
 """Values in a block; a shorter one is padded."""
@@ -60,7 +61,7 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
     checked that the blocks lie within `words`, and `at` within `count`.
     """
     check_bytes(count * words.itemsize, "bit-packed values")
-    out = np.empty(count + BLOCK, words.dtype)
+    out = empty(count + BLOCK, words.dtype)
     _unpack(words, starts, widths, at, out)
     return out
 

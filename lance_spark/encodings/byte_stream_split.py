@@ -11,6 +11,7 @@ from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, E
 from lance_spark.encodings.flat import Flat, bytes_for
 from lance_spark.encodings.kernel import kernel
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,14 @@ class ByteStreamSplit(Encoding):
         planes = self.values.decode_chunks(chunks)
         if not isinstance(planes, FixedWidth) or planes.bits not in (8, 16, 32, 64):
             raise UnsupportedFeatureError("byte stream split of values that are not numbers of 8 to 64 bits")
-        values = np.empty(planes.count, word_type(planes.bits))
+        values = empty(planes.count, word_type(planes.bits))
         _join(planes.data, np.cumsum(chunks.counts), values)
         return FixedWidth(planes.bits, values.view(np.uint8), planes.count)
 
 
 def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     """`counts` values (of 8, 16, 32 or 64 bits) in each chunk, as byte planes. Meant to be compressed further."""
-    data = np.empty(len(block.data), np.uint8)
+    data = empty(len(block.data))
     _split(block.view(word_type(block.bits)), np.cumsum(counts), data)
     bounds = np.concatenate([np.zeros(1, np.int64), bytes_for(np.cumsum(counts), block.bits)])
     return EncodedChunks(ByteStreamSplit(Flat(block.bits)), counts, (EncodedBuffer(data, bounds),))

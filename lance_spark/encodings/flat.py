@@ -14,6 +14,7 @@ from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedCh
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.words import copy_ranges
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.memory import empty, zeros
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
 
 def copy_together(data: Bytes, starts: np.ndarray, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
     """A new, aligned array of the `sizes[i]` bytes from `starts[i]` on, for all i, and where each starts there."""
-    out = np.empty(sizes.sum(), np.uint8)
+    out = empty(sizes.sum())
     copy_ranges(data, starts, sizes, out)
     return out, np.cumsum(sizes) - sizes
 
@@ -123,7 +124,7 @@ def copy_together(data: Bytes, starts: np.ndarray, sizes: np.ndarray) -> tuple[B
 def gather_bits(data: Bytes, starts: np.ndarray, counts: np.ndarray) -> Bytes:
     """One bitmap of the `counts[i]` bits from bit `starts[i]` of `data` on, for all i. All of them must lie within `data`."""
     stops = np.cumsum(counts)
-    out = np.zeros((int(counts.sum()) + 7) // 8, np.uint8)
+    out = zeros((int(counts.sum()) + 7) // 8)
     _copy_bits(data, starts, stops - counts, counts, out)
     return out
 

@@ -19,6 +19,7 @@ from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedCh
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.flat import Flat, bytes_for
 from lance_spark.errors import CorruptFileError
+from lance_spark.memory import empty
 
 Scheme = Literal["lz4", "zstd"]
 
@@ -94,7 +95,7 @@ class General(Encoding):
         np.cumsum(heads.astype(np.int64), out=bounds[1:])
         if self.scheme == "zstd":
             return _decompress_frames(data, starts + prefix, sizes - prefix, bounds), bounds
-        out = np.empty(int(bounds[-1]), np.uint8)
+        out = empty(int(bounds[-1]))
         failed = lz4.decompress_blocks(data, starts + prefix, sizes - prefix, out, bounds)
         if failed >= 0:
             raise CorruptFileError(f"lz4 buffer {failed} does not decompress to the {heads[failed]} bytes that it should")

@@ -10,6 +10,7 @@ from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
 from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.errors import CorruptFileError
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     widths = chunk_widths(block, counts)
     stops = np.cumsum(1 + block_words(block.bits, widths))
     starts = np.concatenate([np.zeros(1, np.int64), stops])
-    words = np.empty(starts[-1], values.dtype)
+    words = empty(starts[-1], values.dtype)
     words[starts[:-1]] = widths
     pack_blocks(values, np.cumsum(counts) - counts, counts, widths, starts[:-1] + 1, words)
     buffer = EncodedBuffer(words.view(np.uint8), starts * (block.bits // 8))

@@ -15,6 +15,7 @@ from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, E
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.kernel import kernel
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     plain = rest <= step
     blocks = full + ~plain
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks * step + rest * plain)])
-    words = np.empty(bounds[-1], values.dtype)
+    words = empty(bounds[-1], values.dtype)
     first_value = np.cumsum(counts) - counts
     number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     at = np.repeat(first_value, blocks) + number * BLOCK

@@ -18,6 +18,7 @@ from lance_spark.encodings.general import General
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.memory import empty
 
 LONGEST_RUN = 255
 """Run lengths are written as one byte: what every version of the format can read."""
@@ -79,7 +80,7 @@ class Rle(Encoding):
         total = int(counts.sum())
         check_bytes(total * values.bits / 8, "runs")
         if values.bits in (8, 16, 32, 64):
-            out = np.empty(total + STRIDE, word_type(values.bits))
+            out = empty(total + STRIDE, word_type(values.bits))
             _repeat(values.view(out.dtype), run_lengths, out)
             out = out[:total]
         else:

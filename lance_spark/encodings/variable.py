@@ -17,6 +17,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
 from lance_spark.errors import CorruptFileError
+from lance_spark.memory import empty, zeros
 
 CHUNK_BYTES = 4096
 """What a mini-block chunk may take, offsets included, unless it is a single value."""
@@ -104,7 +105,7 @@ def _rebase(
     The offsets of chunk c are the `counts[c]` + 1 numbers of `width` bytes in `words` from `at[c]` on, which the caller has checked
     to be there; they count from `starts[c]` in `data`, are at least `heads[c]` and at most `sizes[c]`.
     """
-    offsets = np.zeros(int(counts.sum()) + 1, np.int64 if width == 8 else np.int32)
+    offsets = zeros(int(counts.sum()) + 1, np.int64 if width == 8 else np.int32)
     ranges = np.empty((2, len(counts)), np.int64)
     largest = 2 ** (8 * offsets.itemsize - 1) - 1
     bad = _place_offsets(words, at, width == 8, heads, sizes, counts, offsets, largest, ranges)
@@ -117,7 +118,7 @@ def _rebase(
     if len(counts) == 1:
         start = int(starts[0] + ranges[0, 0])
         return VariableWidth(offsets, data[start : start + total])
-    out = np.empty(total, np.uint8)
+    out = empty(total)
     copy_ranges(data, starts + ranges[0], ranges[1], out)
     return VariableWidth(offsets, out)
 
@@ -184,7 +185,8 @@ def encode_chunks(block: VariableWidth, max_values: int = MAX_CHUNK_VALUES, chun
     sizes = (counts + 1) * width + np.diff(block.offsets[firsts].astype(np.int64))
     bounds = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(-(-sizes // width) * width, out=bounds[1:])
-    data = np.full(int(bounds[-1]), _PADDING, np.uint8)
+    data = empty(int(bounds[-1]))
+    data.fill(_PADDING)
     _fill(block.offsets, block.data, counts, bounds, width == 8, data)
     return EncodedChunks(Variable(Flat(8 * width)), counts, (EncodedBuffer(data, bounds),))
 

@@ -16,6 +16,7 @@ from lance_spark.encodings.words import U, copy_ranges, load64
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts.encoding_options import EncodingOptions
 from lance_spark.layouts.grammar import Grammar
+from lance_spark.memory import empty
 
 MIN_VALUES = 100
 """Fewer values are not worth the trouble."""
@@ -113,7 +114,7 @@ def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
 
     None when there are more than `limit` of them, or for a type that has no dictionaries.
     """
-    indices = np.empty(values.count, dtype=np.uint32)
+    indices = empty(values.count, np.uint32)
     bits = max(4, (2 * limit).bit_length())
     table = np.zeros(1 << bits, dtype=np.uint32)
     with np.errstate(over="ignore"):  # kernels that are run as Python warn of products that wrap around

@@ -44,4 +44,6 @@ class Paged(Generic[T]):
         for i in wanted:
             begin = int(self._ends[i - 1]) if i else 0
             parts.append((self._loaded[i], max(start - begin, 0), min(stop, int(self._ends[i])) - begin))
+        # A reader and its pages refer to each other, so what it still held in the end would stay until the garbage collector runs.
+        self._loaded = {i: page for i, page in self._loaded.items() if self._ends[i] > stop}
         return parts

@@ -13,6 +13,7 @@ from lance_spark.encodings.blocks import Encoding, FixedWidth, VariableWidth
 from lance_spark.encodings.tree import encode_message
 from lance_spark.layouts.encoded_page import EncodedPage, copy_pieces, put_unsigned
 from lance_spark.layouts.shred import Shredded
+from lance_spark.memory import empty
 
 
 def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidth) -> EncodedPage:
@@ -43,7 +44,7 @@ def _zip_fixed(page: Shredded, values: FixedWidth) -> tuple[np.ndarray, np.ndarr
     if not word:
         return values.data, np.arange(page.num_events + 1, dtype=np.int64) * width
     starts = _starts(word + width * _visible(page))
-    out = np.empty(int(starts[-1]), dtype=np.uint8)
+    out = empty(int(starts[-1]))
     _put_control(page, out, starts)
     begins = np.arange(values.count, dtype=np.int64) * width
     copy_pieces(out, starts[:-1][_visible(page)] + word, values.data, begins, begins + width)
@@ -64,7 +65,7 @@ def _zip_variable(page: Shredded, values: VariableWidth) -> tuple[np.ndarray, np
     sizes = np.full(page.num_events, word, dtype=np.int64)
     sizes[valid] += prefix + ends - begins
     starts = _starts(sizes)
-    out = np.empty(int(starts[-1]), dtype=np.uint8)
+    out = empty(int(starts[-1]))
     _put_control(page, out, starts)
     at = starts[:-1][valid] + word
     put_unsigned(out, at, ends - begins, prefix)

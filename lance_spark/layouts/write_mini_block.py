@@ -15,6 +15,7 @@ from lance_spark.layouts.encoded_page import EncodedPage, copy_pieces, put_unsig
 from lance_spark.layouts.grammar import Grammar
 from lance_spark.layouts.shred import Shredded
 from lance_spark.layouts.write_levels import MAX_LEVELS, EncodedLevels, encode_levels, event_bounds, repetition_index
+from lance_spark.memory import empty
 
 MAX_SMALL_CHUNK = 32 << 10
 """Most bytes of a chunk that is not large: 12 bits say how many words of 8 bytes it has."""
@@ -69,7 +70,7 @@ def _assemble(
     assert large or chunk_sizes.max() <= MAX_SMALL_CHUNK
     assert num_levels.max() <= MAX_LEVELS
     chunk_starts = np.concatenate([[0], np.cumsum(chunk_sizes)])
-    out = np.empty(int(chunk_starts[-1]), dtype=np.uint8)
+    out = empty(int(chunk_starts[-1]))
     for end in (header, *ends):
         # The last word of each part, most of which what follows overwrites.
         out.view(np.uint64)[(chunk_starts[:-1] + end) // 8 - 1] = _PADDING

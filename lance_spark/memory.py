@@ -1,0 +1,28 @@
+"""Memory for the values of pages.
+
+Arrow's pool keeps large blocks that are given back and hands them out again. The C library returns them to the system, which zeroes
+every one before it is used again: more work than decoding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+_LARGE = 1 << 16
+
+
+def empty(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
+    """An array of `count` values that may be anything."""
+    size = int(count) * np.dtype(dtype).itemsize
+    if size < _LARGE:
+        return np.empty(count, dtype)
+    array: np.ndarray = np.frombuffer(pa.allocate_buffer(size), dtype)
+    return array
+
+
+def zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
+    """An array of `count` zeros."""
+    array = empty(count, dtype)
+    array.fill(0)
+    return array
