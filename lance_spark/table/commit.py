@@ -30,6 +30,8 @@ from lance_spark.table.idempotence import covers, done_before
 from lance_spark.table.manifest import Manifest, check_writable, serialise
 from lance_spark.table.manifest import parse as parse_manifest
 from lance_spark.table.manifest_builder import TableSettings, build
+from lance_spark.table.operations import Operation, Restore
+from lance_spark.table.rebase import rebased
 from lance_spark.table.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
 from lance_spark.table.transaction import Transaction
 from lance_spark.table.transaction import serialise as serialise_transaction
@@ -59,14 +61,22 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     store.put(path, content)
     if external(store) is None:
         store.require_put_if_absent(path)
-    seen, lost, slot = transaction.read_version, 0, 0.0
+    seen, lost, slot, rebase = transaction.read_version, 0, 0.0, False
     for attempt in range(TRIES):
         started = time.monotonic()
         current = _latest(store, base)
-        if landed := _check_since(store, transaction, seen, current):
+        landed, overlaps = _check_since(store, transaction, seen, current)
+        if landed:
             return landed
-        seen = current.version if current else 0
-        manifest = replace(build(current.manifest if current else None, transaction, settings, time.time_ns()), transaction=content)
+        seen, rebase = current.version if current else 0, rebase or overlaps
+        ready = transaction
+        if rebase and current:
+            ready = rebased(transaction, _read_snapshot(store, transaction, base), current)
+            content = serialise_transaction(ready)
+            store.put(f"{TRANSACTIONS}/{ready.file_name}", content)
+        source = _restored(store, transaction.operation)
+        manifest = build(current.manifest if current else None, ready, settings, time.time_ns(), source)
+        manifest = replace(manifest, transaction=content)
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
         try:
             put_manifest(store, manifest.version, path, serialise(manifest))
@@ -106,32 +116,50 @@ def _latest(store: Store, base: Snapshot | None) -> Snapshot | None:
     return open_snapshot(store, version=max(versions))
 
 
-def _check_since(store: Store, transaction: Transaction, seen: int, current: Snapshot | None) -> Snapshot | None:
-    """Judge `transaction` by every version after `seen`. Returns the version that is the transaction itself, if it has landed."""
+def _read_snapshot(store: Store, transaction: Transaction, base: Snapshot | None) -> Snapshot:
+    """The version that the transaction was prepared for."""
+    if base is not None and base.version == transaction.read_version:
+        return base
+    try:
+        return open_snapshot(store, version=transaction.read_version)
+    except VersionNotFoundError as e:
+        raise CommitConflictError(f"{store.uri}: version {transaction.read_version} was read, but is gone", retryable=True) from e
+
+
+def _restored(store: Store, operation: Operation) -> Manifest | None:
+    return open_snapshot(store, version=operation.version).manifest if isinstance(operation, Restore) else None
+
+
+def _check_since(store: Store, transaction: Transaction, seen: int, current: Snapshot | None) -> tuple[Snapshot | None, bool]:
+    """Judge `transaction` by every version after `seen`.
+
+    Returns the version that is the transaction itself, if it has landed, and whether it must be rebased.
+    """
+    rebase = False
     if current is None:
         if transaction.read_version:
             raise TableNotFoundError(f"there is no Lance table at {store.uri} any more; version {transaction.read_version} was read")
-        return None
+        return None, False
     check_writable(current.manifest, store.uri)
     if current.version < seen:
         raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
     for version in range(seen + 1, current.version + 1):
         theirs = transaction_of(current if version == current.version else _open(store, version))
         if theirs.uuid == transaction.uuid or covers(theirs, transaction):
-            return current if version == current.version else open_snapshot(store, version=version)
-        _check(store, transaction, version, theirs)
-    return None
+            return current if version == current.version else open_snapshot(store, version=version), False
+        rebase = _check(store, transaction, version, theirs) or rebase
+    return None, rebase
 
 
-def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> None:
+def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> bool:
+    """Whether `transaction` must be rebased to follow `theirs`. Raises CommitConflictError if it cannot."""
     if transaction.read_version == 0:
         raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
     rule = judge(transaction.operation, theirs.operation)
-    if rule.outcome is Outcome.COMPATIBLE:
-        return
+    if rule.outcome in (Outcome.COMPATIBLE, Outcome.REBASE):
+        return rule.outcome is Outcome.REBASE
     ours, other = type(transaction.operation).__name__, type(theirs.operation).__name__
     reason = f", because {rule.when.__doc__}" if rule.when else ""
-    # A rebase needs to know the rows; operations that can do it take hold of the conflict and try again.
     retryable = rule.outcome is not Outcome.INCOMPATIBLE
     advice = "run the operation again" if retryable else "the table is no longer what the operation was prepared for"
     what = f"this {ours}, prepared on version {transaction.read_version}, cannot follow the {other} of version {version}"

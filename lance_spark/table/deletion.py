@@ -7,14 +7,16 @@ in any order), `.bin` a portable 32-bit roaring bitmap.
 from __future__ import annotations
 
 import io
+import secrets
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.storage import Store
 from lance_spark.table.locations import Locations
-from lance_spark.table.metadata import Fragment
+from lance_spark.table.metadata import DeletionFile, Fragment
 
 BITMAP_FROM = 5000
 """From so many deleted rows on a bitmap is written, as pylance does."""
@@ -62,6 +64,14 @@ def parse_bitmap(data: bytes) -> np.ndarray:
     except (ValueError, IndexError) as e:
         raise CorruptFileError(f"it is not a roaring bitmap: {e}") from e
     return np.array(bitmap.to_array(), dtype=np.uint32)
+
+
+def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray) -> DeletionFile:
+    """Write a new deletion file, which no version names yet, for ascending `offsets`; at least one."""
+    is_bitmap, data = serialise_deletions(offsets)
+    file = DeletionFile(is_bitmap, read_version, secrets.randbits(64), len(offsets))
+    store.put(file.path(fragment_id), data)
+    return file
 
 
 def serialise_deletions(offsets: np.ndarray) -> tuple[bool, bytes]:

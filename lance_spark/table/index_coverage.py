@@ -24,8 +24,6 @@ Indexes = tuple[IndexMetadata, ...]
 FRAGMENT_REUSE = "__lance_frag_reuse"
 MEM_WAL = "__lance_mem_wal"
 SYSTEM_INDEXES = frozenset({FRAGMENT_REUSE, MEM_WAL})
-_BY_ADDRESS = ("ZoneMapIndexDetails", "BloomFilterIndexDetails")
-"""The kinds of index that know rows by their address even where row ids are stable."""
 
 
 def through_reuse(indexes: Indexes) -> Indexes:
@@ -115,36 +113,26 @@ def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes
     return tuple(done)
 
 
-def with_moved_rows(indexes: Indexes, changed_fields: Collection[int], old: Collection[int], new: Collection[int]) -> Indexes:
-    """The indexes, for rows with stable ids that moved from the fragments `old` to `new`.
+def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dict[int, set[int]]:
+    """Fragment id -> the ids of the fields that another data file holds than before, for fragments that there were before."""
+    old = {f.id: f for f in before}
+    changes = {}
+    for fragment in after:
+        was = old.get(fragment.id, fragment)
+        if was.files != fragment.files:
+            places = [{i: file.path for file in f.files for i in file.fields} for f in (was, fragment)]
+            changes[fragment.id] = {i for i, path in places[0].items() if i >= 0 and places[1].get(i, path) != path}
+    return changes
 
-    An index that depends on none of the `changed_fields` and covers all the old fragments covers the new ones too.
+
+def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterable[RewrittenIndex], stable_row_ids: bool) -> Indexes:
+    """The indexes after a Rewrite that wrote `segments` of them anew; the others cover none of the moved rows.
+
+    They go on naming the old fragments in tables without stable row ids: a fragment reuse index may know where the rows went.
     """
+    by_uuid, groups = {s.old_uuid: s for s in segments}, tuple(groups)
+    moved = BitMap(f.id for g in groups for f in g.old_fragments)
     done = []
-    for index in indexes:
-        covered = fragments_of(index)
-        follows = covered is not None and not index.details_type.endswith(_BY_ADDRESS) and set(changed_fields).isdisjoint(index.fields)
-        done.append(_covering(index, covered | BitMap(new)) if follows and covered is not None and BitMap(old) <= covered else index)
-    return tuple(done)
-
-
-def rewritten_with_stable_ids(indexes: Indexes, groups: Iterable[RewriteGroup]) -> Indexes:
-    """The indexes after a Rewrite of a table with stable row ids: they go on knowing the rows, but for those that go by address."""
-    done, groups = [], tuple(groups)
-    for index in indexes:
-        covered = fragments_of(index)
-        if covered is not None and index.details_type.endswith(_BY_ADDRESS):
-            index = _covering(index, covered - BitMap(f.id for g in groups for f in g.old_fragments))
-        elif covered is not None:
-            index = _covering(index, _replaced(covered, ((_ids(g.old_fragments), _ids(g.new_fragments)) for g in groups)))
-        done.append(index)
-    return tuple(done)
-
-
-def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterable[RewrittenIndex]) -> Indexes:
-    """The indexes after a Rewrite of a table without stable row ids: `segments` of them were written anew for the rows' new addresses."""
-    by_uuid = {s.old_uuid: s for s in segments}
-    done, groups = [], tuple(groups)
     for index in indexes:
         segment, covered = by_uuid.get(index.uuid), fragments_of(index)
         if segment is not None:
@@ -152,6 +140,8 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
                 raise ValueError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
             fragments = _replaced(covered, ((_ids(g.old_fragments), _ids(g.new_fragments)) for g in groups))
             index = replace(_covering(index, fragments), uuid=segment.new_uuid, files=segment.files)
+        elif stable_row_ids and covered is not None and covered & moved:
+            index = _covering(index, covered - moved)
         done.append(index)
     return tuple(done)
 

@@ -27,7 +27,6 @@ from lance_spark.table.manifest import (
 from lance_spark.table.metadata import TOMBSTONE, BasePath, Fragment
 from lance_spark.table.operations import (
     REWRITE_COLUMNS,
-    REWRITE_ROWS,
     Append,
     Clone,
     CreateIndex,
@@ -213,11 +212,6 @@ def _update(base: Manifest, operation: Update, settings: TableSettings, source: 
             kept = tuple(_with_changed_rows(f, operation, base.version) for f in kept)
         new, next_row_id = lineage.with_row_ids(new, next_row_id)
         new = lineage.moved(new, base.fragments, base.version)
-        if operation.update_mode == REWRITE_ROWS:
-            old = (*operation.removed_fragment_ids, *(f.id for f in operation.updated_fragments))
-            indexes = index_coverage.with_moved_rows(
-                indexes, operation.fields_for_preserving_frag_bitmap, old, [f.id for f in new if f.physical_rows]
-            )
     fragments = kept + new
     indexes = index_coverage.useful(indexes, base.schema, fragments)
     return replace(base, fragments=fragments, indexes=indexes, next_row_id=next_row_id)
@@ -238,10 +232,7 @@ def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source
         free = replace(free, max_fragment_id=max([f.id for f in numbered[-1].new_fragments] + [free.max_fragment_id or 0]))
     kept = _with_updated(base, (), (f.id for g in numbered for f in g.old_fragments))
     fragments = kept + tuple(f for g in numbered for f in g.new_fragments)
-    if base.has_stable_row_ids:
-        indexes = index_coverage.rewritten_with_stable_ids(base.indexes, numbered)
-    else:
-        indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices)
+    indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices, base.has_stable_row_ids)
     return replace(base, fragments=fragments, indexes=indexes)
 
 
@@ -258,8 +249,8 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
         raise ValueError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
     if base.has_stable_row_ids:
         fragments = tuple(_with_merged_rows(f, before.get(f.id), base.version) for f in fragments)
-    changes = {f.id: _moved_fields(before[f.id], f) for f in fragments if f.id in before and f.files != before[f.id].files}
-    indexes = index_coverage.useful(index_coverage.without(base.indexes, changes), operation.schema, fragments)
+    indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, fragments))
+    indexes = index_coverage.useful(indexes, operation.schema, fragments)
     return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
 
 
@@ -268,12 +259,6 @@ def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int)
         return lineage.made([fragment], version)[0]
     places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
     return lineage.changed(fragment, version) if places[0] != places[1] else fragment
-
-
-def _moved_fields(before: Fragment, after: Fragment) -> set[int]:
-    """The ids of fields that another file of the fragment holds than before."""
-    places = [{i: file.path for file in part.files for i in file.fields} for part in (before, after)]
-    return {i for i, path in places[0].items() if i >= 0 and places[1].get(i, path) != path}
 
 
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
