@@ -1,23 +1,25 @@
 """python -m bench [--quick]: times every work of every contestant in one run, in turn, and prints medians and ratios.
 
-Times differ from machine to machine and hour to hour; the ratios of one run are what can be compared.
+The full run also writes docs/bench.md and docs/bench.svg.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import lance_spark
 from bench import data, works
+from bench.report import Result, page, plot, table
 from bench.sources import FloorSource, PylanceSource
 
 FOLDER = Path(__file__).parent / "data"
-CONTESTANTS = ("ours", "ours, by option", "pylance", "parquet", "floor")
+DOCS = Path(__file__).parent.parent / "docs"
+ROUNDS = 5
 
 
 def session() -> SparkSession:
@@ -31,24 +33,38 @@ def session() -> SparkSession:
     return spark
 
 
-def all_works(spark: SparkSession, quick: bool) -> list[works.Work]:
-    """The works in the order in which they are measured."""
-    lineitem = data.tpch(FOLDER, "lineitem", 0.05 if quick else 1)
-    embeddings = data.vectors(FOLDER, 10_000 if quick else 200_000)
+def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[str, Callable[[], works.Work]]]:
+    """The works in the order in which they are measured, by name; each makes its data when it is called."""
+    lineitem, orders, part = (data.tpch(FOLDER, name, scale) for name in ("lineitem", "orders", "part"))
+    vectors = data.vectors(FOLDER, 10_000 if quick else 200_000)
+    wide = data.wide(FOLDER, 10_000 if quick else 200_000)
     many = data.fragments(FOLDER, 100 if quick else 2000)
-    return [
-        works.scan(spark, lineitem, "full scan of lineitem"),
-        works.scan(spark, lineitem, "2 of 16 columns", ["l_orderkey", "l_extendedprice"]),
-        works.count(spark, lineitem),
-        works.scan(spark, lineitem, "filter 1%", condition="l_partkey < 100 OR l_shipdate < DATE '1992-01-25'"),
-        works.scan(spark, lineitem, "point lookup", condition="l_orderkey = 32 AND l_linenumber = 1"),
-        works.scan(spark, embeddings, "full scan of 384-dim vectors"),
-        works.write(spark, lineitem),
-        works.open_many(spark, many),
-    ]
+    two = ["l_orderkey", "l_extendedprice"]
+    days, key = "l_shipdate >= DATE '1995-06-01' AND l_shipdate < DATE '1995-06-26'", f"key = {wide.rows // 2}"
+    last = 6_000_000 * scale
+    few = f"l_orderkey BETWEEN {last / 2:.0f} AND {last / 2 + 8 * scale:.0f} OR l_orderkey = 32"
+    ids = f"id IN ({', '.join(str(i * (vectors.rows // 1000)) for i in range(1000))})"
+    scan, query = works.scan, works.query
+    yield "full scan of lineitem", lambda: scan(spark, lineitem, "full scan of lineitem")
+    yield "2 of 16 columns", lambda: scan(spark, lineitem, "2 of 16 columns", two)
+    yield "count(*)", lambda: works.count(spark, lineitem)
+    yield "filter 1%", lambda: scan(spark, lineitem, "filter 1%", condition=days)
+    yield "filter 0.001%", lambda: scan(spark, lineitem, "filter 0.001%", condition=few)
+    yield "point lookup", lambda: scan(spark, wide, "point lookup, 200 columns", condition=key)
+    yield "3 of 200", lambda: scan(spark, wide, "3 of 200 columns", ["key", "amount0", "code2"])
+    yield "top 10", lambda: query(spark, "top 10 of orders", works.TOP, [orders])
+    yield "join", lambda: query(spark, "join with a filtered dimension", works.JOIN, [lineitem, part])
+    yield "Q1", lambda: query(spark, "TPC-H Q1", works.Q1, [lineitem])
+    yield "Q6", lambda: query(spark, "TPC-H Q6", works.Q6, [lineitem])
+    yield "Q14", lambda: query(spark, "TPC-H Q14", works.Q14, [lineitem, part])
+    yield "vectors", lambda: scan(spark, vectors, "full scan of 384-dim vectors")
+    yield "vectors by id", lambda: scan(spark, vectors, "1,000 vectors by id", condition=ids)
+    yield "write", lambda: works.write(spark, lineitem)
+    yield "append", lambda: works.append(spark, orders)
+    yield "first row", lambda: works.open_many(spark, many)
 
 
-def measure(work: works.Work, rounds: int) -> dict[str, list[float]]:
+def measure(work: works.Work, rounds: int) -> Result:
     """Seconds of each run; the contestants take turns, after one round that does not count."""
     times: dict[str, list[float]] = {name: [] for name in work.runs}
     for i in range(rounds + 1):
@@ -57,38 +73,26 @@ def measure(work: works.Work, rounds: int) -> dict[str, list[float]]:
             run()
             if i:
                 times[name].append(time.perf_counter() - start)
-    return times
-
-
-def report(rows: list[tuple[str, dict[str, list[float]]]]) -> str:
-    """A Markdown table: ours in seconds (fastest - slowest), then ours as a multiple of each other contestant's median."""
-    others = [c for c in CONTESTANTS if c != "ours"]
-    lines = ["| work | ours, s (min - max) | " + " | ".join(f"ours / {c}" if c != "ours, by option" else f"{c}, s" for c in others) + " |"]
-    lines.append("|---" * (len(others) + 2) + "|")
-    for name, times in rows:
-        ours = statistics.median(times["ours"])
-        cells = [f"{ours:.2f} ({min(times['ours']):.2f} - {max(times['ours']):.2f})"]
-        for c in others:
-            median = statistics.median(times[c]) if c in times else None
-            cells.append("" if median is None else f"{median:.2f}" if c == "ours, by option" else f"{ours / median:.2f}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return Result(work.name, times)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="little data, two rounds: about a minute")
-    parser.add_argument("--only", help="only works whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="little data, two rounds: about a minute; writes nothing")
+    parser.add_argument("--only", default="", help="only works whose name contains this; writes nothing")
+    parser.add_argument("--scale", type=float, help="the scale factor of TPC-H")
     arguments = parser.parse_args()
-    spark = session()
-    rows = []
-    for work in all_works(spark, arguments.quick):
-        if arguments.only and arguments.only not in work.name:
-            continue
-        times = measure(work, 2 if arguments.quick else 5)
-        rows.append((work.name, times))
-        print(report(rows[-1:]).splitlines()[-1], flush=True)
-    print("\n" + report(rows))
+    scale = arguments.scale or (0.05 if arguments.quick else 1)
+    rounds = 2 if arguments.quick else ROUNDS
+    results = []
+    for name, make in all_works(session(), scale, arguments.quick):
+        if arguments.only.lower() in name.lower():
+            results.append(measure(make(), rounds))
+            print(table(results[-1:]).splitlines()[-1], flush=True)
+    print("\n" + table(results))
+    if not arguments.quick and not arguments.only:
+        (DOCS / "bench.md").write_text(page(results, scale, rounds))
+        plot(results, DOCS / "bench.svg")
 
 
 if __name__ == "__main__":

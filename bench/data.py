@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 WORDS = np.array(["the", "of", "a", "table", "keeps", "vectors", "next", "to", "words", "that", "people", "wrote", "about", "pictures"])
 
@@ -37,6 +38,7 @@ class Table:
         path = self.folder / f"{self.name}.{'-'.join(columns or ['all'])}.arrow"
         if not path.exists():
             batch = next(lance.dataset(self.lance).to_batches(columns=columns, batch_size=8192))
+            batch = batch.cast(to_arrow_schema(from_arrow_schema(batch.schema), timezone="UTC"))
             with ipc.new_file(path, batch.schema) as out:
                 out.write(batch)
         return str(path)
@@ -64,6 +66,27 @@ def vectors(folder: Path, rows: int) -> Table:
         return pa.table({"id": np.arange(rows), "text": text, "vector": vector})
 
     return _table(folder, f"vectors{rows}", make)
+
+
+def wide(folder: Path, rows: int) -> Table:
+    """200 columns of what tables of features have: a key, numbers, codes of few values, and words."""
+
+    def make() -> pa.Table:
+        rng = np.random.default_rng(11)
+        columns: dict[str, pa.Array] = {"key": pa.array(rng.permutation(rows))}
+        for i in range(199):
+            kind = i % 4
+            if kind == 0:
+                columns[f"amount{i}"] = pa.array(rng.exponential(100, rows).round(2))
+            elif kind == 1:
+                columns[f"count{i}"] = pa.array(rng.poisson(30, rows))
+            elif kind == 2:
+                columns[f"code{i}"] = pa.array([f"code {n}" for n in range(40)]).take(pa.array(rng.integers(0, 40, rows)))
+            else:
+                columns[f"flag{i}"] = pa.array(rng.random(rows) < 0.1)
+        return pa.table(columns)
+
+    return _table(folder, f"wide{rows}", make)
 
 
 def fragments(folder: Path, count: int) -> Table:

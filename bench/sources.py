@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 
@@ -30,10 +31,10 @@ class PylanceSource(DataSource):
         return from_arrow_schema(pa.schema([table.schema.field(n) for n in names]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return PylanceReader(self.options["path"], schema.fieldNames(), self.options.get("filter"))
+        return PylanceReader(self.options["path"], schema, self.options.get("filter"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return PylanceWriter(self.options["path"])
+        return PylanceWriter(self.options["path"], overwrite)
 
 
 @dataclass
@@ -46,8 +47,9 @@ class FragmentPartition(InputPartition):
 class PylanceReader(DataSourceReader):
     """Reads whole fragments, with pylance's own projection and filter."""
 
-    def __init__(self, path: str, columns: list[str], condition: str | None) -> None:
-        self.path, self.columns, self.condition = path, columns, condition
+    def __init__(self, path: str, schema: StructType, condition: str | None) -> None:
+        self.path, self.columns, self.condition = path, schema.fieldNames(), condition
+        self.schema = to_arrow_schema(schema, timezone="UTC")
 
     def partitions(self) -> Sequence[InputPartition]:
         import lance
@@ -60,7 +62,8 @@ class PylanceReader(DataSourceReader):
         assert isinstance(partition, FragmentPartition)
         fragment = lance.dataset(self.path).get_fragment(partition.fragment)
         assert fragment is not None
-        yield from fragment.to_batches(columns=self.columns, filter=self.condition)
+        for batch in fragment.to_batches(columns=self.columns, filter=self.condition):
+            yield batch.cast(self.schema)  # vectors are lists to Spark
 
 
 @dataclass
@@ -72,10 +75,10 @@ class FragmentsMessage(WriterCommitMessage):
 
 
 class PylanceWriter(DataSourceArrowWriter):
-    """Writes fragments with pylance on the executors and commits them on the driver, always as a new table."""
+    """Writes fragments with pylance on the executors and commits them on the driver, as a new table unless there is one to append to."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, overwrite: bool) -> None:
+        self.path, self.overwrite = path, overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from lance.fragment import write_fragments
@@ -90,8 +93,11 @@ class PylanceWriter(DataSourceArrowWriter):
         import lance
 
         schema = next(m.schema for m in messages if m.schema is not None)
-        operation = lance.LanceOperation.Overwrite(schema, [f for m in messages for f in m.fragments])
-        lance.LanceDataset.commit(self.path, operation)
+        made = [f for m in messages for f in m.fragments]
+        if self.overwrite or not os.path.exists(self.path + "/_versions"):
+            lance.LanceDataset.commit(self.path, lance.LanceOperation.Overwrite(schema, made))
+        else:
+            lance.LanceDataset.commit(self.path, lance.LanceOperation.Append(made), read_version=lance.dataset(self.path).version)
 
 
 class FloorSource(DataSource):

@@ -1,10 +1,10 @@
-"""What is measured: each work says what every contestant runs for it. All read the same rows; the columns go to Spark's noop sink."""
+"""What is measured: each work says what every contestant runs for it. All read the same rows, and all open the table anew each time."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,21 @@ from bench.data import Table
 
 Run = Callable[[], object]
 
+FORMATS = {"ours": "lance", "pylance": "pylance", "parquet": "parquet"}
+
+Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
+    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
+    FROM lineitem WHERE l_shipdate <= DATE '1998-12-01' - INTERVAL '90' DAY
+    GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus"""
+Q6 = """SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
+    AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"""
+Q14 = """SELECT 100.00 * sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END)
+    / sum(l_extendedprice * (1 - l_discount)) FROM lineitem, part
+    WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'"""
+JOIN = """SELECT count(*), sum(l_extendedprice) FROM lineitem JOIN part ON l_partkey = p_partkey
+    WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"""
+TOP = "SELECT * FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 10"
+
 
 @dataclass(frozen=True)
 class Work:
@@ -24,58 +39,51 @@ class Work:
     runs: dict[str, Run]
 
 
+def load(spark: SparkSession, contestant: str, table: Table) -> DataFrame:
+    """The table as this contestant reads it."""
+    return spark.read.format(FORMATS[contestant]).load(table.parquet if contestant == "parquet" else table.lance)
+
+
 def consume(frame: DataFrame) -> None:
     """Have Spark produce every row and drop it."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def scan(spark: SparkSession, table: Table, name: str, columns: list[str] | None = None, condition: str | None = None) -> Work:
-    """Read columns of the rows that fulfil a condition: ours and pylance by their own options, Parquet by Spark's own push-down."""
+    """Read columns of the rows that fulfil a condition; without one, there is a floor to measure against."""
     tasks = max(2, len(lance.dataset(table.lance).get_fragments()))
 
-    def ours() -> None:
-        frame = spark.read.format("lance").load(table.lance)
-        frame = frame.where(condition) if condition else frame
-        consume(frame.select(columns) if columns else frame)
+    def of(contestant: str) -> Run:
+        def run() -> None:
+            frame = load(spark, contestant, table)
+            frame = frame.where(condition) if condition else frame
+            consume(frame.select(columns) if columns else frame)
 
-    def by_option() -> None:
-        reader = spark.read.format("lance")
-        reader = reader.option("columns", ",".join(columns)) if columns else reader
-        reader = reader.option("filter", condition) if condition else reader
-        consume(reader.load(table.lance))
-
-    def pylance() -> None:
-        # Neither push-down reaches a Python source by itself, so this one reads all columns, as a user's would.
-        frame = spark.read.format("pylance").load(table.lance)
-        frame = frame.where(condition) if condition else frame
-        consume(frame.select(columns) if columns else frame)
-
-    def parquet() -> None:
-        frame = spark.read.parquet(table.parquet)
-        frame = frame.where(condition) if condition else frame
-        consume(frame.select(columns) if columns else frame)
+        return run
 
     def floor() -> None:
         consume(spark.read.format("floor").option("rows", table.rows).option("tasks", tasks).load(table.batch(columns)))
 
-    runs: dict[str, Run] = {"ours": ours, "pylance": pylance, "parquet": parquet}
-    if columns or condition:
-        runs["ours, by option"] = by_option
-    if not condition:
-        runs["floor"] = floor
-    return Work(name, runs)
+    return Work(name, {c: of(c) for c in FORMATS} | ({} if condition else {"floor": floor}))
 
 
 def count(spark: SparkSession, table: Table) -> Work:
     """count(*) of the whole table."""
-    return Work(
-        f"count(*) of {table.name}",
-        {
-            "ours": lambda: spark.read.format("lance").load(table.lance).count(),
-            "pylance": lambda: spark.read.format("pylance").load(table.lance).count(),
-            "parquet": lambda: spark.read.parquet(table.parquet).count(),
-        },
-    )
+    return Work(f"count(*) of {table.name}", {c: lambda c=c: load(spark, c, table).count() for c in FORMATS})  # type: ignore[misc]
+
+
+def query(spark: SparkSession, name: str, sql: str, tables: Sequence[Table]) -> Work:
+    """A query on these tables, by their names."""
+
+    def of(contestant: str) -> Run:
+        def run() -> None:
+            for table in tables:
+                load(spark, contestant, table).createOrReplaceTempView(table.name)
+            spark.sql(sql).collect()
+
+        return run
+
+    return Work(name, {c: of(c) for c in FORMATS})
 
 
 def write(spark: SparkSession, table: Table) -> Work:
@@ -89,16 +97,23 @@ def write(spark: SparkSession, table: Table) -> Work:
 
         return run
 
-    return Work(f"write {table.name}", {"ours": to("lance"), "pylance": to("pylance"), "parquet": to("parquet"), "floor": to("floor")})
+    return Work(f"write {table.name}", {c: to(f) for c, f in FORMATS.items()} | {"floor": to("floor")})
+
+
+def append(spark: SparkSession, table: Table) -> Work:
+    """Append one row to a table that is there."""
+    folder = Path(tempfile.mkdtemp())
+    row = spark.read.parquet(table.parquet).limit(1).toPandas()
+    one = spark.createDataFrame(row, spark.read.parquet(table.parquet).schema).coalesce(1).cache()
+
+    def to(contestant: str, format: str) -> Run:
+        path = str(folder / contestant)
+        one.write.format(format).mode("append").save(path)
+        return lambda: one.write.format(format).mode("append").save(path)
+
+    return Work("append of one row", {c: to(c, f) for c, f in FORMATS.items()})
 
 
 def open_many(spark: SparkSession, table: Table) -> Work:
     """Open a table of many fragments and take its first row."""
-    return Work(
-        f"first row of {table.name}",
-        {
-            "ours": lambda: spark.read.format("lance").load(table.lance).limit(1).collect(),
-            "pylance": lambda: spark.read.format("pylance").load(table.lance).limit(1).collect(),
-            "parquet": lambda: spark.read.parquet(table.parquet).limit(1).collect(),
-        },
-    )
+    return Work(f"first row of {table.name}", {c: lambda c=c: load(spark, c, table).limit(1).collect() for c in FORMATS})  # type: ignore[misc]
