@@ -19,6 +19,7 @@ from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
 from lance_spark.table.take import take
 from lance_spark.table.task import read_task
+from lance_spark.table.verify import Report, verify
 from lance_spark.table.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 
@@ -189,6 +190,10 @@ class Dataset:
             older_than = DEFAULT_AGE
         policy = CleanupPolicy(older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, dry_run)
         return cleanup_old_versions(self.snapshot, policy)
+
+    def verify(self, decode: bool = True) -> Report:
+        """Check that every file of this version is there, has the size and rows stated, and decodes; `print` the report to read it."""
+        return verify(self.snapshot, decode)
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
