@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from lance_spark.blobs import BlobHandling
 from lance_spark.predicate import Predicate, parse
 from lance_spark.storage import Store
+from lance_spark.table import alter
 from lance_spark.table.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.clone import create_branch, deep_clone, shallow_clone
-from lance_spark.table.history import HistoryEntry, history
+from lance_spark.table.commit import commit_operation
+from lance_spark.table.delete import delete
+from lance_spark.table.history import COMMIT_MESSAGE, HistoryEntry, history
+from lance_spark.table.manifest_builder import TableSettings
+from lance_spark.table.operations import Operation
 from lance_spark.table.references import Branches, Reference, Tags, resolve
-from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
-from lance_spark.table.take import take
+from lance_spark.table.take import take, take_by_row_id
 from lance_spark.table.task import read_task
 from lance_spark.table.verify import Report, verify
 from lance_spark.table.write import NO_OPTIONS, Data, Mode, WriteOptions, write
@@ -120,6 +125,26 @@ class Dataset:
         )
         return cls(write(uri, data, mode, options))
 
+    @classmethod
+    def commit(
+        cls,
+        base_uri: str,
+        operation: Operation,
+        read_version: int | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool = False,
+    ) -> Dataset:
+        """Commit a change that was prepared by hand: one of `lance_spark.table.operations`, whose files are written already.
+
+        `read_version` is the version that it was prepared for; Overwrite, which may also make the table, and Restore need none. What
+        other writers did since is taken into account, see docs/conflicts.md. The rows themselves are not looked at.
+        """
+        properties = {} if commit_message is None else {COMMIT_MESSAGE: commit_message}
+        settings = TableSettings(stable_row_ids=enable_stable_row_ids)
+        return cls(commit_operation(Store(base_uri, storage_options), operation, read_version, properties, settings))
+
     @property
     def uri(self) -> str:
         """Where the table is; for a branch, where the branch is."""
@@ -195,6 +220,36 @@ class Dataset:
         """Check that every file of this version is there, has the size and rows stated, and decodes; `print` the report to read it."""
         return verify(self.snapshot, decode)
 
+    def delete(self, predicate: str) -> Dataset:
+        """Delete the rows that fulfil `predicate`, a condition in Spark's SQL, in one new version.
+
+        Raises CommitConflictError when other writers changed the same rows meanwhile, again and again, or replaced the table.
+        """
+        return self._changed(delete(self.snapshot, predicate))
+
+    def restore(self) -> Dataset:
+        """Make this version the latest again, as a new one."""
+        return self._changed(alter.restore(self.snapshot))
+
+    def add_columns(self, columns: alter.NewColumns) -> Dataset:
+        """Add columns that are null in all rows: a field, a list of fields or a schema."""
+        return self._changed(alter.add_columns(self.snapshot, columns))
+
+    def drop_columns(self, columns: Sequence[str]) -> Dataset:
+        """Remove columns; parts of structs with dots. The rest of the table's files stays as it is."""
+        return self._changed(alter.drop_columns(self.snapshot, columns))
+
+    def alter_columns(self, *alterations: alter.ColumnChange) -> Dataset:
+        """Rename columns, or change whether they may be null."""
+        return self._changed(alter.alter_columns(self.snapshot, alterations))
+
+    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
+        """Set keys of the table's config, or remove them (None); with `replace` nothing else remains."""
+        return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
+
+    def _changed(self, snapshot: Snapshot) -> Dataset:
+        return Dataset(replace(snapshot, allow_other_stores=self.snapshot.allow_other_stores))
+
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
 
@@ -214,16 +269,22 @@ class Dataset:
         with_row_id: bool = False,
         with_row_address: bool = False,
         batch_size: int | None = None,
+        blob_handling: BlobHandling = "bytes",
     ) -> Scan:
         """Rows and columns of this version.
 
         `columns` are names, nested ones with dots; `filter` is a condition in Spark's SQL. `limit` and `offset` count rows of the result.
+        `blob_handling` gives blobs as "bytes", as a "descriptor" of where each value is, or leaves their columns out ("none").
         """
-        if isinstance(filter, str):
-            filter = parse(filter, with_row_columns(self.snapshot.manifest.schema))
         chosen = None if columns is None else tuple(columns)
-        return Scan(self.snapshot, ScanPlan(chosen, filter, limit, offset, with_row_id, with_row_address, batch_size))
+        plan = ScanPlan(chosen, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        predicate = parse(filter, plan.known(self.snapshot)) if isinstance(filter, str) else filter
+        return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given."""
         return take(self.snapshot, indices, ScanPlan(None if columns is None else tuple(columns)))
+
+    def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these ids, those of the column `_rowid`, in the order given; ids that no row has are passed over."""
+        return take_by_row_id(self.snapshot, row_ids, ScanPlan(None if columns is None else tuple(columns)))

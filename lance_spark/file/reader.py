@@ -18,8 +18,9 @@ from lance_spark.columns import Column, FieldReader, Rows, Steps, run, side_by_s
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
+from lance_spark.file.whole import pruned, whole
 from lance_spark.layouts import column as layouts
-from lance_spark.layouts.blob import SidecarRange
+from lance_spark.layouts.blob import ExternalRange, SidecarRange
 from lance_spark.schema import Field, Schema
 from lance_spark.storage import Store
 from lance_spark.v0_1 import field as v0_1
@@ -43,10 +44,13 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 }
 
 
-def open_data_file(store: Store, path: str, size: int | None = None) -> DataFileReader:
-    """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked."""
+def open_data_file(store: Store, path: str, size: int | None = None, allow_other_stores: bool = False) -> DataFileReader:
+    """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked.
+
+    `allow_other_stores` lets it have blobs that are at any URI that the file names.
+    """
     tail, actual = store.read_tail(path, _TAIL)
-    source = _Source(store, path, actual, tail)
+    source = _Source(store, path, actual, tail, allow_other_stores)
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
         # The size is not checked: writers of about 0.30 took it before they wrote the metadata.
@@ -69,6 +73,7 @@ class _Source:
     path: str
     size: int
     tail: Bytes
+    allow_other_stores: bool
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range."""
@@ -76,8 +81,10 @@ class _Source:
         answers: list[Bytes | None] = [None] * len(ranges)
         elsewhere: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
-            if isinstance(wanted, SidecarRange):
-                elsewhere.setdefault(self._sidecar(wanted.blob_id), []).append(i)
+            if isinstance(wanted, ExternalRange):
+                answers[i] = external_bytes(self.store, wanted, self.allow_other_stores)
+            elif isinstance(wanted, SidecarRange):
+                elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= wanted.start <= wanted.stop <= self.size:
                 raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} of a file of {self.size}")
             elif wanted.start >= first:
@@ -89,10 +96,6 @@ class _Source:
                 answers[i] = answer
         return answers  # type: ignore[return-value]
 
-    def _sidecar(self, blob_id: int) -> str:
-        # The id is in binary, least significant digit first, so that neighbours do not share a prefix.
-        return f"{self.path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
-
     def checked(self, what: str, work: Callable[[], T]) -> T:
         """Do `work`; what it finds wrong names the file."""
         return _checked(f"{self.path}: {what}", work)
@@ -100,6 +103,29 @@ class _Source:
     def run(self, what: str, steps: Steps[T]) -> T:
         """Carry out `steps`; what they find wrong names the file and `what` is read."""
         return run(_naming(f"{self.path}: {what}", steps), self.fetch)
+
+
+def sidecar_path(path: str, blob_id: int) -> str:
+    """The file that belongs to the data file at `path` and holds blobs."""
+    # The id is in binary, least significant digit first, so that neighbours do not share a prefix.
+    return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
+
+
+def external_store(store: Store, uri: str, allowed: bool) -> tuple[Store, str]:
+    """The store, with the options of `store`, and the path in it of an object that a blob column names."""
+    if not allowed:
+        raise UnsupportedFeatureError(f"a blob is stored outside of the table, at {uri!r}; allow_other_stores=True reads it all the same")
+    folder, _, name = uri.rpartition("/")
+    if not folder or not name:
+        raise CorruptFileError(f"a blob at {uri!r}, which is no URI")
+    return store.at(folder), name
+
+
+def external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
+    """The bytes of a blob that is stored outside of the table."""
+    there, name = external_store(store, wanted.uri, allowed)
+    stop = wanted.stop if wanted.stop > wanted.start else there.size(name)
+    return there.read_ranges(name, [ByteRange(wanted.start, stop)])[0]
 
 
 def _checked(where: str, work: Callable[[], T]) -> T:
@@ -157,6 +183,10 @@ class DataFileReader:
             raise IndexError(f"rows {rows[0]} to {rows[-1]} of a file of {self.num_rows}")
         if not len(rows):
             return
+        wanted = fields
+        if any(not f.is_leaf or f.children for f in wanted):
+            in_file = {f.id: f for f in self.schema.walk()}
+            fields = [whole(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
         readers = self._open_fields(fields, metadata, rows)
         count = self._first_batch(fields, metadata, batch_bytes)
@@ -167,7 +197,7 @@ class DataFileReader:
             size = max(1, sum(a.nbytes for a in arrays) // (stop - done))
             fitting = max(1, batch_bytes // size)
             for start in range(0, stop - done, fitting):
-                yield [a.slice(start, fitting) for a in arrays]
+                yield [pruned(a.slice(start, fitting), *both) for a, *both in zip(arrays, fields, wanted)]
             # Rows to come may be larger than those seen, so batches grow step by step.
             count, done = min(fitting, 4 * (stop - done)), stop
 

@@ -16,6 +16,7 @@ from lance_spark import spans
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels import Slots
 from lance_spark.schema import Field
+from lance_spark.selection import take
 from lance_spark.spans import Spans
 
 Path = tuple[Field, ...]
@@ -86,7 +87,7 @@ def pick(array: pa.Array, held: Spans, wanted: Spans) -> pa.Array:
     first, count = int(at[0, 0]), spans.count(at)
     if at[-1, 1] - first == count:
         return array.slice(first, count)
-    return array.take(pa.array(spans.rows(at)))
+    return take(array, pa.array(spans.rows(at)))
 
 
 def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, repeats: int) -> pa.Array:
@@ -156,6 +157,40 @@ def _merge_structs(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
 
 def _shown(field: Field, array: pa.Array) -> pa.Field:
     return pa.field(field.name, array.type, field.nullable, dict(field.metadata) or None)
+
+
+def leaf_of(array: pa.Array, depth: int) -> pa.Array:
+    """The innermost array of one in which every struct has one child, `depth` levels down, without what no list refers to."""
+    for _ in range(depth):
+        array = inner_of(array)[0]
+    return array
+
+
+def with_leaf(array: pa.Array, depth: int, leaf: pa.Array) -> pa.Array:
+    """`array` with `leaf` in the place of `leaf_of(array, depth)`."""
+    if not depth:
+        return leaf
+    items, buffers = inner_of(array)
+    items = with_leaf(items, depth - 1, leaf)
+    t, inner = array.type, array.type.field(0).with_type(items.type)
+    if pa.types.is_struct(t):
+        made = pa.struct([inner])
+    elif pa.types.is_fixed_size_list(t):
+        made = pa.list_(inner, t.list_size)
+    else:
+        made = pa.large_list(inner) if pa.types.is_large_list(t) else pa.list_(inner)
+    return pa.Array.from_buffers(made, len(array), buffers, children=[items])
+
+
+def inner_of(array: pa.Array) -> tuple[pa.Array, list[pa.Buffer | None]]:
+    """What is directly in a struct or list, and the buffers of an equal one around just that."""
+    validity = validity_of(array)
+    if pa.types.is_struct(array.type):
+        return array.field(0), [validity]
+    if pa.types.is_fixed_size_list(array.type):
+        return list_items(array), [validity]
+    offsets, items = extents_of(array)
+    return items, [validity, pa.py_buffer(offsets)]
 
 
 def list_items(lists: pa.Array) -> pa.Array:

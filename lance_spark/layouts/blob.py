@@ -36,6 +36,19 @@ class SidecarRange(ByteRange):
         return made
 
 
+class ExternalRange(ByteRange):
+    """Bytes of the object at `uri`; all of it from the start on when the range is empty."""
+
+    uri: str
+
+    @classmethod
+    def of(cls, uri: str, start: int, stop: int) -> ExternalRange:
+        """Bytes `start` to `stop` (exclusive) of the object."""
+        made = cls(start, stop)
+        made.uri = uri
+        return made
+
+
 def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
     """The nested array of a page's descriptors of version 1, whose positions also carry the definition levels."""
     if layout.structure.num_lists:
@@ -51,48 +64,61 @@ def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
 
 
 def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
-    """`array`, a column of the fields `path`, with bytes in the place of its leaf's descriptors."""
-    if len(path) == 1:
-        return (yield from _values(array))
-    field, child = path[0], path[1]
-    validity = [assemble.validity_of(array)]
-    if assemble.is_list(field):
-        offsets, items = assemble.extents_of(array)
-        validity.append(pa.py_buffer(offsets))
-    elif assemble.is_fixed_size_list(field):
-        items = assemble.list_items(array)
+    """`array`, a column of the fields `path` whose leaf holds descriptors, with bytes in their place, or with what users see of them."""
+    depth = len(path) - 1
+    descriptors = assemble.leaf_of(array, depth)
+    if path[-1].descriptors:
+        leaf = described(descriptors, path[-1].type)
     else:
-        items = array.field(0)
-    items = yield from load(path[1:], items)
-    inner = pa.field(child.name, items.type, child.nullable, dict(child.metadata) or None)
-    if pa.types.is_struct(array.type):
-        t = pa.struct([inner])
-    elif pa.types.is_fixed_size_list(array.type):
-        t = pa.list_(inner, array.type.list_size)
-    else:
-        t = pa.large_list(inner) if pa.types.is_large_list(array.type) else pa.list_(inner)
-    return pa.Array.from_buffers(t, len(array), validity, children=[items])
+        leaf = yield from _values(descriptors)
+    return assemble.with_leaf(array, depth, leaf)
+
+
+def described(descriptors: pa.Array, t: pa.DataType) -> pa.Array:
+    """Stored descriptors as the type `t`, that of a field with `descriptors`."""
+    validity = assemble.validity_of(descriptors)
+    if [f.name for f in t] != [f.name for f in descriptors.type]:
+        raise CorruptFileError("blobs of one version in a column of the other")
+    children = [_without_nulls(descriptors.field(i)).cast(f.type) for i, f in enumerate(t)]
+    return pa.Array.from_buffers(t, len(descriptors), [validity], children=children)
+
+
+def _without_nulls(part: pa.Array) -> pa.Array:
+    return part.fill_null("" if pa.types.is_string(part.type) else 0) if part.null_count else part
 
 
 def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     valid = np.asarray(descriptors.is_valid())
-    columns = {f.name: descriptors.field(i).fill_null(0).to_numpy() for i, f in enumerate(descriptors.type) if f.type != pa.string()}
-    positions, sizes = columns["position"], np.where(valid, columns["size"], np.uint64(0))
-    there = np.flatnonzero(sizes)
+    columns = {f.name: _without_nulls(descriptors.field(i)) for i, f in enumerate(descriptors.type)}
+    positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
+    kinds = columns["kind"].to_numpy() if "kind" in columns else np.zeros(len(valid), np.uint8)
+    if (kinds[valid] > EXTERNAL).any():
+        raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()}")
+    there = np.flatnonzero((sizes > 0) | (valid & (kinds == EXTERNAL)))
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
         raise CorruptFileError("a blob beyond any file's end")
     wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
-    if "kind" in columns:
-        kinds, ids = columns["kind"], columns["blob_id"]
-        if (valid & (kinds == EXTERNAL)).any():
-            raise UnsupportedFeatureError("blobs that are stored at a URI of their own (external)")
-        if (valid & (kinds > EXTERNAL)).any():
-            raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()}")
-        beside = kinds[there] != INLINE
-        wanted = [SidecarRange.of(i, *r) if b else r for i, r, b in zip(ids[there].tolist(), wanted, beside.tolist())]
+    if kinds[there].any():
+        wanted = _places(wanted, kinds[there], *(columns[name].take(pa.array(there)) for name in ("blob_id", "blob_uri")))
     answers = (yield wanted) if wanted else []
+    lengths = np.zeros(len(sizes), np.int64)
+    lengths[there] = [len(answer) for answer in answers]
     offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes.astype(np.int64), out=offsets[1:])
+    np.cumsum(lengths, out=offsets[1:])
     data = np.concatenate([*answers, np.empty(0, np.uint8)])
     validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.Array) -> list[ByteRange]:
+    """The ranges of blobs of these kinds, each in the file that it is a range of."""
+    return [place(r, *rest) for r, *rest in zip(ranges, kinds.tolist(), ids.to_pylist(), uris.to_pylist())]
+
+
+def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
+    """The range `where`, in the file that a blob of version 2 of this kind is in."""
+    if kind == EXTERNAL:
+        if blob_id:
+            raise UnsupportedFeatureError(f"a blob at the URI {uri!r} below base path {blob_id}")
+        return ExternalRange.of(uri, *where)
+    return where if kind == INLINE else SidecarRange.of(blob_id, *where)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema import Field, Schema
+from lance_spark.selection import keep, take
 
 
 def check_fits(data: pa.Schema, table: Schema) -> None:
@@ -218,7 +219,7 @@ def _fixed_items(array: pa.Array, size: int, path: str) -> pa.Array:
     starts = np.asarray(array.offsets)[:-1].astype(np.int64)
     places = (starts[:, None] + np.arange(size)).ravel()
     missing = np.repeat(np.asarray(array.is_null()), size)
-    return array.values.take(pa.array(np.where(missing, 0, places), mask=missing))
+    return take(array.values, pa.array(np.where(missing, 0, places), mask=missing))
 
 
 def _cast_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -243,13 +244,13 @@ def _check_nulls(array: pa.Array, field: Field, path: str) -> None:
     if not any(not f.nullable for child in field.children for f in child.walk()):
         return
     if pa.types.is_struct(array.type):
-        children = array.flatten() if array.null_count == 0 else array.filter(array.is_valid()).flatten()
+        children = array.flatten() if array.null_count == 0 else keep(array, array.is_valid()).flatten()
     else:
-        children = [array.filter(array.is_valid()).flatten() if not pa.types.is_map(array.type) else _entries(array)]
+        children = [keep(array, array.is_valid()).flatten() if not pa.types.is_map(array.type) else _entries(array)]
     for child, values in zip(field.children, children, strict=True):
         _check_nulls(values, child, f"{path}.{child.name}")
 
 
 def _entries(array: pa.MapArray) -> pa.StructArray:
-    there = array.filter(array.is_valid())
+    there = keep(array, array.is_valid())
     return there.cast(pa.list_(pa.field("entries", pa.struct([there.type.key_field, there.type.item_field]), False))).flatten()

@@ -17,6 +17,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.assemble import merge
 from lance_spark.schema import Field, Schema
+from lance_spark.selection import keep
 from lance_spark.table.borrowed import lacks_shape, with_shapes
 from lance_spark.table.deletion import read_deletions
 from lance_spark.table.locations import Locations
@@ -79,7 +80,7 @@ class FragmentReader:
                 if not mask.any():
                     continue
                 selected = pa.array(mask)
-                parts = {i: array.filter(selected) for i, array in parts.items()}
+                parts = {i: keep(array, selected) for i, array in parts.items()}
                 chosen = np.asarray(chosen)[mask]
             arrays = []
             for field, shown in zip(schema.fields, target):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lance_spark.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.errors import CorruptFileError
 from lance_spark.predicate import Predicate
 from lance_spark.schema import Schema
@@ -39,6 +40,7 @@ class ScanPlan:
 
     `columns` are names (None: all), nested ones as `Schema.select` takes them; the columns of `row_columns` can be among them, and the row
     id and address follow at the end when they are asked for by flag. `limit` and `offset` count rows of the result, exactly.
+    `blob_handling` is what becomes of blob columns, see `blobs.handled`.
 
     The rest is for an engine that finishes the work itself, and does not go with `limit` and `offset`. `task_limit`: of each task no
     more rows are needed. `order`: those that come first in it. `aggregates` (of `columns`): each task gives one row, see `aggregated`.
@@ -51,6 +53,7 @@ class ScanPlan:
     with_row_id: bool = False
     with_row_address: bool = False
     batch_size: int | None = None
+    blob_handling: BlobHandling = "bytes"
     task_limit: int | None = None
     order: tuple[SortKey, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
@@ -60,13 +63,19 @@ class ScanPlan:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, it is {value}")
+        if self.blob_handling not in BLOB_HANDLINGS:
+            raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, it is {self.blob_handling!r}")
         if (self.limit is not None or self.offset) and (self.task_limit is not None or self.aggregates):
             raise ValueError("a limit of all rows comes before what is left out or added up in each task")
 
+    def known(self, snapshot: Snapshot) -> Schema:
+        """All fields that the scan can give: the table's, and those of `row_columns`."""
+        return with_row_columns(handled(snapshot.manifest.schema, self.blob_handling))
+
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan gives, in order."""
-        own = snapshot.manifest.schema
-        known = with_row_columns(own)
+        known = self.known(snapshot)
+        own = handled(snapshot.manifest.schema, self.blob_handling)
         chosen = own if self.columns is None else known.select(self.columns)
         asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
         return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
@@ -76,7 +85,7 @@ class ScanPlan:
         given = self.fields(snapshot)
         if self.predicate is None:
             return given
-        known = with_row_columns(snapshot.manifest.schema)
+        known = self.known(snapshot)
         if self.columns is not None:
             return _and(known.select((*self.columns, *self.predicate.columns)), given)
         return _and(given, known.select(self.predicate.columns))
@@ -186,7 +195,7 @@ def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot:
     rows = sum(part.num_rows for part in parts)
     size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
     if plan.order and task.limit is not None and task.limit < rows:
-        known = with_row_columns(snapshot.manifest.schema)
+        known = plan.known(snapshot)
         keys = [key.column.quoted for key in plan.order]
         first = known.select([*keys, *(() if plan.predicate is None else plan.predicate.columns)])
         task = replace(task, order=plan.order, first=first, fields=task.given)

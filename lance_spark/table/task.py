@@ -17,6 +17,7 @@ from lance_spark.columns import Rows
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.predicate import evaluate
 from lance_spark.schema import Schema
+from lance_spark.selection import keep_rows
 from lance_spark.table.aggregate import aggregated, counted
 from lance_spark.table.ahead import ahead
 from lance_spark.table.scan import Part, ScanTask
@@ -122,7 +123,7 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
         selected = evaluate(task.predicate, batch)
         chosen = np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
         if len(chosen):
-            window.append(batch.filter(selected) if len(chosen) < batch.num_rows else batch)
+            window.append(keep_rows(batch, selected) if len(chosen) < batch.num_rows else batch)
             found.append(chosen + at)
         at += batch.num_rows
         if not rest.fields and window:
@@ -169,7 +170,7 @@ def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schem
             start += batch.num_rows
             if task.predicate is not None:
                 selected = evaluate(task.predicate, batch)
-                batch = batch.filter(selected)
+                batch = keep_rows(batch, selected)
                 positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]
             top.add(i, positions, batch)
     return dict(top.positions())

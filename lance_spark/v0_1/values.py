@@ -10,6 +10,7 @@ from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.plain import GAP, binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
+from lance_spark.selection import take
 from lance_spark.spans import Spans
 
 
@@ -47,4 +48,4 @@ def read_strings(page: ByteRange, spans: Spans, t: pa.DataType, nullable: bool) 
 
 def _only(array: pa.Array, spans: Spans, wanted: Spans) -> pa.Array:
     """Of the values of `wanted` those of `spans`."""
-    return array if len(spans) == len(wanted) else array.take(pa.array(sp.positions(spans, wanted)))
+    return array if len(spans) == len(wanted) else take(array, pa.array(sp.positions(spans, wanted)))

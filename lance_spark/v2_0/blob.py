@@ -12,13 +12,19 @@ from lance_spark.layouts.plain import binary_array, offsets_of, validity_of
 
 DESCRIPTORS = pa.struct([pa.field("position", pa.uint64(), False), pa.field("size", pa.uint64(), False)])
 
+_SHOWN = pa.struct([pa.field("position", pa.int64(), False), pa.field("size", pa.int64(), False)])
+
 
 class BlobReader:
-    """Reads the values that the descriptors name, batch by batch. (1, 0) is null, (0, 0) an empty value."""
+    """Reads the values that the descriptors name, or for a field with `descriptors` just these, batch by batch.
+
+    (1, 0) is null, (0, 0) an empty value.
+    """
 
     def __init__(self, t: pa.DataType, descriptors: FieldReader) -> None:
-        if t != pa.large_binary():
+        if t != pa.large_binary() and t != _SHOWN:
             raise CorruptFileError(f"a blob column of {t}")
+        self._type = t
         self._descriptors = descriptors
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
@@ -28,6 +34,9 @@ class BlobReader:
         if len(sizes) and max(int(positions.max()), int(sizes.max())) >= 2**62:
             raise CorruptFileError("a blob beyond any file's end")
         valid = (sizes > 0) | (positions == 0)
+        if pa.types.is_struct(self._type):
+            children = [child.cast(pa.int64()) for child in descriptors.flatten()]
+            return pa.Array.from_buffers(self._type, len(valid), [validity_of(valid)], children=children)
         there = np.flatnonzero(sizes)
         begin, end = positions[there], positions[there] + sizes[there]
         values = yield [ByteRange(a, b) for a, b in zip(begin.tolist(), end.tolist())]

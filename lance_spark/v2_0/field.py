@@ -14,6 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.plain import GAP
 from lance_spark.schema import Field
+from lance_spark.selection import take
 from lance_spark.spans import Spans
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
 from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
@@ -41,7 +42,7 @@ def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int]) -> 
 
 def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
     kind = field.logical_type.split(".")[0]
-    if kind == "struct" and not field.is_packed:
+    if kind == "struct" and not field.is_leaf:
         return StructReader(field.type, [_open(child, columns, spans, num_rows) for child in field.children])
     column = columns.get(field.id)
     if column is None:
@@ -101,7 +102,7 @@ class LeafReader:
         array = yield from encoding.read(wanted, self._type)
         if len(array) != sp.count(wanted):
             raise CorruptFileError(f"{len(array)} values where {sp.count(wanted)} should be")
-        return array if len(wanted) == len(spans) else array.take(pa.array(sp.positions(spans, wanted)))
+        return array if len(wanted) == len(spans) else take(array, pa.array(sp.positions(spans, wanted)))
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
         """The values of the selected rows number `start` to `stop`."""
