@@ -133,7 +133,11 @@ def _deletions(fragment: Fragment, locations: Locations) -> _Found:
 
 def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, _Found]]:
     """The row ids and versions of the rows, which are in the manifest or in files of their own."""
-    for sequence, parse in ((fragment.row_ids, parse_row_ids), (fragment.created_at, parse_versions), (fragment.updated_at, parse_versions)):
+    for sequence, parse in (
+        (fragment.row_ids, parse_row_ids),
+        (fragment.created_at, parse_versions),
+        (fragment.updated_at, parse_versions),
+    ):
         if sequence is None:
             continue
         path = f"row ids of fragment {fragment.id}" if isinstance(sequence, bytes) else sequence.path
