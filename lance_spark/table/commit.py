@@ -10,6 +10,7 @@ import errno
 import logging
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lance_spark.errors import (
@@ -30,7 +31,7 @@ from lance_spark.table.idempotence import covers, done_before
 from lance_spark.table.manifest import Manifest, check_writable, serialise
 from lance_spark.table.manifest import parse as parse_manifest
 from lance_spark.table.manifest_builder import TableSettings, build
-from lance_spark.table.operations import Operation, Restore
+from lance_spark.table.operations import Operation, Overwrite, Restore
 from lance_spark.table.rebase import rebased
 from lance_spark.table.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
 from lance_spark.table.transaction import Transaction
@@ -103,6 +104,21 @@ def _cleaned_up(snapshot: Snapshot) -> Snapshot:
     except LanceError as e:
         _LOG.warning("cleaning up after a commit failed: %s", e)
     return snapshot
+
+
+def commit_operation(
+    store: Store, operation: Operation, read_version: int | None, properties: Mapping[str, str], settings: TableSettings = NO_SETTINGS
+) -> Snapshot:
+    """Commit an operation that was prepared for `read_version`; None, for Overwrite and Restore only, means whatever is there now.
+
+    Raises what `commit` raises, and ValueError for an operation that does not fit the table.
+    """
+    if read_version is None:
+        if not isinstance(operation, Overwrite | Restore):
+            raise ValueError(f"the operation {type(operation).__name__} needs the version that it was prepared for, read_version")
+        latest = _latest(store, None)
+        read_version = latest.version if latest else 0
+    return commit(store, Transaction(read_version, operation, properties=properties), settings)
 
 
 def _latest(store: Store, base: Snapshot | None) -> Snapshot | None:

@@ -24,11 +24,10 @@ from lance_spark.table.manifest import (
     Manifest,
     WriterVersion,
 )
-from lance_spark.table.metadata import TOMBSTONE, BasePath, Fragment
+from lance_spark.table.metadata import TOMBSTONE, Fragment
 from lance_spark.table.operations import (
     REWRITE_COLUMNS,
     Append,
-    Clone,
     CreateIndex,
     DataReplacement,
     Delete,
@@ -64,13 +63,13 @@ def build(
 ) -> Manifest:
     """The manifest that `transaction` makes of `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
 
-    `source` is the version that a Restore goes back to or a Clone is made from. The transaction must not conflict with what was
+    `source` is the version that a Restore goes back to. The transaction must not conflict with what was
     committed since its read version (see `table.conflicts`). Raises UnsupportedFeatureError for an operation or a table that cannot be
     built upon, and ValueError for an operation that does not fit the table.
     """
     operation = transaction.operation
     if current is None:
-        new = _first(operation, settings, source)
+        new = _first(operation, settings)
     else:
         builder = _BUILDERS.get(type(operation))
         if builder is None:
@@ -112,6 +111,12 @@ def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int
     return both, both | (TABLE_CONFIG if manifest.config else 0)
 
 
+def format_of(fragments: Iterable[Fragment]) -> set[str]:
+    """The storage versions of the fragments' data files."""
+    versions = {file.version for f in fragments for file in f.files}
+    return {"0.1" if v < (0, 3) else "2.0" if v == (0, 3) else f"{v[0]}.{v[1]}" for v in versions}
+
+
 def _without_dead_files(fragment: Fragment) -> Fragment:
     """The fragment without data files whose columns have all been replaced by those of others."""
     if not any(TOMBSTONE in f.fields for f in fragment.files):
@@ -119,35 +124,25 @@ def _without_dead_files(fragment: Fragment) -> Fragment:
     return replace(fragment, files=tuple(f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)))
 
 
-def _first(operation: Any, settings: TableSettings, source: Manifest | None) -> Manifest:
+def _first(operation: Any, settings: TableSettings) -> Manifest:
     """The first version of a table."""
-    if isinstance(operation, Clone) and source is not None:
-        return _cloned(source, operation)
     if not isinstance(operation, Overwrite):
         raise TableNotFoundError(f"there is no table to commit the operation {type(operation).__name__} to")
     flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
-    base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=settings.data_format or DEFAULT_FORMAT)
+    data_format = settings.data_format or max(format_of(operation.fragments), default=DEFAULT_FORMAT)
+    base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=data_format)
     new = _with_new(base, (), operation.fragments)
     return replace(new, config=dict(operation.config_upserts), base_paths=operation.initial_bases)
 
 
-def _cloned(source: Manifest, operation: Clone) -> Manifest:
-    """The manifest of a copy of `source`; the files of a shallow one stay where they are, at a new base path."""
-    if not operation.is_shallow:
-        return replace(source, branch=operation.branch_name)
-    base = BasePath(max([b.id + 1 for b in source.base_paths], default=0), operation.ref_path, True, operation.ref_name)
-
-    def there(part: Any) -> Any:
-        return part if part is None or part.base_id is not None else replace(part, base_id=base.id)
-
-    fragments = tuple(replace(f, files=tuple(map(there, f.files)), deletion=there(f.deletion)) for f in source.fragments)
-    indexes = tuple(map(there, source.indexes))
-    bases = (*source.base_paths, base)
-    return replace(source, fragments=fragments, indexes=indexes, base_paths=bases, branch=operation.branch_name)
-
-
 def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """The fragments, those without an id (0) with the next free ones, which are never used again."""
+    """The fragments, those without an id (0) with the next free ones, which are never used again.
+
+    Raises ValueError when a data file is of another version than the table's.
+    """
+    fragments = tuple(fragments)
+    if others := {v for v in format_of(fragments) if v != base.data_format}:
+        raise ValueError(f"data files of storage version {', '.join(sorted(others))} for a table of version {base.data_format}")
     free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
     done = []
     for fragment in fragments:

@@ -137,7 +137,8 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
 def _divided(task: ScanTask) -> tuple[Schema, Schema]:
     """The fields that the predicate needs, and those that are given besides. A struct may be in both, with different children."""
     assert task.predicate is not None
-    first = task.fields.select(task.predicate.columns)
+    # A batch without columns would not say how many rows it has.
+    first = task.fields.select(task.predicate.columns) if task.predicate.columns else Schema(task.given.fields)
     there = set(first.fields)
     return first, Schema(tuple(f for f in task.given.fields if f not in there))
 
