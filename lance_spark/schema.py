@@ -272,7 +272,7 @@ def _with_children(logical_type: str, name: str, children: list[pa.Field]) -> pa
         entries = children[0].type
         if not pa.types.is_struct(entries) or entries.num_fields != 2:
             raise CorruptFileError(f"column {name!r}: a map needs entries of key and value, the schema has {entries}")
-        return pa.map_(entries.field(0), entries.field(1))
+        return pa.map_(entries.field(0).with_nullable(False), entries.field(1))
     raise UnsupportedFeatureError(f"column {name!r}: unknown nested type {logical_type!r}")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import copy_ranges
+from lance_spark.encodings.words import U, copy, copy_ranges
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.memory import empty, zeros
 
@@ -134,6 +134,12 @@ def _copy_bits(data: np.ndarray, starts: np.ndarray, targets: np.ndarray, counts
     for i in range(len(starts)):
         source, target = starts[i], targets[i]
         left = counts[i]
+        if not (source | target) & 7:
+            whole = U(left >> 3)
+            copy(data, U(source >> 3), out, U(target >> 3), whole)
+            source += left & ~7
+            target += left & ~7
+            left &= 7
         while left > 0:
             taken = min(left, 8)
             shift = source & 7

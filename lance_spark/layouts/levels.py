@@ -13,8 +13,10 @@ import numpy as np
 
 from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.words import U
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.tree import Dense
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -77,47 +79,59 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
         ends[[layer.null or 0, layer.empty or 0]] = innermost
         nulls[layer.null] = number
     ends[0], nulls[0] = 0, -1
-    levels = np.zeros(0, np.uint16) if definition is None else definition
-    validity = np.zeros((len(layers), (len(repetition) + 7) // 8), np.uint8)
-    offsets = np.zeros((len(layers), len(repetition) + 1), np.int32)
-    counts = np.zeros(len(layers), np.int64)
-    _open_slots(repetition, levels, is_list, opened_by, ends, nulls, validity, offsets, counts)
-    if (offsets[is_list, 0] != 0).any():
-        raise CorruptFileError("repetition levels continue a list before there is one")
+    # One code for both levels of an event, and by code and layer whether the event opens a slot there.
+    codes = repetition * np.uint16(top + 1)
+    codes = codes if definition is None else codes + definition
+    levels = np.arange(structure.num_lists + 1)[:, None]
+    opens = [((levels >= opened_by[k]) & (ends <= k)).astype(np.uint8).reshape(-1) for k in range(len(layers))]
     slots = []
     for number, layer in enumerate(layers):
-        n = int(counts[number])
-        bitmap = validity[number, : (n + 7) // 8] if layer.null else None
-        slots.append(Slots(n, bitmap, offsets[number, : n + 1] if layer.is_list else None))
+        offsets = validity = None
+        if layer.is_list:
+            offsets = empty(len(codes) + 1, np.int32)
+            count = _list_offsets(codes, opens[number], opens[number - 1] if number else np.zeros_like(opens[0]), offsets)
+            offsets = offsets[: count + 1]
+            if offsets[0] != 0:
+                raise CorruptFileError("repetition levels continue a list before there is one")
+        else:
+            count = _count(codes, opens[number])
+        if layer.null:
+            valid = empty(len(codes))
+            _validity(codes, opens[number], np.tile(nulls < number, len(levels)).astype(np.uint8), valid)
+            validity = np.packbits(valid[:count], bitorder="little")
+        slots.append(Slots(count, validity, offsets))
     return tuple(slots)
 
 
+# No branch depends on the levels, which nobody can predict: each event writes where the next slot is, and only one that opens it moves on.
+
+
 @kernel
-def _open_slots(
-    repetition: np.ndarray,
-    definition: np.ndarray,
-    is_list: np.ndarray,
-    opened_by: np.ndarray,
-    ends: np.ndarray,
-    nulls: np.ndarray,
-    validity: np.ndarray,
-    offsets: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    layers = len(is_list)
-    for e in range(len(repetition)):
-        level = definition[e] if len(definition) else 0
-        end, null = ends[level], nulls[level]
-        # From the outside in, so that a list begins before its first item is counted.
-        for k in range(layers - 1, end - 1, -1):
-            if repetition[e] < opened_by[k]:
-                continue
-            slot = counts[k]
-            if k > null:
-                validity[k, slot >> 3] |= np.uint8(1 << (slot & 7))
-            if is_list[k]:
-                offsets[k, slot] = counts[k - 1]
-            counts[k] = slot + 1
-    for k in range(layers):
-        if is_list[k]:
-            offsets[k, counts[k]] = counts[k - 1]
+def _list_offsets(codes: np.ndarray, opens: np.ndarray, opens_item: np.ndarray, offsets: np.ndarray) -> int:
+    """Fill the offsets of a list layer; returns the number of lists. Items are the slots of the layer below."""
+    slot = item = U(0)
+    for e in range(U(len(codes))):
+        code = U(codes[e])
+        offsets[slot] = item
+        slot += U(opens[code])
+        item += U(opens_item[code])
+    offsets[slot] = item
+    return np.int64(slot)
+
+
+@kernel
+def _count(codes: np.ndarray, opens: np.ndarray) -> int:
+    count = U(0)
+    for e in range(U(len(codes))):
+        count += U(opens[U(codes[e])])
+    return np.int64(count)
+
+
+@kernel
+def _validity(codes: np.ndarray, opens: np.ndarray, valid: np.ndarray, out: np.ndarray) -> None:
+    """Whether each slot is valid, a byte each."""
+    slot = U(0)
+    for e in range(U(len(codes))):
+        code = U(codes[e])
+        out[slot] = valid[code]
+        slot += U(opens[code])
