@@ -216,7 +216,9 @@ class DataFileReader:
         """The metadata of the columns of `fields`, by field id."""
         if isinstance(self._layout, legacy.LegacyFile):
             return {}
-        wanted = sorted({columns[f.id] for field in fields for f in field.walk() if f.id in columns})
+        if self._layout.early:
+            columns = {**columns, **v2_0.early_bytes_columns(fields, columns)}
+        wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
 
