@@ -18,7 +18,6 @@ from lance_spark.table.snapshot import Snapshot
 from lance_spark.table.task import read_task, row_counts
 
 SIZE_MARK = b"LanceSize:"
-_TASKS_PER_CORE = 3
 
 
 class LancePartition(InputPartition):
@@ -68,8 +67,7 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
         # The cluster's size cannot be seen from here, where Spark plans, unless our planner says it; the driver's is the nearest to it.
-        parallelism = _TASKS_PER_CORE * (self._size.cores or os.cpu_count() or 1)
-        tasks = plan_tasks(self._snapshot, self._plan, parallelism, self._size.max_bytes)
+        tasks = plan_tasks(self._snapshot, self._plan, self._size.cores or os.cpu_count() or 1, self._size.max_bytes)
         return [LancePartition(task, self._rows_only) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,6 @@ A task knows everything that it needs, so that it can be pickled and read by a p
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,14 +22,13 @@ from lance_spark.table.snapshot import Snapshot
 from lance_spark.table.top import SortKey
 
 BATCH_ROWS = 32 << 10
-MIN_TASK_BYTES = 8 << 20
+TASKS_PER_CORE = 3
+MIN_TASK_BYTES = 12 << 20
 MAX_TASK_BYTES = 128 << 20
 _OPEN_BYTES = 256 << 10
 """What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 
 _MAX_PIECES = 1 << 14
-"""Most parts that a fragment is divided into: sizes in a manifest are what it says, not what is there."""
-
 _UNKNOWN_ROW_BYTES = 64
 
 
@@ -153,12 +151,11 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
     return fragment.physical_rows - deleted
 
 
-def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
+def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
     """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
 
-    There are at least `parallelism` tasks if the table is large enough for it, and as many more as are needed for none to read much more
-    than `max_bytes`. Without a predicate, `limit` and `offset` are settled here; with one there is a single task, because nobody knows
-    before which rows count.
+    How many tasks there are says `pack`. Without a predicate, `limit` and `offset` are settled here; with one there is a single task,
+    because nobody knows before which rows count.
     """
     fields = plan.fields_to_read(snapshot)
     manifest, locations = snapshot.manifest, snapshot.locations
@@ -169,7 +166,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, parallelism: int = 1, max_byt
         parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
     counting = bool(plan.aggregates) and not fields.fields
-    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, parallelism, max_bytes)
+    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes)
     task = ScanTask(
         table=str(snapshot),
         locations=locations,
@@ -216,28 +213,34 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
     return kept
 
 
-def pack(parts: Sequence[Part], fields: Schema, parallelism: int, max_bytes: int) -> list[list[Part]]:
-    """Consecutive parts put together, and large ones divided, so that each group is about the same work: at least `parallelism` groups,
-    but none so small that starting a task for it costs more than reading it; none is much more than `max_bytes`.
+def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int) -> list[list[Part]]:
+    """The rows of `parts` in groups of about the same work, in order: small parts together, large ones divided.
+
+    They are `cores` times 1 to `TASKS_PER_CORE` groups where there is enough work for that, so that all cores end at about the same time,
+    fewer where starting a task would cost more than reading it, and more where one would read more than about `max_bytes`.
     """
     # A row costs its reader at least a byte, even if no column is read.
     sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
     work = sum(sizes) + _OPEN_BYTES * len(sizes)
-    target = min(max(work // max(parallelism, 1), min(MIN_TASK_BYTES, max_bytes)), max_bytes)
+    rounds = min(max(work // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
+    target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
+    # Sizes in a manifest are what it says, not what is there: no part is worth any number of tasks.
+    target = max(target, max(sizes, default=0) // _MAX_PIECES)
+    slack = target // 16
     groups: list[list[Part]] = []
     room = 0
     for part, size in zip(parts, sizes):
-        pieces = min(max(round(size / target), 1), _MAX_PIECES)
-        bounds = [part.start + part.num_rows * i // pieces for i in range(pieces + 1)]
-        for start, stop in itertools.pairwise(bounds):
-            if start == stop:
-                continue
-            # A task may be a little too large: otherwise the rest that rounding leaves would be one more.
-            if not groups or size // pieces + _OPEN_BYTES > room + target // 16:
+        start = part.start
+        while start < part.stop:
+            rest = size * (part.stop - start) // part.num_rows + _OPEN_BYTES
+            # What is less than a slack is not worth the cut, neither as the end of a group nor as the end of a part.
+            if room <= 0 or (room <= slack and rest > room + slack):
                 groups.append([])
                 room = target
+            stop = part.stop if rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
             groups[-1].append(Part(part.fragment, start, stop))
-            room -= size // pieces + _OPEN_BYTES
+            room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
+            start = stop
     return groups
 
 

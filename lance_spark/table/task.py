@@ -70,15 +70,15 @@ def _batches(task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
     from lance_spark.table.fragment import FragmentReader  # loads the decoders, which counting rows does without
     from lance_spark.table.shape import project
 
-    readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids) for part in task.parts]
     given = task.given.to_arrow()
     if task.first is not None:
+        readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids) for part in task.parts]
         for i, positions in _first_positions(task, readers, task.first).items():
             for batch in readers[i].read(positions, task.fields, task.batch_rows):
                 yield project(batch, task.given, given)
         return
-    for part, reader in zip(task.parts, readers):
-        rows = range(part.start, part.stop)
+    for part in task.parts:
+        reader, rows = FragmentReader(part.fragment, task.locations, task.stable_row_ids), range(part.start, part.stop)
         batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
         for batch in batches:
             yield project(batch, task.given, given)
