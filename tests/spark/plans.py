@@ -1,0 +1,58 @@
+"""Looking at what Spark planned and how much of a table it read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+EXCLUDED = "spark.sql.optimizer.excludedRules"
+RULE = "lance_spark.LancePlanner"
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """The session with other settings (names with __ for dots after "spark.sql.") for a while."""
+    names = {"spark.sql." + key.replace("__", "."): value for key, value in values.items()}
+    before = {name: spark.conf.get(name, None) for name in names}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def physical(df: DataFrame) -> str:
+    """The physical plan; the final one, if the frame has run."""
+    text: str = df._jdf.queryExecution().executedPlan().toString()
+    return text
+
+
+def scans(df: DataFrame) -> list[str]:
+    """The lines of the plan that scan a lance table."""
+    return [line.strip(" :+-*()0123456789") for line in physical(df).splitlines() if "BatchScan lance" in line]
+
+
+def rows_read(df: DataFrame) -> int:
+    """Run the frame and count the rows that its lance scans gave. Adaptive execution, which hides the plan, must be off."""
+    df.collect()
+    total = 0
+    leaves: Any = df._jdf.queryExecution().executedPlan().collectLeaves()
+    for i in range(leaves.size()):
+        leaf = leaves.apply(i)
+        if leaf.nodeName().startswith("BatchScan lance"):
+            total += leaf.metrics().apply("numOutputRows").value()
+    return total
+
+
+def scan_statistics(df: DataFrame) -> tuple[int, int]:
+    """Rows and bytes that the only scan of the frame says it has."""
+    statistics = df._jdf.queryExecution().optimizedPlan().collectLeaves().head().scan().estimateStatistics()
+    return statistics.numRows().getAsLong(), statistics.sizeInBytes().getAsLong()

@@ -1,0 +1,167 @@
+"""Promises about tables of the session catalog, whose options and place Spark alone does not tell a Python source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from lance_spark import Dataset
+from tests.spark.plans import scans
+
+Sql = Callable[[str], list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def sql(spark: SparkSession) -> Iterator[Sql]:
+    """Runs a statement in a database of its own, which is dropped afterwards."""
+    spark.sql("CREATE DATABASE planner")
+    spark.sql("USE planner")
+    yield lambda statement: [tuple(row) for row in spark.sql(statement).collect()]
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE planner CASCADE")
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.range(10).selectExpr("id", "CAST(id AS string) AS s")
+
+
+def write(uri: str, count: int = 10) -> None:
+    Dataset.write(uri, pa.table({"id": range(count), "s": [str(i) for i in range(count)]}), "append")
+
+
+def test_managed_tables(sql: Sql, spark: SparkSession, rows: DataFrame) -> None:
+    rows.write.format("lance").saveAsTable("t")
+    assert sql("SELECT count(*), max(s) FROM t") == [(10, "9")]
+    rows.write.format("lance").mode("append").saveAsTable("t")
+    rows.writeTo("t").append()
+    sql("INSERT INTO t VALUES (100, 'x')")
+    assert sql("SELECT count(*), max(id) FROM t WHERE id >= 0") == [(31, 100)]
+    rows.limit(3).write.format("lance").mode("overwrite").saveAsTable("t")
+    assert sql("SELECT count(*) FROM t") == [(3,)]
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        rows.write.format("lance").saveAsTable("t")
+    rows.write.format("lance").mode("ignore").saveAsTable("t")
+    place = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"), "planner.db", "t")
+    assert place.exists()
+    sql("DROP TABLE t")
+    assert not place.exists()
+
+
+def test_tables_of_queries(sql: Sql, uri: str) -> None:
+    sql("CREATE TABLE one USING lance AS SELECT 1L AS id, 'a' AS s")
+    sql(f"CREATE TABLE two USING lance LOCATION '{uri}' AS SELECT id + 1 AS id, s FROM one")
+    assert sql("SELECT * FROM two") == [(2, "a")]
+    assert Dataset.open(uri).count_rows() == 1
+    sql("CREATE OR REPLACE TABLE one USING lance AS SELECT 7 AS other")
+    assert sql("SELECT * FROM one") == [(7,)]
+    sql("INSERT OVERWRITE two SELECT id + 1, s FROM two")
+    assert sql("SELECT * FROM two") == [(3, "a")]
+
+
+def test_a_table_of_a_query_is_not_added_to_what_is_there(sql: Sql, rows: DataFrame, uri: str) -> None:
+    write(uri)
+    with pytest.raises(Exception, match="TableAlreadyExistsError"):
+        sql(f"CREATE TABLE t USING lance LOCATION '{uri}' AS SELECT 1L AS id, 'a' AS s")
+    with pytest.raises(Exception, match="TableAlreadyExistsError"):
+        rows.write.format("lance").option("path", uri).saveAsTable("t")
+    assert Dataset.open(uri).count_rows() == 10
+    with pytest.raises(AnalysisException, match="NOT_FOUND"):
+        sql("SELECT * FROM t")
+    rows.limit(2).write.format("lance").mode("overwrite").option("path", uri).saveAsTable("t")
+    assert sql("SELECT count(*) FROM t") == [(2,)]
+
+
+@pytest.mark.parametrize("where", ["LOCATION '{}'", "OPTIONS (path '{}')"])
+def test_external_tables(sql: Sql, spark: SparkSession, uri: str, where: str) -> None:
+    write(uri)
+    sql(f"CREATE TABLE t USING lance {where.format(uri)}")
+    assert sql("SELECT count(*), max(s) FROM t WHERE id < 5") == [(5, "4")]
+    assert "PushedFilters: [id IS NOT NULL, id < 5]" in scans(spark.table("t").where("id < 5"))[0]
+    sql("INSERT INTO t VALUES (100, 'x')")
+    sql("INSERT INTO t (s, id) VALUES ('y', 101)")
+    assert sql("SELECT count(*), max(id) FROM t") == [(12, 101)]
+    sql("DROP TABLE t")
+    assert Dataset.open(uri).count_rows() == 12
+
+
+def test_options_of_the_table_and_of_the_query(sql: Sql, spark: SparkSession, uri: str) -> None:
+    write(uri)
+    write(uri, 5)
+    sql(f"CREATE TABLE t USING lance OPTIONS (path '{uri}', columns 'id')")
+    assert spark.table("t").columns == ["id"]
+    counts = "(SELECT count(*) FROM t WITH (version='{}'))"
+    assert sql(f"SELECT {counts.format(1)}, {counts.format(2)}, (SELECT count(*) FROM t)") == [(10, 15, 15)]
+    union = " UNION ALL ".join(["SELECT id FROM t WITH (version='1')", "SELECT id FROM t WITH (version='2')", "SELECT id FROM t"])
+    assert sql(f"SELECT count(*), sum(id) FROM ({union})") == [(40, 155)]
+
+
+def test_a_frame_of_a_table_keeps_its_version(sql: Sql, spark: SparkSession, uri: str) -> None:
+    write(uri)
+    sql(f"CREATE TABLE t USING lance LOCATION '{uri}'")
+    frame = spark.table("t")
+    assert frame.count() == 10
+    write(uri)
+    assert (frame.count(), frame.where("id >= 0").count()) == (10, 10)
+    assert spark.table("t").count() == 20
+    sql("CACHE TABLE t")
+    sql("INSERT INTO t VALUES (100, 'x')")
+    assert sql("SELECT count(*) FROM t") == [(21,)]
+    sql("UNCACHE TABLE t")
+
+
+def test_a_declared_table_without_data_has_no_rows(sql: Sql, uri: str) -> None:
+    sql(f"CREATE TABLE t (id BIGINT NOT NULL, s STRING, st STRUCT<a: INT>) USING lance LOCATION '{uri}'")
+    assert sql("SELECT * FROM t") == []
+    assert sql("SELECT count(*), count(s), max(id) FROM t") == [(0, 0, None)]
+    assert sql("SELECT id FROM t WHERE s = 'x' AND st.a > 3 ORDER BY id LIMIT 3") == []
+    sql("INSERT INTO t VALUES (1, 'a', struct(2)), (2, NULL, NULL)")
+    assert sql("SELECT id, s, st.a FROM t ORDER BY id") == [(1, "a", 2), (2, None, None)]
+    with pytest.raises(Exception, match="NULL"):
+        sql("INSERT INTO t VALUES (NULL, 'a', NULL)")
+
+
+def test_char_columns_are_padded(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT, c CHAR(5), v VARCHAR(3)) USING lance")
+    sql("INSERT INTO t VALUES (1, 'x', 'yz'), (2, 'longx', 'z'), (3, NULL, NULL)")
+    assert sql("SELECT id, c, length(c), v FROM t WHERE c = 'x'") == [(1, "x    ", 5, "yz")]
+    assert sql("SELECT id FROM t WHERE c IN ('x', 'longx') ORDER BY id") == [(1,), (2,)]
+    assert sql("SELECT max(c), count(c) FROM t") == [("x    ", 2)]
+    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+        sql("INSERT INTO t VALUES (1, 'toolong', 'x')")
+
+
+def test_a_column_that_the_catalog_alone_has_is_a_clear_error(sql: Sql) -> None:
+    sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
+    sql("ALTER TABLE t ADD COLUMN z INT")
+    for statement in ("SELECT * FROM t", "SELECT id FROM t WHERE z = 1", "SELECT max(z) FROM t"):
+        with pytest.raises(AnalysisException, match=r"ALTER TABLE changes only the catalog.*no column"):
+            sql(statement)
+    with pytest.raises(AnalysisException, match="SchemaMismatchError"):
+        sql("INSERT INTO t VALUES (1, 2)")
+    assert sql("SELECT id FROM t") == [(1,)]
+
+
+def test_databases_and_odd_places(sql: Sql, tmp_path: Path) -> None:
+    sql(f"CREATE TABLE t USING lance LOCATION '{tmp_path}/a b%c' AS SELECT 1 AS i")
+    assert Dataset.open(f"{tmp_path}/a b%c").count_rows() == 1
+    assert sql("SELECT x.i FROM spark_catalog.planner.t AS x") == [(1,)]
+
+
+def test_a_place_without_a_table_stays_an_error_without_a_declaration(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(AnalysisException, match="there is no Lance table at"):
+        spark.read.format("lance").schema("id long").load(uri).collect()
+
+
+def test_temporary_views(spark: SparkSession, uri: str) -> None:
+    write(uri)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}')")
+    assert spark.sql("SELECT count(*) FROM v WHERE id = 3").collect() == [Row(1)]
+    spark.sql("INSERT INTO v VALUES (100, 'x')")
+    assert Dataset.open(uri).count_rows() == 11
+    spark.sql("DROP VIEW v")

@@ -1,0 +1,276 @@
+"""Promises of the planner: what a query does not need is not read, and explain() says so."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pickle
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from lance_spark import Dataset
+from lance_spark.spark.reader import SIZE_MARK
+from lance_spark.spark.source import LanceDataSource, bind
+from tests.spark.plans import physical, rows_read, scan_statistics, scans, settings
+
+Load = Callable[..., DataFrame]
+ROWS = 1000
+
+
+def table(rows: int = ROWS) -> pa.Table:
+    """Every kind of column that matters here; `a` has nulls, `st` too."""
+    ids = range(rows)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "a": pa.array([i % 10 if i % 7 else None for i in ids], pa.int32()),
+            "s": [f"name-{i % 100:03d}" for i in ids],
+            "f": [i / 4 for i in ids],
+            "st": [{"p": i, "q": {"r": f"r{i % 5}", "z": i / 3}} if i % 11 else None for i in ids],
+            "a.b": pa.array(ids, pa.int32()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table of four fragments."""
+    uri = str(tmp_path_factory.mktemp("pushdown") / "t.lance")
+    Dataset.write(uri, table(), max_rows_per_file=250)
+    return uri
+
+
+@pytest.fixture
+def df(load: Load, stored: str) -> DataFrame:
+    return load(stored)
+
+
+@pytest.fixture
+def plainly(spark: SparkSession) -> Iterator[None]:
+    """Without adaptive execution, which hides what was read."""
+    with settings(spark, adaptive__enabled="false"):
+        yield
+
+
+def remove_data(uri: str) -> None:
+    """From now on only what needs no data file works."""
+    shutil.rmtree(Path(uri) / "data")
+
+
+def test_explain_shows_what_is_pushed(df: DataFrame, stored: str) -> None:
+    [scan] = scans(df.where("id > 990 AND st.q.r = 'r1'").select("s"))
+    assert "PushedFilters: [" in scan
+    assert "id > 990, st.q.r = 'r1']" in scan
+    assert "ReadSchema: struct<s:string>" in scan
+    assert stored in scan
+    assert "Filter (" not in physical(df.where("id > 990 AND st.q.r = 'r1'").select("s"))
+    assert "PushedLimit: LIMIT 3" in scans(df.limit(3))[0]
+    assert "PushedTopN: [id DESC NULLS LAST] LIMIT 3" in scans(df.orderBy(F.desc("id")).limit(3))[0]
+    assert "PushedAggregates: [COUNT(*), MAX(id)]" in scans(df.agg(F.count("*"), F.max("id")))[0]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        df.where("id = 3").explain("formatted")
+    assert "PushedFilters: [id IS NOT NULL, id = 3]" in out.getvalue()
+
+
+@pytest.mark.usefixtures("plainly")
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("id = 3", 1),
+        ("id IN (3, 5, 9999)", 2),
+        ("id BETWEEN 3 AND 5 OR id >= 998", 5),
+        ("NOT (id < 990)", 10),
+        ("a IS NULL AND id < 70", 10),
+        ("a <=> 3 AND id < 10", 1),
+        ("s LIKE 'name-01%' AND id < 100", 10),
+        ("s LIKE '%-010' AND id < 100", 1),
+        ("s LIKE '%e-01%' AND id < 100", 10),
+        ("st.q.r = 'r3' AND st.p < 10", 2),
+        ("`a.b` = 7", 1),
+        ("f = 0.25", 1),
+        ("ID = 3", 1),
+        ("upper(s) = 'NAME-003' AND id < 10", 10),
+        ("st IS NULL AND id < 23", 3),
+    ],
+)
+def test_conditions_reach_the_reader(df: DataFrame, condition: str, rows: int) -> None:
+    assert rows_read(df.where(condition)) == rows
+
+
+@pytest.mark.usefixtures("plainly")
+def test_limits_and_the_first_rows_of_an_order_reach_the_reader(df: DataFrame) -> None:
+    assert rows_read(df.limit(7)) == 7
+    assert rows_read(df.where("id > 500").limit(7)) == 7
+    assert rows_read(df.orderBy("a", F.desc("id")).limit(7)) == 7
+    assert rows_read(df.orderBy(F.desc("st.p")).limit(5).select("s")) == 5
+    assert rows_read(df.orderBy("id").offset(3).limit(2)) == 5
+    # Floating point numbers have another order in Arrow.
+    assert rows_read(df.orderBy("f").limit(7)) == ROWS
+
+
+@pytest.mark.usefixtures("plainly")
+def test_aggregates_give_one_row_of_each_task(df: DataFrame) -> None:
+    counted = df.agg(F.count("*"), F.count("a"), F.min("s"), F.max("st.p"), F.min("id"))
+    assert rows_read(counted) == 1
+    assert counted.collect() == [Row(1000, 857, "name-000", 999, 0)]
+    filtered = df.where("id >= 990").agg(F.count("*").alias("n"), F.max("a").alias("a"))
+    assert rows_read(filtered) == 1
+    assert filtered.collect() == [Row(n=10, a=9)]
+    assert df.where("id < 0").agg(F.count("*").alias("n"), F.max("a").alias("a")).collect() == [Row(n=0, a=None)]
+
+
+def test_counting_rows_opens_no_data_file(load: Load, uri: str) -> None:
+    dataset = Dataset.write(uri, table(50), max_rows_per_file=20)
+    df = load(uri)
+    remove_data(uri)
+    assert df.count() == dataset.count_rows() == 50
+    assert df.groupBy().count().collect() == [Row(count=50)]
+    assert "PushedAggregates: [COUNT(*)]" in scans(df.groupBy().count())[0]
+    assert "HashAggregate" not in physical(df.groupBy().count())
+
+
+def test_rows_without_values_open_no_data_file(spark: SparkSession, load: Load, uri: str) -> None:
+    Dataset.write(uri, table(50), max_rows_per_file=20)
+    df = load(uri)
+    remove_data(uri)
+    assert [r.one for r in df.select(F.lit(1).alias("one")).collect()] == [1] * 50
+    assert df.select("id").crossJoin(spark.range(2)).count() == 100
+    assert df.select(F.rand().alias("r")).where("r < 2").count() == 50
+
+
+def test_rows_without_values_of_columns_that_are_never_null(load: Load, uri: str) -> None:
+    schema = pa.schema([pa.field("s", pa.string(), False), pa.field("t", pa.struct([pa.field("x", pa.int8(), False)]), False)])
+    Dataset.write(uri, pa.table({"s": ["a", "b"], "t": [{"x": 1}, {"x": 2}]}, schema=schema))
+    assert load(uri).select(F.lit(1)).count() == 2
+    assert len(load(uri).selectExpr("1 AS one", "rand() AS r").where("r < 2").collect()) == 2
+
+
+def test_a_limit_reads_only_the_files_that_it_needs(load: Load, uri: str) -> None:
+    Dataset.write(uri, table(50), max_rows_per_file=10)
+    df = load(uri)
+    first = min(Path(uri, "data").iterdir(), key=lambda p: p.stat().st_mtime_ns)
+    for other in Path(uri, "data").iterdir():
+        if other != first:
+            other.unlink()
+    assert len(df.limit(10).collect()) == 10
+
+
+def test_an_empty_table_gives_the_one_row_of_its_aggregates(load: Load, uri: str) -> None:
+    Dataset.write(uri, table(0))
+    assert load(uri).agg(F.count("*").alias("n"), F.max("id").alias("m")).collect() == [Row(n=0, m=None)]
+    assert load(uri).count() == 0
+    assert load(uri).orderBy("id").limit(3).collect() == []
+    assert load(uri).where("id = 3").limit(3).collect() == []
+
+
+def test_options_come_before_what_spark_pushes(load: Load, stored: str) -> None:
+    assert load(stored, filter="id < 5").where("id > 2").count() == 2
+    limited = load(stored, limit=5)
+    assert limited.where("id = 700").count() == 0
+    assert limited.count() == 5
+    assert limited.orderBy(F.desc("id")).limit(1).select("id").collect() == [Row(id=4)]
+    assert limited.agg(F.max("id")).collect() == [Row(4)]
+    assert load(stored, limit=5, filter="id > 10").where("id > 12").select("s").count() == 3
+    assert "ReadSchema: struct<s:string>" in scans(limited.select("s"))[0]
+    assert load(stored, columns="st.q.r, id").where("st.q.r = 'r1' AND id < 10").select("st").collect() == [
+        Row(st=Row(q=Row(r="r1"))),
+        Row(st=Row(q=Row(r="r1"))),
+    ]
+    with_ids = load(stored, with_row_id=True, with_row_address=True)
+    assert with_ids.where("_rowid = 3").select("id").collect() == [Row(id=3)]
+    assert with_ids.where("_rowaddr >= 4294967296").count() == 750
+    assert with_ids.agg(F.max("_rowid")).collect()[0][0] == (3 << 32) + 249
+
+
+def test_deleted_rows_do_not_count(load: Load, uri: str) -> None:
+
+    dataset = lance.write_dataset(table(100).drop_columns("a.b"), uri, max_rows_per_file=40, data_storage_version="2.1")
+    dataset.delete("id % 3 = 0")
+    df = load(uri)
+    assert df.count() == 66
+    assert df.where("id < 10").count() == 6
+    assert [r.id for r in df.orderBy(F.desc("id")).limit(2).collect()] == [98, 97]
+    assert df.agg(F.min("id"), F.max("id")).collect() == [Row(1, 98)]
+
+
+@pytest.mark.usefixtures("plainly")
+def test_dynamic_pruning_reaches_the_reader(spark: SparkSession, df: DataFrame) -> None:
+    few = spark.range(3).selectExpr("id * 100 AS k", "id AS v").where("v = 1").localCheckpoint()
+    few = few.where("v + 0 = 1")
+    joined = df.join(F.broadcast(few), df.id == few.k).select("s", "v")
+    with settings(spark, optimizer__dynamicPartitionPruning__reuseBroadcastOnly="true"):
+        assert joined.collect() == [Row(s="name-000", v=1)]
+        assert "RuntimeFilters: [id IN (100)]" in physical(joined)
+        assert rows_read(joined) == 1
+
+
+def test_equal_scans_are_read_once(spark: SparkSession, df: DataFrame) -> None:
+    with settings(spark, autoBroadcastJoinThreshold="-1", adaptive__enabled="false"):
+        one = df.where("id < 20").select("id", "a")
+        joined = one.alias("l").join(one.alias("r"), F.col("l.a") == F.col("r.a"))
+        assert "ReusedExchange" in physical(joined)
+        assert joined.count() == sum(sum(1 for j in range(20) if j % 7 and i % 10 == j % 10) for i in range(20) if i % 7)
+        other = df.where("id < 21").select("id", "a")
+        assert "ReusedExchange" not in physical(one.alias("l").join(other.alias("r"), F.col("l.a") == F.col("r.a")))
+
+
+def test_small_sides_are_broadcast_by_their_size(spark: SparkSession, load: Load, df: DataFrame, uri: str) -> None:
+    Dataset.write(uri, table(10))
+    small = load(uri).select("id", "s")
+    plan = physical(df.join(small, "id"))
+    assert "BroadcastHashJoin" in plan
+    assert "BuildRight" in plan
+    assert "SortMergeJoin" in physical(spark.range(10).hint("merge").join(df, "id"))
+    assert scan_statistics(small)[0] == 10
+    assert scan_statistics(small)[1] < scan_statistics(load(uri))[1]
+    assert scan_statistics(df.limit(3))[0] == 3
+
+
+@pytest.mark.parametrize("text", ["LanceSize:0123456789abcdef", "LanceSize:" + "\0" * 16, "x" * 70_000 + "LanceSize:" + "\x01" * 16])
+def test_the_size_of_a_partition_is_its_own(stored: str, text: str) -> None:
+    source = LanceDataSource({"path": stored, "filter": f"s <> '{text}'"})
+    condition = ["<>", ["c", "s"], ["l", "string", text]]
+    bound = bind(pickle.dumps(source), json.dumps({"filter": [condition], "limit": 12}))
+    for partition in bound.reader(bound.schema()).partitions():
+        for protocol in range(3, pickle.HIGHEST_PROTOCOL + 1):
+            data = pickle.dumps(partition, protocol)
+            at = data.index(SIZE_MARK) + len(SIZE_MARK)
+            assert struct.unpack_from("<qq", data, at)[0] == 12
+            assert text.encode() in data[at:]
+
+
+def test_statistics_are_not_fooled_by_literals(df: DataFrame) -> None:
+    hostile = "LanceSize:" + "\1" * 16
+    frame = df.where(F.col("s") != hostile)
+    assert scan_statistics(frame)[0] == ROWS
+    assert frame.count() == ROWS
+
+
+def test_chains_and_lists_of_any_length_are_no_problem(df: DataFrame) -> None:
+    ids = list(range(0, 3000, 3))
+    assert df.where(F.col("id").isin(ids)).count() == 334
+    long_or = F.col("id") == 0
+    for i in ids[1:100]:
+        long_or = long_or | (F.col("id") == i)
+    assert df.where(long_or).count() == 100
+    nested = F.col("id") == 0
+    for i in range(1, 120):
+        nested = (nested | (F.col("id") == i)) & (F.col("id") >= 0)
+    assert df.where(nested).count() == 120
+
+
+def test_a_reader_serves_partitions_of_another_plan(stored: str) -> None:
+    source = LanceDataSource({"path": stored})
+    first = bind(pickle.dumps(source), '{"filter": []}').reader(source.schema())
+    second = bind(pickle.dumps(source), '{"filter": [["=", ["c", "id"], ["l", "long", 5]]]}').reader(source.schema())
+    reader = pickle.loads(pickle.dumps(first))
+    assert [b.column(0).to_pylist() for p in second.partitions() for b in reader.read(p)] == [[5]]
