@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lance_spark import UnsupportedFeatureError
-from tests.tables import Case, cases
+from tests.tables import cases
 
 FOLDER = os.environ.get("LANCE_SPARK_CORPUS")
 CASES = [case for folder in ("visible", "unstable") for case in cases(Path(FOLDER) / folder)] if FOLDER else []
