@@ -50,6 +50,23 @@ class Column:
     encoding: bytes
 
 
+@dataclass
+class Counts:
+    """What reading has cost so far: bytes fetched, pages of which some rows were wanted, and how many there would have been."""
+
+    bytes_read: int = 0
+    bytes: int = 0
+    pages_read: int = 0
+    pages: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what `other` has counted as well."""
+        self.bytes_read += other.bytes_read
+        self.bytes += other.bytes
+        self.pages_read += other.pages_read
+        self.pages += other.pages
+
+
 class FieldReader(Protocol):
     """Reads one top-level field of a file for the rows that were selected when it was opened."""
 

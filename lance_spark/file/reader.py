@@ -7,14 +7,16 @@ the file and the column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from lance_spark import spans
 from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, FieldReader, Rows, Steps, run, side_by_side
+from lance_spark.columns import Column, Counts, FieldReader, Rows, Steps, run, side_by_side
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
@@ -29,7 +31,8 @@ from lance_spark.v2_0 import field as v2_0
 _TAIL = 64 * 1024
 """Bytes read at once from the end of a file: the metadata of most files, all of a small one."""
 
-_BATCH_BYTES = 64 * 1024 * 1024
+_BATCH_BYTES = 8 * 1024 * 1024
+"""Bytes of a batch: what is larger leaves the processor's caches before it is handed on."""
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ def open_data_file(store: Store, path: str, size: int | None = None, allow_other
     `allow_other_stores` lets it have blobs that are at any URI that the file names.
     """
     tail, actual = store.read_tail(path, _TAIL)
-    source = _Source(store, path, actual, tail, allow_other_stores)
+    source = _Source(store, path, actual, tail, allow_other_stores, Counts(len(tail), actual))
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
         # The size is not checked: writers of about 0.30 took it before they wrote the metadata.
@@ -74,6 +77,7 @@ class _Source:
     size: int
     tail: Bytes
     allow_other_stores: bool
+    counts: Counts = field(default_factory=Counts)
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range."""
@@ -91,6 +95,7 @@ class _Source:
                 answers[i] = self.tail[wanted.start - first : wanted.stop - first]
             else:
                 elsewhere.setdefault(self.path, []).append(i)
+        self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
         for path, numbers in elsewhere.items():
             for i, answer in zip(numbers, self.store.read_ranges(path, [ByteRange(*ranges[i]) for i in numbers])):
                 answers[i] = answer
@@ -163,8 +168,10 @@ class DataFileReader:
         self.version = version
         self.num_rows = num_rows
         self.schema = schema
+        self.counts = source.counts
         self._source = source
         self._layout = layout
+        self._counted: set[int] = set()
 
     @property
     def num_columns(self) -> int:
@@ -188,6 +195,7 @@ class DataFileReader:
             in_file = {f.id: f for f in self.schema.walk()}
             fields = [whole(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
+        self._count_pages(metadata, rows)
         readers = self._open_fields(fields, metadata, rows)
         count = self._first_batch(fields, metadata, batch_bytes)
         done = 0
@@ -204,9 +212,9 @@ class DataFileReader:
     def _read_batch(self, fields: Sequence[Field], readers: Sequence[FieldReader], start: int, stop: int) -> list[pa.Array]:
         steps = [_naming(self._where(f), r.read(start, stop)) for f, r in zip(fields, readers)]
         arrays = run(side_by_side(steps), self._source.fetch)
-        for field, array in zip(fields, arrays):
+        for f, array in zip(fields, arrays):
             if len(array) != stop - start:
-                raise CorruptFileError(f"{self._where(field)}: {len(array)} values were read for {stop - start} rows")
+                raise CorruptFileError(f"{self._where(f)}: {len(array)} values were read for {stop - start} rows")
         return arrays
 
     def _where(self, field: Field) -> str:
@@ -221,6 +229,17 @@ class DataFileReader:
         wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
+
+    def _count_pages(self, columns: Mapping[int, Column], rows: Rows) -> None:
+        """Count the pages of the columns, and those that hold one of `rows`. Columns of items count as if items were rows."""
+        wanted = spans.from_rows(rows)
+        for number, column in columns.items():
+            ends = np.cumsum([page.num_rows for page in column.pages], dtype=np.float64)
+            starts = np.concatenate([[0], ends[:-1]])
+            first = np.searchsorted(wanted[:, 1], starts, side="right")
+            self.counts.pages_read += int((np.searchsorted(wanted[:, 0], ends, side="left") > first).sum())
+            self.counts.pages += 0 if number in self._counted else len(column.pages)
+            self._counted.add(number)
 
     def _first_batch(self, fields: Sequence[Field], columns: Mapping[int, Column], batch_bytes: int) -> int:
         """Rows of the first batch: as many as would take `batch_bytes` if memory held them as the file does."""

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.columns import Rows
+from lance_spark.columns import Counts, Rows
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.assemble import merge
@@ -54,6 +54,13 @@ class FragmentReader:
         self._stable_row_ids = stable_row_ids
         self._files: dict[str, DataFileReader] = {}
         self._sequences: dict[int, np.ndarray] = {}
+
+    def counts(self) -> Counts:
+        """What reading has cost so far. Files that were not opened count with the size that the manifest says they have."""
+        total = Counts(bytes=sum(f.size or 0 for f in self._fragment.files if f.path not in self._files))
+        for reader in self._files.values():
+            total.add(reader.counts)
+        return total
 
     @cached_property
     def _total(self) -> int:

@@ -25,6 +25,7 @@ BATCH_ROWS = 32 << 10
 TASKS_PER_CORE = 3
 MIN_TASK_BYTES = 12 << 20
 MAX_TASK_BYTES = 128 << 20
+_RARELY_READ = 8
 _OPEN_BYTES = 256 << 10
 """What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 
@@ -165,8 +166,9 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
         # Any rows will do for a limit of each task, so all tasks together need give no more.
         parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
+    first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = bool(plan.aggregates) and not fields.fields
-    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes)
+    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first)
     task = ScanTask(
         table=str(snapshot),
         locations=locations,
@@ -213,16 +215,18 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
     return kept
 
 
-def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int) -> list[list[Part]]:
+def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[list[Part]]:
     """The rows of `parts` in groups of about the same work, in order: small parts together, large ones divided.
 
     They are `cores` times 1 to `TASKS_PER_CORE` groups where there is enough work for that, so that all cores end at about the same time,
-    fewer where starting a task would cost more than reading it, and more where one would read more than about `max_bytes`.
+    fewer where starting a task would cost more than reading it, and more where one would read more than about `max_bytes`. The fields
+    `first` (None: all) are read of every row, others of those that fulfil the predicate, which are taken to be few.
     """
     # A row costs its reader at least a byte, even if no column is read.
     sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
     work = sum(sizes) + _OPEN_BYTES * len(sizes)
-    rounds = min(max(work // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
+    always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, row_bytes(parts, first)))
+    rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
     target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
     # Sizes in a manifest are what it says, not what is there: no part is worth any number of tasks.
     target = max(target, max(sizes, default=0) // _MAX_PIECES)

@@ -6,6 +6,8 @@ which are few most of the time; readers get single rows out of pages without dec
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.columns import Rows
+from lance_spark.columns import Counts, Rows
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.predicate import evaluate
 from lance_spark.schema import Schema
@@ -26,6 +28,7 @@ from lance_spark.table.top import Top
 if TYPE_CHECKING:
     from lance_spark.table.fragment import FragmentReader
 
+_LOG = logging.getLogger(__name__)
 _SMALL_BYTES = 1 << 20
 
 WINDOW_ROWS = 1 << 20
@@ -34,13 +37,14 @@ WINDOW_ROWS = 1 << 20
 
 def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
     """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
-    skip, left = task.offset, task.limit
+    skip, left, rows = task.offset, task.limit, 0
+    counts, start = Counts(), time.perf_counter()
     try:
         if task.aggregates:
-            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task))
+            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
             return
         # Whoever wants few rows is served faster without more of them being read.
-        for batch in ahead(_merged(task, _batches(task))) if task.limit is None else _batches(task):
+        for batch in ahead(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -48,12 +52,24 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
             skip = 0
             if left is not None:
                 left -= batch.num_rows
+            rows += batch.num_rows
             if batch.num_rows:
                 yield batch
             if left == 0:
                 return
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{task.table}: {e}") from e
+    finally:
+        _log(task, rows, counts, time.perf_counter() - start)
+
+
+def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
+    """Say what a task has read and what it did not need to; of each fragment when it has been read to its end."""
+    _LOG.info(
+        "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s",
+        *(task.table, rows, sum(part.num_rows for part in task.parts), len(task.parts)),
+        *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds),
+    )
 
 
 def row_counts(task: ScanTask) -> Iterator[int]:
@@ -65,8 +81,8 @@ def row_counts(task: ScanTask) -> Iterator[int]:
         yield min(task.batch_rows, task.num_rows - start)
 
 
-def _batches(task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a task after its predicate, before offset and limit."""
+def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, None]:
+    """The batches of a task after its predicate, before offset and limit; what reading them cost is added to `counts`."""
     from lance_spark.table.fragment import FragmentReader  # loads the decoders, which counting rows does without
     from lance_spark.table.shape import project
 
@@ -76,12 +92,17 @@ def _batches(task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
         for i, positions in _first_positions(task, readers, task.first).items():
             for batch in readers[i].read(positions, task.fields, task.batch_rows):
                 yield project(batch, task.given, given)
+        for reader in readers:
+            counts.add(reader.counts())
         return
     for part in task.parts:
         reader, rows = FragmentReader(part.fragment, task.locations, task.stable_row_ids), range(part.start, part.stop)
         batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
-        for batch in batches:
-            yield project(batch, task.given, given)
+        try:
+            for batch in batches:
+                yield project(batch, task.given, given)
+        finally:
+            counts.add(reader.counts())
 
 
 def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:

@@ -62,5 +62,11 @@ def test_what_is_not_read_does_not_count() -> None:
     assert row_bytes(parts((100, 1000), (100, None)), one) == [5.0, 64]
 
 
+def test_few_rows_are_expected_to_fulfil_a_predicate() -> None:
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB)) == 6
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB, Schema(FIELDS.fields[:1]))) == 4
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 20 * MB, Schema(()))) == 6
+
+
 def test_sizes_that_a_manifest_makes_up_do_not_make_any_number_of_tasks() -> None:
     assert len(pack(parts((2**40, 2**62)), FIELDS, 2, 128 * MB)) < 20_000

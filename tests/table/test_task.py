@@ -143,3 +143,15 @@ def test_a_predicate_on_where_a_row_is_is_a_take(wide: Dataset) -> None:
     before = store.counters.bytes_read
     wide.take([5, 150_000], ["c1"])
     assert store.counters.bytes_read - before < 200_000
+
+
+def test_a_task_says_what_it_read_and_what_it_did_not_need(wide: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="lance_spark"):
+        wide.scan(filter="key = 100000").to_table()
+        wide.scan(["c1"], filter="_fragid = 7").to_table()
+    taken, nothing = (r.getMessage() for r in caplog.records if r.name == "lance_spark.table.task" and "200000 rows" in r.getMessage())
+    # The key takes one page; of each other column one of its pages of 8 MB, which 200,000 numbers do not fill.
+    assert "1 of 200000 rows in 1 fragments; read 40 of 40 pages" in taken
+    read, of = (float(word) for word in taken.split("pages of the columns, ")[1].split(" MB")[0].split(" of "))
+    assert read < 2 < 60 < of
+    assert "0 of 200000 rows in 1 fragments; read 0 of 0 pages of the columns, 0.0 of 61" in nothing
