@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-EXCLUDED = "spark.sql.optimizer.excludedRules"
 RULE = "lance_spark.LancePlanner"
 
 
