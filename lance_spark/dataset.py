@@ -106,6 +106,7 @@ class Dataset:
         commit_message: str | None = None,
         txn_app_id: str | None = None,
         txn_version: int | None = None,
+        column_options: Mapping[str, str] | None = None,
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (making it if need be), or "overwrite" it.
 
@@ -122,6 +123,7 @@ class Dataset:
             commit_message,
             txn_app_id,
             txn_version,
+            column_options or {},
         )
         return cls(write(uri, data, mode, options))
 
@@ -239,8 +241,8 @@ class Dataset:
         """Remove columns; parts of structs with dots. The rest of the table's files stays as it is."""
         return self._changed(alter.drop_columns(self.snapshot, columns))
 
-    def alter_columns(self, *alterations: alter.ColumnChange) -> Dataset:
-        """Rename columns, or change whether they may be null."""
+    def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
+        """Rename columns, or change whether they may be null: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`."""
         return self._changed(alter.alter_columns(self.snapshot, alterations))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from lance_spark._proto import file_pb2 as pb
 from lance_spark.errors import CorruptFileError
-from lance_spark.schema import Field, Schema
+from lance_spark.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 
 TOP_LEVEL = -1
 """The parent id of a top-level field."""
@@ -86,8 +86,19 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
     message.logical_type, message.nullable = field.logical_type, field.nullable
     for key, value in field.metadata.items():
         message.metadata[key.decode()] = value
+    if (position := primary_key_position(field)) is not None:
+        # Other readers look at these, not at the metadata.
+        message.unenforced_primary_key, message.unenforced_primary_key_position = True, position
     if field.dictionary is not None:
         message.dictionary.offset, message.dictionary.length = field.dictionary
     yield message
     for child in field.children:
         yield from _messages(child, field.id)
+
+
+def primary_key_position(field: Field) -> int | None:
+    """Where in the unenforced primary key the field stands, from 1; 0 for in the order of the schema, None for nowhere."""
+    position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
+    if position.isdigit() and int(position) < 2**32:
+        return int(position)
+    return 0 if field.metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Required, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -23,13 +23,12 @@ NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 """Columns to add."""
 
 
-@dataclass(frozen=True)
-class ColumnChange:
-    """What to change of the column at `path` (dots lead into structs); None leaves it as it is."""
+class AlterColumn(TypedDict, total=False):
+    """What to change of the column at `path` (dots lead into structs): its name, or whether it may be null. As pylance has it."""
 
-    path: str
-    name: str | None = None
-    nullable: bool | None = None
+    path: Required[str]
+    name: str
+    nullable: bool
 
 
 def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
@@ -63,24 +62,26 @@ def drop_columns(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
     return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=True))
 
 
-def alter_columns(snapshot: Snapshot, changes: Iterable[ColumnChange]) -> Snapshot:
+def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Snapshot:
     """Rename columns, or change whether they may be null; a column that has nulls cannot be made to have none."""
-    schema, by_id, tightened = snapshot.manifest.schema, {}, False
-    for change in changes:
-        field = schema.resolve(change.path)[-1]
-        by_id[field.id] = change
-        if change.nullable is False and field.nullable:
+    schema, tightened = snapshot.manifest.schema, False
+    by_id: dict[int, AlterColumn] = {}
+    for alteration in alterations:
+        if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
+            raise UnsupportedFeatureError(f"altering the {', '.join(sorted(unknown))} of a column; there are: name, nullable")
+        field = schema.resolve(alteration["path"])[-1]
+        by_id[field.id] = alteration
+        if alteration.get("nullable") is False and field.nullable:
             tightened = True
-            _check_no_nulls(snapshot, change.path)
+            _check_no_nulls(snapshot, alteration["path"])
 
-    def changed(field: Field) -> Field:
-        change = by_id.get(field.id)
-        if change is None:
+    def altered(field: Field) -> Field:
+        alteration = by_id.get(field.id)
+        if alteration is None:
             return field
-        name, nullable = change.name or field.name, field.nullable if change.nullable is None else change.nullable
-        return replace(field, name=name, nullable=nullable)
+        return replace(field, name=alteration.get("name", field.name), nullable=alteration.get("nullable", field.nullable))
 
-    fields = _edited(schema.fields, changed)
+    fields = _edited(schema.fields, altered)
     _check_names(fields)
     return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=None if tightened else True))
 

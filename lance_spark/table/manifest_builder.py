@@ -13,7 +13,8 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
-from lance_spark.schema import Field, Schema
+from lance_spark.file.fields import primary_key_position
+from lance_spark.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table import index_coverage, lineage
 from lance_spark.table.data_replacement import with_replaced_file
 from lance_spark.table.manifest import (
@@ -282,12 +283,24 @@ def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSetti
     schema = Schema(
         tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata)
     )
+    _check_primary_key(base.schema, schema, operation)
     return replace(
         base,
         schema=schema,
         config=_changed(base.config, operation.config),
         table_metadata=_changed(base.table_metadata, operation.table_metadata),
     )
+
+
+def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
+    """Raise ValueError for a change of a primary key that is set, and for one that sets none."""
+    old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
+    names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
+    written = any(not names.isdisjoint(update.entries) for update in operation.field_metadata.values())
+    if old and (written or old != new):
+        raise ValueError("the unenforced primary key cannot be changed once it is set")
+    if written and not new:
+        raise ValueError("the metadata of the unenforced primary key is not valid")
 
 
 def _with_metadata(field: Field, operation: UpdateConfig) -> Field:

@@ -109,6 +109,15 @@ def _upsert(first: int) -> Change:
     return _verb(run)
 
 
+def _compact(ds: lance.LanceDataset, side: str) -> object:
+    return ds.optimize.compact_files(num_threads=1)
+
+
+def _reserve(ds: lance.LanceDataset, side: str) -> object:
+    # pylance has no such operation of its own; it reserves when it compacts.
+    return commit(Store(ds.uri), Transaction(READ_VERSION, ReserveFragments(2)))
+
+
 def _rewrite_column(ds: lance.LanceDataset, side: str) -> object:
     new = pa.table({"a": [0, 1], "b": [70, 71]}, schema=pa.schema([SCHEMA.field("a"), SCHEMA.field("b")]))
     return ds.merge_insert("a").when_matched_update_all().write_mode("rewrite_columns").conflict_retries(0).execute(new)
@@ -144,6 +153,8 @@ CHANGES: dict[str, Change] = {
     "upsert 50, 51": _upsert(50),
     "rewrite fragment 0": _rewrite(0),
     "rewrite fragment 1": _rewrite(1),
+    "compact": _verb(_compact),
+    "reserve": _verb(_reserve),
     "overwrite": _commit(lambda ds, side: LanceOperation.Overwrite(ds.schema, _new(ds, side, "overwrite"))),
     "restore": _commit(lambda ds, side: LanceOperation.Restore(2)),
     "project": _commit(lambda ds, side: LanceOperation.Project(_schema(ds))),

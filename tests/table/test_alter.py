@@ -14,7 +14,6 @@ from lance_spark.dataset import Dataset
 from lance_spark.errors import CommitConflictError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema import Field, Schema
 from lance_spark.storage import Store
-from lance_spark.table.alter import ColumnChange
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations import Append, Merge, Overwrite, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.table.snapshot import open_snapshot
@@ -66,14 +65,14 @@ CHANGES: dict[str, tuple[Callable[[Dataset], Dataset], Callable[[lance.LanceData
     "drop the indexed column": (lambda ds: ds.drop_columns(["a"]), lambda ds: ds.drop_columns(["a"])),
     "drop a part": (lambda ds: ds.drop_columns(["s.x", "l"]), lambda ds: ds.drop_columns(["s.x", "l"])),
     "drop all parts": (lambda ds: ds.drop_columns(["s.x", "s.y"]), lambda ds: ds.drop_columns(["s.x", "s.y"])),
-    "rename": (lambda ds: ds.alter_columns(ColumnChange("b", "c")), lambda ds: ds.alter_columns({"path": "b", "name": "c"})),
-    "rename a part": (lambda ds: ds.alter_columns(ColumnChange("s.x", "z")), lambda ds: ds.alter_columns({"path": "s.x", "name": "z"})),
+    "rename": (lambda ds: ds.alter_columns({"path": "b", "name": "c"}), lambda ds: ds.alter_columns({"path": "b", "name": "c"})),
+    "rename a part": (lambda ds: ds.alter_columns({"path": "s.x", "name": "z"}), lambda ds: ds.alter_columns({"path": "s.x", "name": "z"})),
     "forbid nulls": (
-        lambda ds: ds.alter_columns(ColumnChange("a", nullable=False)),
+        lambda ds: ds.alter_columns({"path": "a", "nullable": False}),
         lambda ds: ds.alter_columns({"path": "a", "nullable": False}),
     ),
     "several changes": (
-        lambda ds: ds.alter_columns(ColumnChange("a", "aa"), ColumnChange("b", nullable=True)),
+        lambda ds: ds.alter_columns({"path": "a", "name": "aa"}, {"path": "b", "nullable": True}),
         lambda ds: ds.alter_columns({"path": "a", "name": "aa"}, {"path": "b", "nullable": True}),
     ),
     "config": (lambda ds: ds.update_config({"k": "v", "l": None}), lambda ds: ds.update_config({"k": "v", "l": None})),
@@ -127,12 +126,14 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         (lambda: ds.add_columns(pa.field("a", pa.int32())), "two columns called 'a'"),
         (lambda: ds.drop_columns(["nothing"]), "no column 'nothing'"),
         (lambda: ds.drop_columns(["a", "b", "s", "l"]), "at least one column"),
-        (lambda: ds.alter_columns(ColumnChange("a", "b")), "two columns called 'b'"),
-        (lambda: ds.alter_columns(ColumnChange("b", nullable=False)), "has nulls"),
+        (lambda: ds.alter_columns({"path": "a", "name": "b"}), "two columns called 'b'"),
+        (lambda: ds.alter_columns({"path": "b", "nullable": False}), "has nulls"),
     ):
         with pytest.raises(SchemaMismatchError, match=message):
             change()
     assert Dataset.open(str(tmp_path / "t")).version == ds.version
+    with pytest.raises(UnsupportedFeatureError, match="data_type"):
+        ds.alter_columns({"path": "a", "data_type": pa.int64()})  # type: ignore[typeddict-unknown-key]
     lance.write_dataset(TABLE.select(["a"]), tmp_path / "old", data_storage_version="legacy")
     with pytest.raises(UnsupportedFeatureError):
         Dataset.open(str(tmp_path / "old")).add_columns(pa.field("n", pa.int32()))
@@ -142,7 +143,7 @@ def test_both_go_on_after_each_other(tmp_path: Path) -> None:
     ds = make(tmp_path)
     ds.add_columns(pa.field("n", pa.int32()))
     lance.dataset(tmp_path).update({"n": "a * 2"}, where="a > 3")
-    Dataset.open(str(tmp_path)).alter_columns(ColumnChange("n", "m"))
+    Dataset.open(str(tmp_path)).alter_columns({"path": "n", "name": "m"})
     lance.dataset(tmp_path).optimize.compact_files()
     Dataset.open(str(tmp_path)).drop_columns(["s", "l"])
     lance.write_dataset(pa.table({"a": pa.array([9], pa.int32()), "m": pa.array([1], pa.int32())}), tmp_path, mode="append")
