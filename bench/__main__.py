@@ -25,7 +25,7 @@ ROUNDS = 5
 def session() -> SparkSession:
     """Two cores, as CI has."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
-    spark = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    spark = builder.config("spark.sql.shuffle.partitions", "4").config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(PylanceSource)
     spark.dataSource.register(FloorSource)

@@ -74,6 +74,12 @@ class FragmentsMessage(WriterCommitMessage):
     schema: pa.Schema | None
 
 
+def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with its decimals copied: in Spark's stream they are aligned to 8 bytes, and pylance panics unless they are to 16."""
+    columns = [pa.concat_arrays([c, c.slice(0, 0)]) if pa.types.is_decimal(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 class PylanceWriter(DataSourceArrowWriter):
     """Writes fragments with pylance on the executors and commits them on the driver, as a new table unless there is one to append to."""
 
@@ -86,7 +92,7 @@ class PylanceWriter(DataSourceArrowWriter):
         first = next(iterator, None)
         if first is None:
             return FragmentsMessage([], None)
-        reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], iterator))
+        reader = pa.RecordBatchReader.from_batches(first.schema, map(aligned, itertools.chain([first], iterator)))
         return FragmentsMessage(write_fragments(reader, self.path, mode="create"), first.schema)
 
     def commit(self, messages: list[Any]) -> None:
