@@ -1,7 +1,7 @@
 """python -m bench.codec [--only NAME]: speed of each encoding in MB/s of Arrow data, on one core, beside pylance; then sizes of files.
 
-Both read the file that pylance wrote, and write the same data, to a temporary folder. They take turns, the first time (kernels are compiled) does
-not count, and the best of the other times does. Encodings are those of storage version 2.2.
+Both read the file that pylance wrote, and write the same data, to a temporary folder. They take turns; the first time, when kernels are
+compiled, does not count, and the best of the others does. What counts is processor time, of all threads. Storage version 2.2.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def read_pylance(path: Path, rows: int) -> None:
 
 
 def fastest(works: list[Callable[[], None]]) -> list[float]:
-    """Seconds of the best run of each."""
+    """Seconds of processor time of the best run of each."""
     best = [float("inf")] * len(works)
     for i in range(ROUNDS + 1):
         for k, work in enumerate(works):
@@ -108,7 +108,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.codec", description=__doc__)
     parser.add_argument("--only", default="", help="only columns whose name contains this, and no sizes")
     arguments = parser.parse_args()
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
     print("Bold: below 1 for what is common, below 0.5 for the rest.\n")
     print("| column | decode, MB/s | pylance | ratio | encode, MB/s | pylance | ratio | size, ours / pylance |\n|---" + "|---" * 7 + "|")
@@ -117,7 +116,8 @@ def main() -> None:
             if arguments.only in column.name:
                 print(measure(column, Path(folder)), flush=True)
         if not arguments.only:
-            print("\n" + sizes.report(Path(folder), lambda path, table: write(path, batches(table)), lambda path, table: write_pylance(path, batches(table))))
+            writers = [lambda path, table: write(path, batches(table)), lambda path, table: write_pylance(path, batches(table))]
+            print("\n" + sizes.report(Path(folder), *writers))
 
 
 if __name__ == "__main__":

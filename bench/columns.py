@@ -57,7 +57,9 @@ def _numbers(rng: np.random.Generator) -> Iterator[Column]:
     yield Column("decimals", pa.array(np.arange(n) % 100_000, pa.int64()).cast(pa.decimal128(19)).cast(pa.decimal128(20, 2)))
     yield Column("runs i32", pa.array(np.repeat(rng.integers(0, 1000, n // 10, np.int32), 20)))
     yield Column("bools", pa.array(rng.random(8 * n) < 0.5))
-    yield Column("byte planes, zstd", pa.array(rng.normal(100, 1, n)), metadata={"lance-encoding:bss": "on", "lance-encoding:compression": "zstd"})
+    yield Column(
+        "byte planes, zstd", pa.array(rng.normal(100, 1, n)), metadata={"lance-encoding:bss": "on", "lance-encoding:compression": "zstd"}
+    )
 
 
 def _text(rng: np.random.Generator, rows: int, words: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Whatever is in a table's files, reading gives rows or a LanceError.
 
-Mutations of good tables, and all that fuzzing ever found (tests/hostile) are read in a process of its own with a limit on memory, so that crashes and hangs are failures, too.
+Mutations of good tables, and all that fuzzing ever found (tests/hostile), are read in a process of its own with a limit on memory, so that
+crashes and hangs are failures, too.
 """
 
 from __future__ import annotations

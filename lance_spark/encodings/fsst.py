@@ -14,10 +14,11 @@ from lance_spark.byte_ranges import Bytes
 from lance_spark.encodings import variable
 from lance_spark.encodings.blocks import Block, Chunks, EncodedChunks, Encoding, VariableWidth
 from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.symbol_table import ESCAPE, Matcher, SymbolTable
+from lance_spark.encodings.symbol_table import ESCAPE, SymbolTable
 from lance_spark.encodings.symbol_table import train as train_table
 from lance_spark.encodings.words import U, load64, store64
 from lance_spark.errors import CorruptFileError
+from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)
@@ -127,45 +128,124 @@ def encode_values(block: VariableWidth, node: Fsst) -> tuple[Fsst, VariableWidth
 
 
 def _compress(block: VariableWidth, node: Fsst) -> VariableWidth:
-    m = Matcher.of(SymbolTable.from_bytes(node.symbol_table))
+    f = _Finder.of(SymbolTable.from_bytes(node.symbol_table))
     most = 2 * int(block.offsets[-1])
-    out = np.empty(most + 1, np.uint8)
+    out = empty(most + 1)
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
     data = np.append(block.data, np.zeros(8, np.uint8))
-    _compress_all(data, block.offsets, m.first, m.masks, m.values, m.lengths, m.codes, out, offsets)
-    out.resize(int(offsets[-1]), refcheck=False)
-    return VariableWidth(offsets, out)
+    _compress_all(data, block.offsets, f.eights, f.eights_found, f.first, f.masks, f.values, f.found, f.short, f.single, out, offsets)
+    return VariableWidth(offsets, out[: int(offsets[-1])].copy())  # which gives back what was not needed
+
+
+_BUCKETS = 4096
+_FACTOR = U(2971215073)
+_FACTOR_OF_WORDS = U(0x9E3779B97F4A7C15)
+_NONE = 0xFFFF
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Finds the code of the longest symbol at the head of 8 bytes, mostly at the first try; what is found is code | length << 8.
+
+    Many of eight bytes begin alike, so most of them have a place of their own: `eights[hash of the word]` is the word if it is a
+    symbol, and `eights_found` what is found. Other symbols of three bytes and more: try the entries from `first[hash of three bytes]`
+    on until the bytes under `masks` are `values`; the longest come first, and last one that always fits, for which `found` is _NONE.
+    Then `short` knows by the first two bytes, and `single` by the first, where ESCAPE is the code of what has no symbol.
+    """
+
+    eights: np.ndarray
+    eights_found: np.ndarray
+    first: np.ndarray
+    masks: np.ndarray
+    values: np.ndarray
+    found: np.ndarray
+    short: np.ndarray
+    single: np.ndarray
+
+    @classmethod
+    def of(cls, table: SymbolTable) -> _Finder:
+        """The finder of `table`."""
+        lengths = table.lengths.astype(np.int64)
+        found = (np.arange(len(lengths)) | lengths << 8).astype(np.uint16)
+        single = np.full(256, ESCAPE | 1 << 8, np.uint16)
+        single[table.symbols[lengths == 1].astype(np.int64)] = found[lengths == 1]
+        short = np.tile(single, 256)
+        short[table.symbols[lengths == 2].astype(np.int64)] = found[lengths == 2]
+        eights, eights_found = np.zeros(_BUCKETS, np.uint64), np.full(_BUCKETS, _NONE, np.uint16)
+        whole = np.flatnonzero(lengths == 8)
+        places = (table.symbols[whole] * _FACTOR_OF_WORDS >> U(52)).astype(np.int64)
+        eights[places], eights_found[places] = table.symbols[whole], found[whole]
+        placed = np.zeros(len(lengths), np.bool_)
+        placed[whole] = eights[places] == table.symbols[whole]
+        buckets = ((table.symbols & U(0xFFFFFF)) * _FACTOR >> U(15)).astype(np.int64) % _BUCKETS
+        order = np.lexsort((-lengths, buckets))
+        order = order[(lengths[order] > 2) & ~placed[order]]
+        used, starts = np.unique(buckets[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        first = np.zeros(_BUCKETS, np.uint16)
+        first[used] = 1 + starts + np.arange(len(used))
+        masks = U(0xFFFFFFFFFFFFFFFF) >> (U(64) - U(8) * table.lengths.astype(np.uint64))
+
+        def grouped(of_symbols: np.ndarray, last: int) -> np.ndarray:
+            return np.insert(np.insert(of_symbols[order], ends, last), 0, last)  # entry 0 is that of unused buckets
+
+        return cls(eights, eights_found, first, grouped(masks, 0), grouped(table.symbols, 0), grouped(found, _NONE), short, single)
 
 
 @kernel
 def _compress_all(
     data: np.ndarray,
     offsets: np.ndarray,
+    eights: np.ndarray,
+    eights_found: np.ndarray,
     first: np.ndarray,
     masks: np.ndarray,
     values: np.ndarray,
-    lengths: np.ndarray,
-    codes: np.ndarray,
+    found: np.ndarray,
+    short: np.ndarray,
+    single: np.ndarray,
     out: np.ndarray,
     out_offsets: np.ndarray,
 ) -> None:
-    """Compress every string with the longest symbol at each place; the arrays of the Matcher are as they are described there.
+    """Compress every string with the longest symbol at each place; the arrays of the finder are as they are described there.
 
     `data` has 8 bytes more than the strings. Every code is written with the byte that it would escape behind it; `out` has a byte
     more than can be needed.
     """
     place = U(0)
-    for i in range(len(offsets) - 1):
+    for i in range(U(len(offsets) - 1)):
         at = U(offsets[i])
-        end = U(offsets[i + 1])
+        end = U(offsets[i + U(1)])
         while at < end:
             word = load64(data, at)
-            entry = U(first[word & U(0xFFFF)])
-            while (word & masks[entry]) != values[entry] or lengths[entry] > end - at:
-                entry += U(1)
-            escaped = codes[entry] == 256
-            out[place] = ESCAPE if escaped else codes[entry]
+            place_of_word = word * _FACTOR_OF_WORDS >> U(52)
+            best = U(eights_found[place_of_word])
+            if eights[place_of_word] != word or best == U(_NONE) or end - at < U(8):
+                entry = U(first[((word & U(0xFFFFFF)) * _FACTOR >> U(15)) & U(_BUCKETS - 1)])
+                while (word & masks[entry]) != values[entry]:
+                    entry += U(1)
+                # Looked up in any case: whether it is needed is more than the processor can guess.
+                other = U(short[word & U(0xFFFF)])
+                best = U(found[entry])
+                best = other if best == U(_NONE) else best
+                if best >> U(8) > end - at:
+                    best = _fitting(word, entry, end - at, masks, values, found, short, single)
+            code = best & U(255)
+            out[place] = code
             out[place + U(1)] = word & U(255)
-            place += U(2) if escaped else U(1)
-            at += U(lengths[entry])
-        out_offsets[i + 1] = place
+            place += U(1) + U(code == U(ESCAPE))
+            at += best >> U(8)
+        out_offsets[i + U(1)] = place
+
+
+@kernel
+def _fitting(
+    word: int, entry: int, left: int, masks: np.ndarray, values: np.ndarray, found: np.ndarray, short: np.ndarray, single: np.ndarray
+) -> np.uint64:
+    """What is found from `entry` on where only `left` bytes are left of the string: shorter symbols stand behind longer ones."""
+    while found[entry] != _NONE and ((word & masks[entry]) != values[entry] or U(found[entry]) >> U(8) > left):
+        entry += U(1)
+    best = U(found[entry])
+    if best == U(_NONE):
+        best = U(short[word & U(0xFFFF)])
+    return best if best >> U(8) <= left else U(single[word & U(255)])
