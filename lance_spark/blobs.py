@@ -41,8 +41,12 @@ def descriptor(field: Field) -> Field:
     return replace(field, logical_type="struct", children=children, descriptors=True)
 
 
-def stored(field: Field) -> Field:
-    """The field as the schema in a data file has it: blobs of version 2 as packed structs, whose parts have no ids."""
+def in_file(schema: Schema) -> Schema:
+    """The schema as a data file has it: blobs of version 2 as packed structs, whose parts have no ids."""
+    return Schema(tuple(_mapped(f, _stored) for f in schema.fields), schema.metadata)
+
+
+def _stored(field: Field) -> Field:
     if field.extension != BLOB_V2:
         return field
     children = tuple(Field(name, -1, kind, nullable=False) for name, kind in _STORED)

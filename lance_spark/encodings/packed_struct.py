@@ -49,6 +49,11 @@ class PackedStructEncoding(Encoding):
         return PackedStruct(tuple(FixedWidth(bits, data, block.count) for bits, data in zip(self.bits_per_value, columns, strict=True)))
 
 
+def is_fixed(block: PackedStruct) -> bool:
+    """Whether the rows can be stored so: all children are of whole bytes."""
+    return all(isinstance(child, FixedWidth) and child.bits % 8 == 0 for child in block.children)
+
+
 def encode_chunks(block: PackedStruct, counts: np.ndarray) -> EncodedChunks:
     """`counts` rows in each chunk."""
     bits, rows = _pack(block)

@@ -16,13 +16,16 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
+from lance_spark.blobs import in_file
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.blob_writer import BlobWriter, Sidecars
 from lance_spark.file.fields import serialise_fields
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts import write as layouts
 from lance_spark.layouts.encoded_page import EncodedPage
 from lance_spark.layouts.grammar import GRAMMARS, Grammar
 from lance_spark.layouts.shred import split
+from lance_spark.layouts.write_blob import encode_blob_pages
 from lance_spark.schema import Field, Schema
 from lance_spark.v2_0 import write as v2_0
 
@@ -55,6 +58,7 @@ class _Format:
     """How a version writes: the fields that own a column, the arrays for the columns of a field, the pages of a column's array."""
 
     footer_version: tuple[int, int]
+    blobs_of_version_2: bool
     columns: Callable[[Schema], Iterable[Field]]
     split: Callable[[Field, pa.Array], Iterable[pa.Array]]
     encode_pages: Callable[[Field, pa.Array], Iterable[EncodedPage]]
@@ -67,11 +71,14 @@ def _of_grammar(version: tuple[int, int], grammar: Grammar) -> _Format:
                 raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version[0]}.{version[1]} has no maps")
         return schema.leaves()
 
-    return _Format(version, columns, split, lambda leaf, array: layouts.encode_pages(leaf, array, grammar))
+    def pages(leaf: Field, array: pa.Array) -> list[EncodedPage]:
+        return (encode_blob_pages if leaf.is_blob else layouts.encode_pages)(leaf, array, grammar)
+
+    return _Format(version, grammar.blob_structs, columns, split, pages)
 
 
 FORMATS: Mapping[tuple[int, int], _Format] = {
-    (2, 0): _Format((0, 3), v2_0.columns, v2_0.split, v2_0.encode_pages),
+    (2, 0): _Format((0, 3), False, v2_0.columns, v2_0.split, v2_0.encode_pages),
     **{version: _of_grammar(version, grammar) for version, grammar in GRAMMARS.items()},
 }
 
@@ -90,7 +97,7 @@ class _LeafColumn:
 class DataFileWriter:
     """Writes record batches to `out`; nothing is readable before `finish`."""
 
-    def __init__(self, out: Output, schema: Schema, version: tuple[int, int]) -> None:
+    def __init__(self, out: Output, schema: Schema, version: tuple[int, int], sidecars: Sidecars | None = None) -> None:
         if version not in FORMATS:
             raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
         self._out = out
@@ -99,8 +106,10 @@ class DataFileWriter:
         self._format = FORMATS[version]
         self._position = 0
         self._num_rows = 0
-        values = _direct(encodings_v2_0_pb2.ColumnEncoding(values={}).SerializeToString(), "lance.encodings.ColumnEncoding")
-        self._columns = [_LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=values)) for leaf in self._format.columns(schema)]
+        self._blobs = BlobWriter(self._put_aligned, sidecars)
+        self._columns = [
+            _LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=_column_encoding(leaf, version))) for leaf in self._format.columns(schema)
+        ]
 
     @property
     def size_bytes(self) -> int:
@@ -113,6 +122,8 @@ class DataFileWriter:
             raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
         parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in self._format.split(f, array))
         for column, part in zip(self._columns, parts, strict=True):
+            if column.leaf.is_blob:
+                part = self._blobs.place(column.leaf, part, version_2=self._format.blobs_of_version_2)
             self._add(column, part)
         self._num_rows += batch.num_rows
 
@@ -120,7 +131,8 @@ class DataFileWriter:
         """Write what is left and the metadata. The output is not closed."""
         for column in self._columns:
             self._flush(column)
-        schema = file_pb2.Schema(fields=serialise_fields(self._schema))
+        self._blobs.finish()
+        schema = file_pb2.Schema(fields=serialise_fields(in_file(self._schema)))
         for key, value in self._schema.metadata.items():
             schema.metadata[key.decode()] = value
         descriptor = file_pb2.FileDescriptor(schema=schema, length=self._num_rows)
@@ -178,6 +190,14 @@ class DataFileWriter:
             self._out.write(data)
         self._position += len(data)
         return at, len(data)
+
+
+def _column_encoding(leaf: Field, version: tuple[int, int]) -> file2_pb2.Encoding:
+    """That pages hold values; only 2.0 says here that they hold descriptors of blobs, later versions say it in each page."""
+    encoding = encodings_v2_0_pb2.ColumnEncoding(values={})
+    if leaf.is_blob and version == (2, 0):
+        encoding = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=encoding))
+    return _direct(encoding.SerializeToString(), "lance.encodings.ColumnEncoding")
 
 
 def _direct(message: bytes, type_name: str) -> file2_pb2.Encoding:

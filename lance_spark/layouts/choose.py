@@ -10,7 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from lance_spark.encodings import byte_stream_split, fixed_size_list, flat, fsst, general, inline_bitpacking, packed_struct, rle, variable
+from lance_spark.encodings import (
+    byte_stream_split,
+    fixed_size_list,
+    flat,
+    fsst,
+    general,
+    inline_bitpacking,
+    packed_struct,
+    rle,
+    variable,
+    variable_packed_struct,
+)
 from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths
 from lance_spark.encodings.blocks import (
     Block,
@@ -58,6 +69,8 @@ def is_small_without_constant(page: Shredded) -> bool:
 def is_wide(values: Block, options: EncodingOptions) -> bool:
     """Whether values go into a full-zip page."""
     if options.structure == "fullzip":
+        return True
+    if isinstance(values, PackedStruct) and not packed_struct.is_fixed(values):
         return True
     if isinstance(values, VariableWidth):
         widest = int(np.diff(values.offsets).max(initial=0))
@@ -218,7 +231,9 @@ def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encod
     if isinstance(values, FixedSizeList):
         return fixed_size_list.encode_values(values)
     if isinstance(values, PackedStruct):
-        return packed_struct.encode_values(values)
+        if packed_struct.is_fixed(values):
+            return packed_struct.encode_values(values)
+        return variable_packed_struct.encode_values([encode_single_values(child, options) for child in values.children])
     if values.bits == 1:
         bits = np.unpackbits(values.data, count=values.count, bitorder="little")
         values = FixedWidth(8, bits, values.count)

@@ -47,6 +47,27 @@ class EncodingOptions:
         )
 
 
+@dataclass(frozen=True)
+class BlobThresholds:
+    """Where blobs of version 2 go: those of at most `inline` bytes into the data file, larger ones together into files of at most `pack`
+    bytes, and those of more than `dedicated` bytes each into its own.
+    """
+
+    inline: int
+    dedicated: int
+    pack: int
+
+    @classmethod
+    def of(cls, field: Field) -> BlobThresholds:
+        """Those of a blob column. Raises InvalidOptionError naming the column for what is no number."""
+
+        def number(name: str, default: int) -> int:
+            given = _number(field, f"blob-{name}-size-threshold", 0, 1 << 62)
+            return default if given is None else given
+
+        return cls(number("inline", 64 << 10), number("dedicated", 4 << 20), number("pack-file", 1 << 30))
+
+
 def _text(field: Field, name: str) -> str | None:
     value = field.metadata.get((_PREFIX + name).encode())
     return None if value is None else value.decode(errors="replace").strip().lower()

@@ -17,6 +17,8 @@ class Grammar:
     word_dictionaries: bool
     compressed_dictionaries: bool
     maps: bool
+    variable_packed_structs: bool
+    blob_structs: bool
 
 
 GRAMMARS: Mapping[tuple[int, int], Grammar] = {
@@ -28,6 +30,8 @@ GRAMMARS: Mapping[tuple[int, int], Grammar] = {
         word_dictionaries=False,
         compressed_dictionaries=False,
         maps=False,
+        variable_packed_structs=False,
+        blob_structs=False,
     ),
     (2, 2): Grammar(
         large_chunks=True,
@@ -37,5 +41,7 @@ GRAMMARS: Mapping[tuple[int, int], Grammar] = {
         word_dictionaries=True,
         compressed_dictionaries=True,
         maps=True,
+        variable_packed_structs=True,
+        blob_structs=True,
     ),
 }

@@ -78,8 +78,6 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
     """The array of each leaf column of `field`, in the order of `Field.leaves`; maps become lists of structs."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if field.is_blob:
-        raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
     if field.is_leaf:
         if array.type != field.type and logical_type(array.type, field.name) != field.logical_type:
             raise SchemaMismatchError(f"column {field.name!r} has type {array.type}, its field {field.logical_type}")

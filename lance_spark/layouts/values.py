@@ -94,6 +94,6 @@ def _packed_struct(array: pa.Array) -> PackedStruct:
         nulls = child.null_count
         if nulls and (outer is None or pc.sum(pc.and_(outer, child.is_null())).as_py()):
             raise UnsupportedFeatureError(f"writing a packed struct whose field {field.name!r} holds nulls")
-        if pa.types.is_boolean(child.type) or not pa.types.is_primitive(child.type):
-            raise UnsupportedFeatureError(f"writing a packed struct with field {field.name!r} of type {child.type}")
+        if pa.types.is_fixed_size_list(child.type) and child.flatten().null_count:
+            raise UnsupportedFeatureError(f"writing a packed struct whose field {field.name!r} holds nulls")
     return PackedStruct(tuple(to_block(child) for child in children))

@@ -19,10 +19,12 @@ from lance_spark.blobs import BLOB_HANDLINGS, BlobHandling
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage_options import TABLES as STORAGE_OPTIONS
+from lance_spark.table.new_schema import COLUMN_OPTIONS
 from lance_spark.table.scan import MAX_TASK_BYTES
 
 STORAGE = "storage."
 _SIZE_SUFFIX = f".{FIXED_SIZE}"
+_COLUMN_SUFFIXES = tuple(f".{name}" for name in COLUMN_OPTIONS)
 _LOG = logging.getLogger(__name__)
 
 
@@ -94,7 +96,7 @@ def _columns(text: str) -> tuple[str, ...]:
 
 
 def _storage_version(text: str) -> str:
-    if not re.fullmatch(r"\d\.\d", text.strip()):
+    if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
         raise ValueError("a number such as 2.2; words such as stable change their meaning over time")
     return text.strip()
 
@@ -149,7 +151,7 @@ OPTIONS = (
         "data_storage_version",
         "write",
         _storage_version,
-        "The file format of a new table: 2.1 or 2.2 (default). A table that is there keeps its own.",
+        "The file format of a new table: 2.0, 2.1 or 2.2 (default). A table that is there keeps its own.",
         ("file_format_version",),
     ),
     Option("stable_row_ids", "write", _flag, "Whether the rows of a new table keep their ids for good.", ("enable_stable_row_ids",)),
@@ -188,9 +190,6 @@ UNBUILT = {
 }
 """Options that other connectors have and that would change what is read or written, with what to do instead."""
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
-_UNBUILT_SUFFIX = re.compile(
-    r".+\.(arrow\.(float16|large_var_char)|lance\.(encoding|compression|compression-level|structural-encoding|rle-threshold|bss))"
-)
 
 
 _FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores")
@@ -232,7 +231,9 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write. None: not given. `sizes` are those of fixed-size lists, by lower-cased column path."""
+    """How to write. None: not given. `sizes` are those of fixed-size lists, by lower-cased column path, and
+    `column_options` what else is said of single columns, by option key.
+    """
 
     path: str | None = None
     max_rows_per_file: int | None = None
@@ -244,6 +245,7 @@ class WriteOptions:
     txnVersion: int | None = None
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
@@ -258,16 +260,19 @@ class WriteOptions:
 
 
 def _parse(options: Mapping[str, str]) -> dict[str, Any]:
-    """Every given option by its first name, parsed. `storage.*` and the sizes of lists are gathered in mappings."""
+    """Every given option by its first name, parsed. `storage.*`, sizes of lists and options of columns are gathered in mappings."""
     values: dict[str, Any] = {}
     storage: dict[str, str] = {}
     sizes: dict[str, int] = {}
+    column_options: dict[str, str] = {}
     for key, text in _given(options).items():
         name = key.lower()
         if name.startswith(STORAGE):
             storage[key[len(STORAGE) :]] = text
         elif name.endswith(_SIZE_SUFFIX) and name != _SIZE_SUFFIX:
             sizes[name.removesuffix(_SIZE_SUFFIX)] = _value(key, text, _number(1, 2**31 - 1))
+        elif name.endswith(_COLUMN_SUFFIXES):
+            column_options[key] = text
         elif name in _BY_NAME:
             option = _BY_NAME[name]
             if option.name in values:
@@ -279,7 +284,8 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
             _ignore(key)
         else:
             raise _unknown(key)
-    return {**values, "storage": storage, **({"sizes": sizes} if sizes else {})}
+    given = {"sizes": sizes, "column_options": column_options}
+    return {**values, "storage": storage, **{name: value for name, value in given.items() if value}}
 
 
 def _given(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -306,7 +312,7 @@ def _single_path(text: str) -> str:
 
 def _unknown(key: str) -> InvalidOptionError | UnsupportedFeatureError:
     name = key.lower()
-    if name in _UNBUILT or _UNBUILT_SUFFIX.fullmatch(name):
+    if name in _UNBUILT:
         shown, hint = _UNBUILT.get(name, (key, ""))
         return UnsupportedFeatureError(f"the option {shown!r} is not implemented" + (f": {hint}" if hint else ""))
     if any(name in table for table in STORAGE_OPTIONS.values()):
@@ -335,6 +341,7 @@ def table() -> str:
         rows.append(f"| `{o.name}` | {', '.join(f'`{a}`' for a in o.aliases)} | {words[o.use]} | {o.help} |")
     rows.append(f"| `{STORAGE}<key>` | | both | A setting of the store, such as `storage.endpoint`; the keys are those of pylance. |")
     rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writing | The array column of a new table is a vector of this many elements. |")
+    rows += [f"| `<col>.{name}` | | writing | Of a column of a new table: {o.help} |" for name, o in COLUMN_OPTIONS.items()]
     rows += ["", f"Taken from the JVM's connector and without effect here: {', '.join(f'`{n}`' for n in IGNORED)}.", ""]
     rows.append(f"Known from other connectors, not implemented, and therefore an error: {', '.join(f'`{n}`' for n in UNBUILT)}.")
     return "\n".join(rows)

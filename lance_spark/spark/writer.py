@@ -62,7 +62,7 @@ class LanceWriter(DataSourceArrowWriter):
 
 
 def _settings(options: WriteOptions) -> write.WriteOptions:
-    names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message")
+    names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message", "column_options")
     given = {name: getattr(options, name) for name in names}
     given |= {"txn_app_id": options.txnAppId, "txn_version": options.txnVersion}
     return write.WriteOptions(options.storage, **{name: value for name, value in given.items() if value is not None})

@@ -19,17 +19,9 @@ from lance_spark.selection import keep, take
 
 def check_fits(data: pa.Schema, table: Schema) -> None:
     """Raise SchemaMismatchError, listing every difference, unless data of the schema `data` can be written to `table`."""
-    _check_writable(table)
     found = _struct_differences(list(data), table.fields, "")
     if found:
         raise SchemaMismatchError("the data does not fit the table:\n" + "\n".join(f"  - {d}" for d in found))
-
-
-def _check_writable(table: Schema) -> None:
-    """Raise UnsupportedFeatureError, naming the column, for what has no way from Arrow data to the table's files yet."""
-    for field in table.walk():
-        if field.is_blob:
-            raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
 
 
 def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
@@ -72,6 +64,8 @@ def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
     t, target = _storage(t), field.type
     if field.logical_type == "json":
         return [] if _is_text(t) or pa.types.is_null(t) else [f"{path} is {t}, the table has JSON text"]
+    if field.is_blob and pa.types.is_struct(t):
+        return [] if t.get_field_index("data") >= 0 else [f"{path} is {t}, the table has blobs, and it has no field 'data'"]
     if t == target or pa.types.is_null(t):
         return []
     if pa.types.is_struct(target) and pa.types.is_struct(t):
@@ -110,7 +104,8 @@ def _is_number(t: pa.DataType) -> bool:
 
 
 def _is_list(t: pa.DataType) -> bool:
-    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
+    views = pa.types.is_list_view(t) or pa.types.is_large_list_view(t)
+    return bool(views or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
 # Types of the data and of the table between which values are carried over; each value is checked.
@@ -150,6 +145,10 @@ def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
         return _json(array, path)
     if array.type.equals(target):
         return array
+    if field.is_blob and pa.types.is_struct(array.type):
+        return _blob_data(array, path)
+    if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+        array = _list_of_view(array)
     if pa.types.is_struct(target):
         return _cast_struct(array, field, path)
     if pa.types.is_map(target):
@@ -171,6 +170,23 @@ def _json(array: pa.Array, path: str) -> pa.Array:
         return from_text(array)
     except SchemaMismatchError as e:
         raise SchemaMismatchError(f"column {path!r}: {e}") from e
+
+
+def _blob_data(array: pa.StructArray, path: str) -> pa.Array:
+    """The bytes of blobs given as structs, as pylance's blob_array makes them."""
+    data, uri = array.field("data"), array.type.get_field_index("uri")
+    if uri >= 0 and pc.any(pc.and_(array.is_valid(), array.field(uri).is_valid())).as_py():
+        raise UnsupportedFeatureError(f"column {path!r}: writing blobs that are references to a URI; give their bytes")
+    return pc.if_else(array.is_valid(), data, pa.scalar(None, data.type)).cast(pa.large_binary())
+
+
+def _list_of_view(array: pa.Array) -> pa.Array:
+    """The lists one after the other: pyarrow's own cast makes a buffer of offsets that is too short."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    validity = None if not array.null_count else pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
+    t = pa.large_list(array.type.value_field)
+    return pa.Array.from_buffers(t, len(array), [validity, pa.py_buffer(offsets)], children=[array.flatten()])
 
 
 def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:

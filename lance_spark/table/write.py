@@ -28,7 +28,8 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.schema import Schema, from_arrow
+from lance_spark.file.holds import WRITABLE, check_holds
+from lance_spark.schema import Schema
 from lance_spark.storage import Store
 from lance_spark.table.commit import NO_SETTINGS, commit
 from lance_spark.table.conform import check_fits, conform
@@ -37,11 +38,11 @@ from lance_spark.table.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.manifest import Manifest, check_writable
 from lance_spark.table.manifest_builder import DEFAULT_FORMAT, TableSettings, check_counts
 from lance_spark.table.metadata import DataFile, Fragment
+from lance_spark.table.new_schema import new_schema
 from lance_spark.table.operations import Append, Overwrite
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.transaction import Transaction
 
-WRITABLE_FORMATS = ("2.1", "2.2")
 Mode = Literal["create", "append", "overwrite"]
 
 
@@ -51,7 +52,8 @@ class WriteOptions:
 
     `data_storage_version` ("2.1") is the file format of a table that is made or overwritten, None its own or the newest that is stable.
     A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
-    are for new tables. `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
+    are for new tables, and so are `column_options`, what is said of single ones (see `table.new_schema`): {"v.lance.compression": "zstd"}.
+    `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
     number of a write that is to take place once (see `table.idempotence`).
     """
 
@@ -64,6 +66,7 @@ class WriteOptions:
     commit_message: str | None = None
     txn_app_id: str | None = None
     txn_version: int | None = None
+    column_options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
@@ -144,12 +147,13 @@ def begin_write(uri: str, arrow_schema: pa.Schema, mode: Mode, options: WriteOpt
         if mode == "create":
             raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
         check_writable(current, store.uri)
+    data_format = _data_format(current, mode, options)
     if current is not None and mode == "append":
         schema = _appended(current, arrow_schema)
     else:
-        schema = from_arrow(arrow_schema)
+        schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
-    data_format = _data_format(current, mode, options)
+    check_holds(schema, WRITABLE[data_format])
     return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options)
 
 
@@ -167,8 +171,8 @@ def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
 def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
     keeps = current is not None and (mode == "append" or options.data_storage_version is None)
     data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
-    if data_format not in WRITABLE_FORMATS:
-        known = " and ".join(WRITABLE_FORMATS)
+    if data_format not in WRITABLE:
+        known = ", ".join(WRITABLE)
         advice = "; overwriting the table with one of these is possible" if keeps else ""
         raise UnsupportedFeatureError(f"writing data files of storage version {data_format}; there is {known}{advice}")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
@@ -186,7 +190,7 @@ def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> t
             fragment, batch = _write_file(target, batch, rest)
             fragments.append(fragment)
     except BaseException:
-        _delete(target.store, _paths(fragments))
+        _delete(target, _paths(fragments))
         raise
     return tuple(fragments)
 
@@ -195,12 +199,12 @@ def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.Re
     """One data file from `batch` and as many of `rest` as it takes, and what comes after it."""
     # Encoding needs the compiled kernels, which the driver has no use for.
     from lance_spark.file.writer import DataFileWriter
+    from lance_spark.table.sidecars import Sidecars
 
     name, most = _fresh_name(target.job), target.options.max_rows_per_file
     next_batch: pa.RecordBatch | None = batch
-    with target.store.create(f"data/{name}") as out:
-        major, minor = target.data_format.split(".")
-        writer, rows = DataFileWriter(out, target.schema, (int(major), int(minor))), 0
+    with target.store.create(f"data/{name}") as out, Sidecars(target.store, f"data/{name}") as sidecars:
+        writer, rows = DataFileWriter(out, target.schema, WRITABLE[target.data_format], sidecars), 0
         while next_batch is not None and rows < most and writer.size_bytes < target.options.max_bytes_per_file:
             taken = next_batch.slice(0, most - rows)
             writer.write(taken)
@@ -276,15 +280,19 @@ def _discard(target: WriteTarget, paths: Sequence[str]) -> None:
         for version in list_versions(target.store):
             if version > target.read_version:
                 named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
-    _delete(target.store, [path for path in paths if path not in named])
+    _delete(target, [path for path in paths if path not in named])
 
 
 def _paths(fragments: Iterable[Fragment]) -> list[str]:
     return [file.path for fragment in fragments for file in fragment.files]
 
 
-def _delete(store: Store, paths: Iterable[str]) -> None:
+def _delete(target: WriteTarget, paths: Iterable[str]) -> None:
     """Best effort: what is left behind is found by cleaning up the table."""
+    store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
     for path in paths:
         with contextlib.suppress(StorageError):
             store.delete(f"data/{path}")
+            folder = f"data/{path.removesuffix('.lance')}"
+            for entry in store.list(folder) if have_sidecars else ():
+                store.delete(f"{folder}/{entry.name}")

@@ -34,8 +34,6 @@ def _columns(field: Field) -> Iterator[Field]:
     kind = field.logical_type.split(":")[0]
     if kind == "map" or (kind == "fixed_size_list" and field.children):
         raise UnsupportedFeatureError(f"column {field.name!r}: storage version 2.0 has no {field.type}; 2.2 has")
-    if field.is_blob:
-        raise UnsupportedFeatureError(f"column {field.name!r}: writing blobs is not implemented")
     yield field
     if not field.is_packed:
         for child in field.children:
@@ -65,6 +63,8 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
 def encode_pages(field: Field, array: pa.Array) -> list[EncodedPage]:
     """The page, always one, that holds `array`, one of the arrays of `split` for `field`, which owns the column."""
     page = _Page(EncodingOptions.of(field))
+    if field.is_blob:
+        array = _without_nulls(array)
     if _is_struct(field):
         encoding = pb.ArrayEncoding(struct={})
     elif _is_list(field):
@@ -73,6 +73,13 @@ def encode_pages(field: Field, array: pa.Array) -> list[EncodedPage]:
         encoding = page.values(array, field.name)
     message = encoding.SerializeToString(deterministic=True)
     return [EncodedPage(ENCODING_TYPE, message, tuple(page.buffers), len(array))]
+
+
+def _without_nulls(descriptors: pa.StructArray) -> pa.StructArray:
+    """The descriptors of blobs with the one that stands for null, position 1 and size 0, where they are null."""
+    null = descriptors.is_null()
+    values = [pc.if_else(null, pa.scalar(n, pa.uint64()), descriptors.field(i)) for i, n in enumerate((1, 0))]
+    return pa.StructArray.from_arrays(values, names=["position", "size"])
 
 
 def _is_struct(field: Field) -> bool:

@@ -145,13 +145,6 @@ def test_a_map_is_refused_before_2_2() -> None:
         DataFileWriter(io.BytesIO(), from_arrow(table.schema), (2, 1))
 
 
-def test_blobs_are_refused() -> None:
-    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
-    writer = DataFileWriter(io.BytesIO(), from_arrow(schema), (2, 1))
-    with pytest.raises(UnsupportedFeatureError, match=r"'b'.*blob"):
-        writer.write(pa.record_batch([pa.array([b"x"], pa.large_binary())], schema=schema))
-
-
 def test_other_columns_than_the_schemas_are_refused() -> None:
     writer = DataFileWriter(io.BytesIO(), from_arrow(pa.schema({"a": pa.int64()})), (2, 2))
     with pytest.raises(SchemaMismatchError, match=r"'b'"):

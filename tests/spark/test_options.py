@@ -122,10 +122,9 @@ def test_what_is_not_built_says_so(name: str) -> None:
             parse({name.lower(): "x"})
 
 
-@pytest.mark.parametrize("name", ["v.arrow.float16", "v.lance.encoding", "v.lance.compression-level"])
-def test_column_properties_that_are_not_built_say_so(name: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
-        WriteOptions.parse({name: "x"})
+def test_options_of_columns_are_gathered_by_their_keys() -> None:
+    given = {"v.arrow.float16": "true", "a.b.lance.encoding": "blob", "v.lance.compression-level": "3"}
+    assert WriteOptions.parse({"path": "t", **given}).column_options == given
 
 
 @pytest.mark.parametrize(

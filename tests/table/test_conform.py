@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema import from_arrow
 from lance_spark.table.conform import check_fits, conform
 
@@ -162,10 +162,54 @@ def test_names_match_exactly_before_they_match_without_case() -> None:
     assert got.to_pydict() == {"a": [2], "A": [1]}
 
 
-def test_what_cannot_be_written_yet_is_refused_by_name() -> None:
-    blob = pa.field("pic", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="'pic'"):
-        check_fits(pa.schema([blob]), from_arrow(pa.schema([blob])))
+@pytest.mark.parametrize(
+    ("array", "plain"),
+    [
+        (pa.array(["a", None, "long enough to be outside of the view"], pa.string_view()), pa.string()),
+        (pa.array([b"a", None], pa.binary_view()), pa.binary()),
+        (pa.array([[1], None, [2, 3]], pa.list_view(pa.int32())), pa.list_(pa.int32())),
+        (pa.array([["a"], None, []], pa.large_list_view(pa.string_view())), pa.large_list(pa.string())),
+        (pa.array([{"s": "a"}, None], pa.struct([("s", pa.string_view())])), pa.struct([("s", pa.string())])),
+        (
+            pa.array([[{"s": ["a"]}]], pa.list_(pa.struct([("s", pa.list_view(pa.string_view()))]))),
+            pa.list_(pa.struct([("s", pa.list_(pa.string()))])),
+        ),
+    ],
+    ids=str,
+)
+def test_views_become_what_they_are_views_of(array: pa.Array, plain: pa.DataType) -> None:
+    schema = from_arrow(pa.schema([("v", array.type)]))
+    check_fits(pa.schema([("v", array.type)]), schema)
+    padded = pa.concat_arrays([array[:1], array]).slice(1) if not pa.types.is_nested(array.type) else array
+    got = conform(pa.record_batch([padded], names=["v"]), schema)
+    assert got.schema.field("v").type == plain
+    assert got["v"].to_pylist() == array.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        pa.struct([pa.field("x", pa.int32(), nullable=False)]),
+        pa.list_(pa.field("item", pa.int32(), nullable=False)),
+        pa.struct([("l", pa.list_(pa.field("item", pa.struct([pa.field("x", pa.int32(), nullable=False)]))))]),
+        pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False)),
+    ],
+    ids=str,
+)
+def test_nulls_within_are_refused_where_the_table_forbids_them(t: pa.DataType) -> None:
+    null = {"x": None} if pa.types.is_struct(t) and t.field(0).name == "x" else {"l": [{"x": None}]} if pa.types.is_struct(t) else None
+    null = [("k", None)] if pa.types.is_map(t) else [None] if null is None else null
+    free = pa.array([null], _all_nullable(t))
+    with pytest.raises(SchemaMismatchError, match="must not be null"):
+        conform(pa.record_batch([free], names=["v"]), from_arrow(pa.schema([("v", t)])))
+
+
+def _all_nullable(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(t):
+        return pa.struct([pa.field(f.name, _all_nullable(f.type)) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(t.key_type, t.item_type)
+    return pa.list_(_all_nullable(t.value_type)) if pa.types.is_list(t) else t
 
 
 @given(st.lists(st.none() | st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3)), st.integers(0, 3))

@@ -106,7 +106,6 @@ PACKED = {"packed": "true"}
         (pa.array([[{"a": 1}, None]]), None, "1 null structs"),
         (pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), None, "no map"),
         (pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int8())]), 1)), None, "no fixed_size_list"),
-        (pa.array([b"x"], pa.large_binary()), {"lance-encoding:blob": "true"}, "writing blobs"),
         (pa.array([["x"]], pa.list_(pa.string(), 1)), None, "fixed-size lists of values that are not of fixed width"),
         (pa.array([{"a": None}], pa.struct([("a", pa.int8())])), PACKED, "holds nulls"),
         (pa.array([None], pa.struct([("a", pa.int8())])), PACKED, "holds nulls"),

@@ -1,0 +1,138 @@
+"""Putting the values of blob columns where they belong while a data file is written; pages get descriptors of where that is.
+
+Version 1 has all values in the data file. Version 2 has small ones there, larger ones together in files beside it (packed), and the
+largest each in a file of its own (dedicated); field metadata says what is small and what is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.layouts import assemble
+from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
+from lance_spark.layouts.blob import DEDICATED, INLINE, PACKED
+from lance_spark.layouts.encoding_options import BlobThresholds
+from lance_spark.layouts.values import bytes_of
+from lance_spark.schema import Field
+
+Put = Callable[[memoryview], tuple[int, int]]
+"""Writes bytes to the data file, aligned, and says where they start and how many they are."""
+
+
+class Sidecars(Protocol):
+    """The files beside one data file."""
+
+    def begin(self, blob_id: int) -> BinaryIO:
+        """A new one with this id, to write to until it is ended."""
+
+    def end(self, blob_id: int) -> None:
+        """Finish one that was begun."""
+
+
+@dataclass
+class _Pack:
+    """The file of many blobs that a column is writing to, and what it has so far."""
+
+    blob_id: int
+    out: BinaryIO
+    size: int = 0
+
+
+class BlobWriter:
+    """Writes the blobs of one data file."""
+
+    def __init__(self, put: Put, sidecars: Sidecars | None) -> None:
+        self._put = put
+        self._sidecars = sidecars
+        self._last_id = 0
+        self._packs: dict[int, _Pack] = {}
+
+    def place(self, field: Field, array: pa.Array, *, version_2: bool) -> pa.Array:
+        """The array of the blob column `field`, one of those of `split`, with descriptors in the place of the values, which are written."""
+        depth = _depth(array.type)
+        values = assemble.leaf_of(array, depth)
+        offsets, data = _bytes(values)
+        sizes = np.diff(offsets)
+        if values.null_count:
+            sizes[np.asarray(values.is_null())] = 0
+        pieces = [data[offsets[i] : offsets[i] + sizes[i]].data for i in np.flatnonzero(sizes)]
+        if version_2:
+            descriptors = self._place_2(field, sizes, pieces)
+        else:
+            positions = np.zeros(len(sizes), np.uint64)
+            positions[sizes > 0] = [self._put(piece)[0] for piece in pieces]
+            descriptors = [pa.array(positions), pa.array(sizes.astype(np.uint64))]
+        validity = [assemble.validity_of(values)]
+        made = pa.Array.from_buffers(BLOB_V2 if version_2 else BLOB_V1, len(values), validity, children=descriptors)
+        return assemble.with_leaf(array, depth, made)
+
+    def finish(self) -> None:
+        """End what is still being written to."""
+        for pack in self._packs.values():
+            self._end(pack.blob_id)
+        self._packs = {}
+
+    def _place_2(self, field: Field, sizes: np.ndarray, pieces: list[memoryview]) -> list[pa.Array]:
+        """The columns of the descriptors."""
+        limits = BlobThresholds.of(field)
+        kinds = np.where(sizes > limits.dedicated, DEDICATED, np.where(sizes > limits.inline, PACKED, INLINE)).astype(np.uint8)
+        positions, ids = np.zeros(len(sizes), np.uint64), np.zeros(len(sizes), np.uint32)
+        for i, piece in zip(np.flatnonzero(sizes).tolist(), pieces):
+            if kinds[i] == INLINE:
+                positions[i] = self._put(piece)[0]
+            elif kinds[i] == PACKED:
+                ids[i], positions[i] = self._pack(field, piece, limits.pack)
+            else:
+                ids[i] = self._dedicate(piece)
+        uris = pa.Array.from_buffers(pa.string(), len(sizes), [None, pa.py_buffer(np.zeros(len(sizes) + 1, np.int32)), pa.py_buffer(b"")])
+        return [pa.array(kinds), pa.array(positions), pa.array(sizes.astype(np.uint64)), pa.array(ids), uris]
+
+    def _begin(self) -> tuple[int, BinaryIO]:
+        assert self._sidecars is not None, "blobs of version 2 need a place for files beside the data file"
+        self._last_id += 1
+        return self._last_id, self._sidecars.begin(self._last_id)
+
+    def _end(self, blob_id: int) -> None:
+        assert self._sidecars is not None
+        self._sidecars.end(blob_id)
+
+    def _pack(self, field: Field, piece: memoryview, most: int) -> tuple[int, int]:
+        """The id of the file that `piece` was put in with others, and where in it."""
+        pack = self._packs.get(field.id)
+        if pack is not None and pack.size + len(piece) > most:
+            self._end(pack.blob_id)
+            pack = None
+        if pack is None:
+            pack = self._packs[field.id] = _Pack(*self._begin())
+        at = pack.size
+        pack.out.write(piece)
+        pack.size += len(piece)
+        return pack.blob_id, at
+
+    def _dedicate(self, piece: memoryview) -> int:
+        """The id of the file that `piece` alone was put in."""
+        blob_id, out = self._begin()
+        out.write(piece)
+        self._end(blob_id)
+        return blob_id
+
+
+def _depth(t: pa.DataType) -> int:
+    """How many structs and lists are around the values."""
+    depth = 0
+    while pa.types.is_nested(t):
+        t, depth = t.field(0).type, depth + 1
+    return depth
+
+
+def _bytes(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The offsets of large_binary values, and the bytes that they point into."""
+    if not len(values):
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    _, offsets, data = values.buffers()
+    return np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1], bytes_of(data)
