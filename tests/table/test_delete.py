@@ -187,3 +187,18 @@ def test_whatever_two_writers_delete_is_gone(tmp_path_factory: pytest.TempPathFa
             old.delete(predicate)
         left -= group
     assert numbers(folder) == sorted(left)
+
+
+def test_a_clone_and_a_branch_lose_rows_of_their_own(tmp_path: Path) -> None:
+    source = make(tmp_path / "source")
+    source.delete("a = 1")
+    lance.dataset(tmp_path / "source").shallow_clone(str(tmp_path / "clone"), 2)
+    branch = Dataset.open(str(tmp_path / "source")).create_branch("b")
+    for ds in (Dataset.open(str(tmp_path / "clone")), branch):
+        left = ds.delete("a < 5 or a = 12")
+        assert left.scan(columns=["a"]).to_table()["a"].to_pylist() == [a for a in range(5, 30) if a != 12]
+        lance.dataset(left.uri).validate()
+        assert lance.dataset(left.uri).count_rows() == 24
+    lance.dataset(tmp_path / "clone").delete("a = 13")
+    assert Dataset.open(str(tmp_path / "clone")).count_rows() == 23
+    assert numbers(tmp_path / "source") == [a for a in range(30) if a != 1]
