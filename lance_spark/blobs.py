@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import IntEnum
 from typing import Literal
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema import BLOB, BLOB_V2, EXTENSION_METADATA, EXTENSION_NAME, PACKED, Field, Schema
+
+
+class BlobKind(IntEnum):
+    """Where a blob of version 2 lies, as its descriptor's `kind` says: in the data file, in a file beside it that it shares or has for
+    itself, or at a URI.
+    """
+
+    INLINE = 0
+    PACKED = 1
+    DEDICATED = 2
+    EXTERNAL = 3
+
 
 BlobHandling = Literal["bytes", "descriptor", "none"]
 BLOB_HANDLINGS = ("bytes", "descriptor", "none")
@@ -26,8 +39,8 @@ _FIRST_ID = -20
 def handled(schema: Schema, handling: BlobHandling) -> Schema:
     """The schema with its blob columns as they are ("bytes"), as structs that say where each value is ("descriptor"), or without them.
 
-    The descriptor of version 1 is struct<position, size>, that of version 2 struct<kind, position, size, blob_id, blob_uri>; kind is 0 for
-    inline, 1 for packed, 2 for dedicated, 3 for external. A null blob has a null descriptor.
+    The descriptor of version 1 is struct<position, size>, that of version 2 struct<kind, position, size, blob_id, blob_uri> (see
+    `BlobKind`). A null blob has a null descriptor.
     """
     if handling == "descriptor":
         return Schema(tuple(_mapped(f, lambda f: descriptor(f) if f.is_blob else f) for f in schema.fields), schema.metadata)

@@ -12,6 +12,7 @@ from lance_spark.blobs import BlobHandling
 from lance_spark.predicate import Predicate, parse
 from lance_spark.storage import Store
 from lance_spark.table import alter
+from lance_spark.table.blob_files import BlobFile, take_blobs
 from lance_spark.table.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.commit import commit_operation
@@ -286,6 +287,20 @@ class Dataset:
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given."""
         return take(self.snapshot, indices, ScanPlan(None if columns is None else tuple(columns)))
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | None = None,
+        addresses: Sequence[int] | None = None,
+        indices: Sequence[int] | None = None,
+    ) -> list[BlobFile | None]:
+        """The blobs of some rows as files that are read when and where they are asked for, None where there is none.
+
+        The rows are those with these `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) or `indices` (numbers as for `take`); give
+        one of the three. Raises IndexError if there is no such row.
+        """
+        return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these ids, those of the column `_rowid`, in the order given; ids that no row has are passed over."""

@@ -13,9 +13,9 @@ from typing import BinaryIO, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.blobs import BlobKind
 from lance_spark.layouts import assemble
 from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
-from lance_spark.layouts.blob import DEDICATED, INLINE, PACKED
 from lance_spark.layouts.encoding_options import BlobThresholds
 from lance_spark.layouts.values import bytes_of
 from lance_spark.schema import Field
@@ -80,12 +80,14 @@ class BlobWriter:
     def _place_2(self, field: Field, sizes: np.ndarray, pieces: list[memoryview]) -> list[pa.Array]:
         """The columns of the descriptors."""
         limits = BlobThresholds.of(field)
-        kinds = np.where(sizes > limits.dedicated, DEDICATED, np.where(sizes > limits.inline, PACKED, INLINE)).astype(np.uint8)
+        kinds = np.where(
+            sizes > limits.dedicated, BlobKind.DEDICATED, np.where(sizes > limits.inline, BlobKind.PACKED, BlobKind.INLINE)
+        ).astype(np.uint8)
         positions, ids = np.zeros(len(sizes), np.uint64), np.zeros(len(sizes), np.uint32)
         for i, piece in zip(np.flatnonzero(sizes).tolist(), pieces):
-            if kinds[i] == INLINE:
+            if kinds[i] == BlobKind.INLINE:
                 positions[i] = self._put(piece)[0]
-            elif kinds[i] == PACKED:
+            elif kinds[i] == BlobKind.PACKED:
                 ids[i], positions[i] = self._pack(field, piece, limits.pack)
             else:
                 ids[i] = self._dedicate(piece)

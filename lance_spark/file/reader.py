@@ -19,6 +19,7 @@ from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Column, Counts, FieldReader, Rows, Steps, run, side_by_side
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
+from lance_spark.file.blob_places import external_store, sidecar_path
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.file.whole import pruned, whole
 from lance_spark.layouts import column as layouts
@@ -86,7 +87,7 @@ class _Source:
         elsewhere: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             if isinstance(wanted, ExternalRange):
-                answers[i] = external_bytes(self.store, wanted, self.allow_other_stores)
+                answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
             elif isinstance(wanted, SidecarRange):
                 elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= wanted.start <= wanted.stop <= self.size:
@@ -110,23 +111,7 @@ class _Source:
         return run(_naming(f"{self.path}: {what}", steps), self.fetch)
 
 
-def sidecar_path(path: str, blob_id: int) -> str:
-    """The file that belongs to the data file at `path` and holds blobs."""
-    # The id is in binary, least significant digit first, so that neighbours do not share a prefix.
-    return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
-
-
-def external_store(store: Store, uri: str, allowed: bool) -> tuple[Store, str]:
-    """The store, with the options of `store`, and the path in it of an object that a blob column names."""
-    if not allowed:
-        raise UnsupportedFeatureError(f"a blob is stored outside of the table, at {uri!r}; allow_other_stores=True reads it all the same")
-    folder, _, name = uri.rpartition("/")
-    if not folder or not name:
-        raise CorruptFileError(f"a blob at {uri!r}, which is no URI")
-    return store.at(folder), name
-
-
-def external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
+def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
     """The bytes of a blob that is stored outside of the table."""
     there, name = external_store(store, wanted.uri, allowed)
     stop = wanted.stop if wanted.stop > wanted.start else there.size(name)

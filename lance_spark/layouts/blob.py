@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.blobs import BlobKind
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -18,9 +19,6 @@ from lance_spark.layouts.arrow import BLOB_V1
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import unravel
 from lance_spark.layouts.tree import Blob
-
-INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
-"""Where a blob of version 2 lies, as its descriptor's `kind` says."""
 
 
 class SidecarRange(ByteRange):
@@ -92,9 +90,9 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     columns = {f.name: _without_nulls(descriptors.field(i)) for i, f in enumerate(descriptors.type)}
     positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
     kinds = columns["kind"].to_numpy() if "kind" in columns else np.zeros(len(valid), np.uint8)
-    if (kinds[valid] > EXTERNAL).any():
+    if (kinds[valid] > BlobKind.EXTERNAL).any():
         raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()}")
-    there = np.flatnonzero((sizes > 0) | (valid & (kinds == EXTERNAL)))
+    there = np.flatnonzero((sizes > 0) | (valid & (kinds == BlobKind.EXTERNAL)))
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
         raise CorruptFileError("a blob beyond any file's end")
     wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
@@ -117,8 +115,8 @@ def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.
 
 def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
     """The range `where`, in the file that a blob of version 2 of this kind is in."""
-    if kind == EXTERNAL:
+    if kind == BlobKind.EXTERNAL:
         if blob_id:
             raise UnsupportedFeatureError(f"a blob at the URI {uri!r} below base path {blob_id}")
         return ExternalRange.of(uri, *where)
-    return where if kind == INLINE else SidecarRange.of(blob_id, *where)
+    return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

@@ -38,18 +38,20 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
 
 
-def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan) -> pa.Table:
+def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
     """The rows with these ids, in the order given, as often as given; ids of rows that are deleted, or never were, are passed over.
 
-    Only the columns of `plan` matter. The ids are those of the column `_rowid`: addresses in a table without stable row ids.
+    Only the columns of `plan` matter. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
+    `are_addresses` in any table.
     """
     wanted, back = np.unique(np.asarray(row_ids, dtype=np.uint64), return_inverse=True)
     fields, locations, manifest = plan.fields(snapshot), snapshot.locations, snapshot.manifest
+    stable = manifest.has_stable_row_ids and not are_addresses
     places = np.full(len(wanted), -1, dtype=np.int64)
     chosen: list[tuple[Fragment, np.ndarray]] = []
     found = 0
     for fragment in manifest.fragments:
-        which, offsets = _offsets(fragment, wanted, locations, manifest.has_stable_row_ids)
+        which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
         alive = ~np.isin(offsets, deleted)
         which, offsets = which[alive], offsets[alive]

@@ -40,6 +40,7 @@ from lance_spark.table.manifest_builder import DEFAULT_FORMAT, TableSettings, ch
 from lance_spark.table.metadata import DataFile, Fragment
 from lance_spark.table.new_schema import new_schema
 from lance_spark.table.operations import Append, Overwrite
+from lance_spark.table.sidecars import Sidecars
 from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.transaction import Transaction
 
@@ -199,7 +200,6 @@ def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.Re
     """One data file from `batch` and as many of `rest` as it takes, and what comes after it."""
     # Encoding needs the compiled kernels, which the driver has no use for.
     from lance_spark.file.writer import DataFileWriter
-    from lance_spark.table.sidecars import Sidecars
 
     name, most = _fresh_name(target.job), target.options.max_rows_per_file
     next_batch: pa.RecordBatch | None = batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,67 @@ def test_what_cannot_be_a_blob_is_refused_before_anything_is_written(
     with pytest.raises(error, match=what):
         Dataset.write(str(tmp_path / "t"), table, data_storage_version=version)
     assert files(str(tmp_path / "t")) == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("by", ["ids", "addresses", "indices"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_blobs_are_taken_as_files(version: str, by: str, stable: bool, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(in_struct(VALUES, None), uri, data_storage_version=version, enable_stable_row_ids=stable, max_rows_per_file=4)
+    lance.dataset(uri).delete("s.x = 0")
+    dataset = Dataset.open(uri)
+    rows = dataset.scan(with_row_id=True, with_row_address=True).to_table()
+    keys = {"ids": rows["_rowid"].to_pylist(), "addresses": rows["_rowaddr"].to_pylist(), "indices": list(range(rows.num_rows))}[by]
+    order = [5, 0, 7, 3, 3, 1, 6, 2, 4]
+    found = dataset.take_blobs("s.b", **{by: [keys[i] for i in order]})
+    expected = [rows["s"][i].as_py()["b"] for i in order]
+    assert [None if f is None else f.readall() for f in found] == expected
+    assert [None if f is None else f.size() for f in found] == [None if v is None else len(v) for v in expected]
+    with pytest.raises(IndexError):
+        dataset.take_blobs("s.b", **{by: [10**6]})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_blob_file_reads_no_more_than_it_is_asked_for(version: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    value = os.urandom(6 << 20)
+    Dataset.write(uri, flat([b"other" * 100, value]), data_storage_version=version)
+    dataset = Dataset.open(uri)
+    (blob,) = dataset.take_blobs("b", indices=[1])
+    assert blob is not None
+    before = dataset.snapshot.store.counters.bytes_read
+    assert blob.seek(-1000, os.SEEK_END) == len(value) - 1000
+    assert blob.read(300) == value[-1000:-700]
+    assert blob.tell() == len(value) - 700
+    assert blob.seek(100, os.SEEK_CUR) == len(value) - 600
+    assert blob.read() == value[-600:]
+    assert blob.read(10) == b""
+    assert dataset.snapshot.store.counters.bytes_read - before == 900
+    with io.BufferedReader(blob) as buffered:
+        assert buffered.seek(1 << 20) == 1 << 20
+        assert buffered.read(5) == value[1 << 20 : (1 << 20) + 5]
+    with pytest.raises(ValueError, match="closed"):
+        blob.read(1)
+
+
+def test_blob_files_elsewhere_are_opened_only_when_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"0123456789")
+    values = [lance.Blob.from_uri(f"file://{tmp_path}/outside"), lance.Blob(uri=f"file://{tmp_path}/outside", position=2, size=3)]
+    uri = str(tmp_path / "t")
+    table = pa.table([lance.blob_array(values)], schema=pa.schema([lance.blob_field("b")]))
+    lance.write_dataset(table, uri, allow_external_blob_outside_bases=True)
+    with pytest.raises(UnsupportedFeatureError, match=r"outside.*allow_other_stores"):
+        Dataset.open(uri).take_blobs("b", indices=[0])
+    found = Dataset.open(uri, allow_other_stores=True).take_blobs("b", indices=[0, 1])
+    assert [f and f.read() for f in found] == [b"0123456789", b"234"]
+
+
+def test_what_blobs_cannot_be_taken_by_is_refused(tmp_path: Path) -> None:
+    dataset = Dataset.write(str(tmp_path / "t"), flat(VALUES))
+    with pytest.raises(ValueError, match="one of"):
+        dataset.take_blobs("b")
+    with pytest.raises(ValueError, match="one of"):
+        dataset.take_blobs("b", ids=[0], indices=[0])
+    with pytest.raises(SchemaMismatchError, match="no blob"):
+        dataset.take_blobs("id", indices=[0])
