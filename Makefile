@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
+SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
 BIN := $(abspath $(VENV))/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
@@ -13,7 +14,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full fuzz lint format protos bench bench-quick bench-codec clean
+.PHONY: help demo test test-full test-spark-versions fuzz lint format protos bench bench-quick bench-codec clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,10 +26,16 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 ##@ Develop
 test: $(VENV)/.test ## Lint, type-check and run the tests
 	$(MAKE) lint
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
 	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+
+test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
+
+test-spark-%: $(VENV)-spark-%/.test
+	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
+	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest $(PYTEST) tests/spark
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)
@@ -59,7 +66,7 @@ bench-codec: $(VENV)/.bench ## Speed of each encoding on one core and size of fi
 	$(BIN)/python -m bench.codec
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lance-spark needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -80,4 +87,12 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.fuzz: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e . --group fuzz
+	@touch $@
+
+# Not a file in between, to be deleted afterwards.
+.PRECIOUS: $(VENV)-spark-%/.test
+$(VENV)-spark-%/.test: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip install --quiet -e '.[spark,s3]' 'pyspark==$*.*' --group test
 	@touch $@

@@ -8,6 +8,7 @@ inherit it), and as an extra optimisation. Where it cannot be installed, as with
 from __future__ import annotations
 
 import importlib.resources
+import logging
 import weakref
 import zipfile
 from typing import Any
@@ -22,8 +23,12 @@ RULE = "lance_spark.LancePlanner"
 _CLASS = "lancespark.LancePlanner"
 
 
-def install(spark: SparkSession) -> bool:
-    """Install the rule into `spark`, once; True when it is there now. Logs a warning, once a process, when it cannot be.
+_JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
+_LOG = logging.getLogger("lance_spark")
+
+
+def install(spark: SparkSession) -> None:
+    """Install the rule into `spark`, once; logs a warning, once a process, when it cannot be done.
 
     For a session that has not run anything yet this must come before all else that is asked of it.
     """
@@ -32,14 +37,14 @@ def install(spark: SparkSession) -> bool:
     except (Py4JError, PySparkException) as e:
         # A platform that forbids these classes, or a Spark that has changed.
         warn(str(e).splitlines()[0] if str(e) else type(e).__name__)
-        return False
-    return True
 
 
 def _install(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     loader = _loader(spark)
+    if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
+        _LOG.warning("the JVM's lance connector is on the class path: there the format lance means that one, not this package")
     # First, because asking for anything else builds the session's planner, which looks at its extensions then and never again.
     _new(spark, loader, f"{_CLASS}$Extensions").apply(session.extensions())
     converters = jvm.scala.jdk.javaapi.CollectionConverters

@@ -71,7 +71,7 @@ class LanceDataSource(DataSource):
         except SchemaMismatchError as e:
             if self._request.declared is None:
                 raise
-            what = "the session catalog and the table have different columns (ALTER TABLE changes only the catalog; make the table anew there)"
+            what = "the session catalog's columns are not the table's (ALTER TABLE changes only the catalog; declare the table anew)"
             raise SchemaMismatchError(f"{what}: {e}") from e
 
     def _reader(self, schema: StructType) -> LanceReader:

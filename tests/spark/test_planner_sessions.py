@@ -1,0 +1,153 @@
+"""Promises of enable() about sessions: whichever they are and whenever it is called, they prune; and of the jar for Connect servers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lance_spark
+from lance_spark import Dataset
+from tests.spark.conftest import worker_environment
+from tests.spark.plans import RULE, physical, scans
+
+ROOT = Path(__file__).parents[2]
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def stored(uri: str) -> str:
+    Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
+    return uri
+
+
+def is_pruned(df: DataFrame) -> bool:
+    [scan] = scans(df.where("id = 3").select("s"))
+    return "PushedFilters: [id IS NOT NULL, id = 3]" in scan and "ReadSchema: struct<s:string>" in scan
+
+
+def test_enabling_again_adds_nothing(spark: SparkSession, stored: str) -> None:
+    for _ in range(3):
+        lance_spark.enable(spark)
+    rules = spark._jsparkSession.experimental().extraOptimizations()
+    assert [rules.apply(i).ruleName() for i in range(rules.size())] == [RULE]
+    injected = [str(rule.ruleName()) for rule in _operator_rules(spark)]
+    assert injected.count(RULE) == 1
+
+
+def _operator_rules(spark: SparkSession) -> list[object]:
+    rules = spark._jsparkSession.extensions().buildOptimizerRules(spark._jsparkSession)
+    return [rules.apply(i) for i in range(rules.size())]
+
+
+def test_new_and_cloned_sessions_prune(spark: SparkSession, stored: str) -> None:
+    new = spark.newSession()
+    assert is_pruned(new.read.format("lance").load(stored))
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    assert is_pruned(clone.read.format("lance").load(stored))
+
+
+def test_threads_prune(load: Load, stored: str) -> None:
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(is_pruned(load(stored)) and load(stored).where("id = 3").count() == 1))
+    thread.start()
+    thread.join()
+    assert found == [True]
+
+
+def test_other_sources_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(10).write.parquet(f"{tmp_path}/p")
+    plan = physical(spark.read.parquet(f"{tmp_path}/p").where("id = 3"))
+    assert "FileScan parquet" in plan
+    assert "lance" not in plan.replace(str(tmp_path), "")
+
+
+def test_a_plan_that_is_cached_is_used(load: Load, stored: str) -> None:
+    cached = load(stored).where("id < 5").cache()
+    assert cached.count() == 5
+    assert "InMemoryTableScan" in physical(cached.where("id = 3"))
+    assert cached.where("id = 3").count() == 1
+    assert load(stored).count() == 10
+    cached.unpersist()
+
+
+def test_streams_join_tables(spark: SparkSession, load: Load, stored: str, tmp_path: Path) -> None:
+    spark.range(5).write.parquet(f"{tmp_path}/in")
+    stream = spark.readStream.schema("id long").parquet(f"{tmp_path}/in").join(load(stored).where("id < 3"), "id")
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/c").trigger(availableNow=True)
+    writer.start(f"{tmp_path}/out").awaitTermination()
+    assert spark.read.parquet(f"{tmp_path}/out").count() == 3
+
+
+def run(script: str, *arguments: str) -> str:
+    """The output of a Python of its own."""
+    environment = {**os.environ, **worker_environment()}
+    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout + done.stderr
+
+
+START = """
+import sys, lance_spark
+from pyspark.sql import SparkSession
+def show(spark):
+    frame = spark.read.format("lance").load(sys.argv[1]).where("id = 3").select("s")
+    frame.explain()
+    print([row.s for row in frame.collect()])
+builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+"""
+
+
+@pytest.mark.slow
+def test_a_session_that_has_run_a_query_can_be_enabled(stored: str) -> None:
+    script = """
+spark = builder.master("local[1]").getOrCreate()
+spark.range(3).count()
+lance_spark.enable(spark)
+show(spark)
+show(spark.newSession())
+"""
+    out = run(START + script, stored)
+    assert out.count("PushedFilters: [id IS NOT NULL, id = 3]") == 2
+    assert out.count("['d']") == 2
+
+
+@pytest.mark.slow
+def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "connector.jar", "w") as jar:
+        jar.writestr("org/lance/spark/LanceDataSource.class", b"")
+    script = 'lance_spark.enable(builder.master("local[1]").config("spark.jars", sys.argv[2]).getOrCreate())'
+    assert "the JVM's lance connector is on the class path" in run(START + script, stored, f"{tmp_path}/connector.jar")
+
+
+@pytest.mark.slow
+def test_connect_without_the_jar_reads_whole_and_says_so(stored: str) -> None:
+    script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
+    out = run(START + script, stored)
+    assert out.count("lance tables are read whole") == 1
+    assert "PushedFilters" not in out
+    assert "['d']" in out
+
+
+@pytest.mark.slow
+def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -> None:
+    jar = f"{tmp_path}/planner.jar"
+    run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
+    script = """
+builder = builder.config("spark.jars", sys.argv[2]).config("spark.sql.extensions", "lancespark.LancePlanner$Extensions")
+spark = builder.remote("local[1]").getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+"""
+    out = run(START + script, stored, jar)
+    assert "PushedFilters: [id IS NOT NULL, id = 3]" in out
+    assert "lance tables are read whole" not in out
+    assert "['d']" in out
