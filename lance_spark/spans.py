@@ -72,6 +72,12 @@ def rows(spans: Spans) -> np.ndarray:
     return numbers
 
 
+def both(a: Spans, b: Spans) -> Spans:
+    """The rows that are in both selections; `a` has few spans."""
+    parts = [cut(b, start, stop) + start for start, stop in a.tolist()]
+    return np.concatenate([*parts, whole(0)])
+
+
 def cut(spans: Spans, start: int, stop: int) -> Spans:
     """The part of the selection that lies in rows `start` to `stop`, counted from `start`."""
     first = np.searchsorted(spans[:, 1], start, side="right")

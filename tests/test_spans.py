@@ -57,3 +57,8 @@ def test_spans_within_others_are_where_their_rows_stand(rows: np.ndarray, gap: i
     merged = sp.merged(spans, gap)
     assert rows_of(sp.within(spans, merged)) == sp.positions(spans, merged).tolist()
     assert sp.rows(spans).tolist() == rows.tolist()
+
+
+@given(ROWS, ROWS)
+def test_rows_in_both_selections(a: np.ndarray, b: np.ndarray) -> None:
+    assert rows_of(sp.both(sp.from_rows(a), sp.from_rows(b))) == sorted(set(a.tolist()) & set(b.tolist()))

@@ -24,6 +24,7 @@ from lance_spark.file.footer import Footer, file_version, read_columns, read_des
 from lance_spark.file.whole import pruned, whole
 from lance_spark.layouts import column as layouts
 from lance_spark.layouts.blob import ExternalRange, SidecarRange
+from lance_spark.layouts.possible import possible_values
 from lance_spark.schema import Field, Schema
 from lance_spark.storage import Store
 from lance_spark.v0_1 import field as v0_1
@@ -214,6 +215,20 @@ class DataFileReader:
         wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
+
+    def hopeful(self, field: Field, column: int, may_match: Callable[[pa.Array], bool]) -> spans.Spans:
+        """The rows of pages of `field` that can have a value of which `may_match` says yes; all rows where pages do not tell."""
+        everything = spans.whole(self.num_rows)
+        if self.version < (2, 1) or field.children or field.is_blob:
+            return everything
+        metadata = self._columns([field], {field.id: column})[field.id]
+        values = self._source.run(f"column {field.name!r}", possible_values(field, metadata))
+        ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
+        if not len(ends) or ends[-1] != self.num_rows:
+            return everything
+        pages = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        kept = np.array([v is None or may_match(v) for v in values], dtype=bool)
+        return spans.merged(pages[kept], 0)
 
     def _count_pages(self, columns: Mapping[int, Column], rows: Rows) -> None:
         """Count the pages of the columns, and those that hold one of `rows`. Columns of items count as if items were rows."""

@@ -44,7 +44,7 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
         if layout.value is not None:
             one = fixed_width_value(layout.value, t)
         elif len(buffers) % 2:
-            one = _scalar(buffers[0], t)
+            one = scalar(buffers[0], t)
         slots, held = _slots(layout, layout.structure, levels, page, rows)
     count = slots[0].count
     if one is None:
@@ -79,7 +79,7 @@ def _levels(encoding: Encoding | None, data: Bytes, count: int) -> np.ndarray | 
     return decode_levels(encoding, Chunks.of_block(data, count))
 
 
-def _scalar(data: Bytes, t: pa.DataType) -> pa.Array:
+def scalar(data: Bytes, t: pa.DataType) -> pa.Array:
     """The value in a buffer."""
     words = data[: len(data) // 4 * 4].view("<u4")
     parts = int(words[0]) if len(words) else 0

@@ -6,12 +6,13 @@ offsets count all rows of the data files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark import spans
 from lance_spark.columns import Counts, Rows
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
@@ -96,6 +97,16 @@ class FragmentReader:
                 else:
                     arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def hopeful(self, rows: range, field: Field, may_match: Callable[[pa.Array], bool]) -> spans.Spans:
+        """Those of the rows whose page of `field` can have a value of which `may_match` says yes; all where it takes more to know."""
+        files = [f for f in self._fragment.files if field.id in f.fields and f.column_indices]
+        if self._fragment.deletion is not None or len(files) != 1:
+            return spans.from_rows(rows)
+        columns = dict(zip(files[0].fields, files[0].column_indices))
+        if columns[field.id] < 0:
+            return spans.from_rows(rows)
+        return spans.both(spans.from_rows(rows), self._open(files[0]).hopeful(field, columns[field.id], may_match))
 
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
         """The values of a calculated column for these rows of the files."""

@@ -15,13 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark import spans
 from lance_spark.columns import Counts, Rows
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.predicate import evaluate
-from lance_spark.schema import Schema
+from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.tree import And, Column, walk
+from lance_spark.schema import Schema, quoted
 from lance_spark.selection import keep_rows
 from lance_spark.table.aggregate import aggregated, counted
 from lance_spark.table.ahead import ahead
+from lance_spark.table.row_columns import ROW_COLUMN_IDS
 from lance_spark.table.scan import Part, ScanTask
 from lance_spark.table.top import Top
 
@@ -138,21 +141,46 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
     found: list[np.ndarray] = []
     # Whoever needs few rows should not wait for a whole window.
     enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
-    start = at = part.start
-    for batch in reader.read(range(part.start, part.stop), first, task.batch_rows):
+    positions = _hopeful(task, part, reader, first)
+    start = at = 0
+    for batch in reader.read(positions, first, task.batch_rows):
         assert task.predicate is not None
         selected = evaluate(task.predicate, batch)
         chosen = np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
         if len(chosen):
             window.append(keep_rows(batch, selected) if len(chosen) < batch.num_rows else batch)
-            found.append(chosen + at)
+            found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
         at += batch.num_rows
         if not rest.fields and window:
             yield window.pop()
             found.clear()
-        elif window and (at == part.stop or at - start >= WINDOW_ROWS or sum(map(len, found)) >= enough):
+        elif window and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= enough):
             yield from _together(task.given, window, reader.read(np.concatenate(found), rest, task.batch_rows))
             window, found, start = [], [], at
+
+
+def _hopeful(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
+    """The rows of a part without those of pages that say themselves that no value in them fulfils the predicate."""
+    assert task.predicate is not None
+    root = task.predicate.root
+    rows = range(part.start, part.stop)
+    left = spans.from_rows(rows)
+    for condition in root.operands if isinstance(root, And) else (root,):
+        paths = {node.path for node in walk(condition) if isinstance(node, Column)}
+        field = next((f for f in first.fields if (f.name,) in paths), None)
+        if len(paths) != 1 or field is None or field.id in ROW_COLUMN_IDS or not len(left):
+            continue
+        name, predicate = field.name, Predicate(condition, task.predicate.text)
+
+        def may_match(values: pa.Array, name: str = name, predicate: Predicate = predicate) -> bool:
+            try:
+                return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
+            except InvalidOptionError:
+                return True  # whether a row has the value that it cannot be calculated for, its rows must show
+
+        if first.select([quoted([name])]).to_arrow().field(0).type == field.type:
+            left = spans.both(left, reader.hopeful(rows, field, may_match))
+    return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
 
 
 def _divided(task: ScanTask) -> tuple[Schema, Schema]:

@@ -155,3 +155,25 @@ def test_a_task_says_what_it_read_and_what_it_did_not_need(wide: Dataset, caplog
     read, of = (float(word) for word in taken.split("pages of the columns, ")[1].split(" MB")[0].split(" of "))
     assert read < 2 < 60 < of
     assert "0 of 200000 rows in 1 fragments; read 0 of 0 pages of the columns, 0.0 of 61" in nothing
+
+
+@pytest.fixture(scope="module", params=["2.1", "2.2"])
+def days(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Pages of their own for rows of a day or two each, and a column of noise beside."""
+    path = str(tmp_path_factory.mktemp("days") / "t.lance")
+    rng = np.random.default_rng(4)
+    words = [f"the word of day {i:03d}" for i in range(8)]
+    day = np.repeat(np.arange(8), 40_000) // 2 * 2 + rng.integers(0, 2, 320_000)
+    data = pa.table({"day": pa.array(words).take(pa.array(day)), "one": ["x"] * 320_000, "noise": rng.random(320_000)})
+    lance.write_dataset(data, path, data_storage_version=request.param, max_rows_per_file=80_000)
+    return Dataset.open(path)
+
+
+def test_pages_whose_values_cannot_match_are_not_read(days: Dataset) -> None:
+    one_fragment = days.snapshot.manifest.fragments[0].files[0].size or 0
+    assert bytes_read(days, ["day"], "day = 'the word of day 003' AND one = 'x'") < one_fragment
+    assert bytes_read(days, None, "day = 'the word of day 999'") < 4 * 70_000
+    if days.snapshot.manifest.data_format != "2.1":  # which has constant pages of nulls only
+        assert bytes_read(days, None, "one <> 'x' AND noise > 0.5") < 4 * 70_000
+    for condition, count in (("day >= 'the word of day 006'", 80_000), ("one IS NULL", 0), ("one = 'x' AND day IS NOT NULL", 320_000)):
+        assert days.count_rows(condition) == count
