@@ -33,9 +33,11 @@ test-full: $(VENV)/.test ## The tests with thousands of generated examples
 
 test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
 
+# PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
-	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest $(PYTEST) tests/spark
+	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest \
+	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST) tests/spark
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark import Dataset
+from lance_spark.spark.types import SPARK_VERSION
 from tests.spark.plans import scans
 
 Sql = Callable[[str], list[tuple[object, ...]]]
@@ -90,6 +91,7 @@ def test_external_tables(sql: Sql, spark: SparkSession, uri: str, where: str) ->
     assert Dataset.open(uri).count_rows() == 12
 
 
+@pytest.mark.skipif(SPARK_VERSION < (4, 1), reason="Spark 4.0 takes the options of the first mention of a table for all of them")
 def test_options_of_the_table_and_of_the_query(sql: Sql, spark: SparkSession, uri: str) -> None:
     write(uri)
     write(uri, 5)
