@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
 # The first call of a kernel compiles it, which takes longer than hypothesis lets an example take.
-settings.register_profile("lance_spark", deadline=None)
-settings.load_profile("lance_spark")
+settings.register_profile("default", deadline=None)
+settings.register_profile("full", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
