@@ -240,7 +240,14 @@ def _compress_all(
 
 @kernel
 def _fitting(
-    word: int, entry: int, left: int, masks: np.ndarray, values: np.ndarray, found: np.ndarray, short: np.ndarray, single: np.ndarray
+    word: np.uint64,
+    entry: np.uint64,
+    left: np.uint64,
+    masks: np.ndarray,
+    values: np.ndarray,
+    found: np.ndarray,
+    short: np.ndarray,
+    single: np.ndarray,
 ) -> np.uint64:
     """What is found from `entry` on where only `left` bytes are left of the string: shorter symbols stand behind longer ones."""
     while found[entry] != _NONE and ((word & masks[entry]) != values[entry] or U(found[entry]) >> U(8) > left):

@@ -8,7 +8,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config
 
-_CACHE = not config.BOUNDSCHECK or bool(config.CACHE_DIR)
+_SETTINGS: Any = config  # its names are made when it is imported
+_CACHE = not _SETTINGS.BOUNDSCHECK or bool(_SETTINGS.CACHE_DIR)
 """The cache does not tell checked code from unchecked: unless it has a folder of its own (NUMBA_CACHE_DIR), checked code is not cached."""
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -89,12 +89,12 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
         offsets = validity = None
         if layer.is_list:
             offsets = empty(len(codes) + 1, np.int32)
-            count = _list_offsets(codes, opens[number], opens[number - 1] if number else np.zeros_like(opens[0]), offsets)
+            count = int(_list_offsets(codes, opens[number], opens[number - 1] if number else np.zeros_like(opens[0]), offsets))
             offsets = offsets[: count + 1]
             if offsets[0] != 0:
                 raise CorruptFileError("repetition levels continue a list before there is one")
         else:
-            count = _count(codes, opens[number])
+            count = int(_count(codes, opens[number]))
         if layer.null:
             valid = empty(len(codes))
             _validity(codes, opens[number], np.tile(nulls < number, len(levels)).astype(np.uint8), valid)
@@ -107,7 +107,7 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
 
 
 @kernel
-def _list_offsets(codes: np.ndarray, opens: np.ndarray, opens_item: np.ndarray, offsets: np.ndarray) -> int:
+def _list_offsets(codes: np.ndarray, opens: np.ndarray, opens_item: np.ndarray, offsets: np.ndarray) -> np.int64:
     """Fill the offsets of a list layer; returns the number of lists. Items are the slots of the layer below."""
     slot = item = U(0)
     for e in range(U(len(codes))):
@@ -120,7 +120,7 @@ def _list_offsets(codes: np.ndarray, opens: np.ndarray, opens_item: np.ndarray, 
 
 
 @kernel
-def _count(codes: np.ndarray, opens: np.ndarray) -> int:
+def _count(codes: np.ndarray, opens: np.ndarray) -> np.int64:
     count = U(0)
     for e in range(U(len(codes))):
         count += U(opens[U(codes[e])])

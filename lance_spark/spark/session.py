@@ -32,7 +32,7 @@ def enable(spark: SparkSession) -> None:
 
 def _teach(spark: SparkSession) -> None:
     if is_remote():
-        if "lancespark." not in spark.conf.get("spark.sql.extensions", ""):
+        if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
             warn("this is Spark Connect, whose server needs the jar of `python -m lance_spark jar`")
         return
     # A client of Connect alone has no py4j to import this with.

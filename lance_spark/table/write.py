@@ -1,9 +1,9 @@
 """Writing rows in two phases: executors write data files with fresh names, then the driver commits the fragments that they make.
 
-    target = begin_write(uri, schema, "append")          # driver: pins the version, settles schema and file format
-    fragments = write_fragments(target, batches)         # executors, any number of times
-    snapshot = commit_write(target, fragments)           # driver: all or nothing
-    discard(target, fragments)                           # instead, or after a commit that failed for certain
+target = begin_write(uri, schema, "append")          # driver: pins the version, settles schema and file format
+fragments = write_fragments(target, batches)         # executors, any number of times
+snapshot = commit_write(target, fragments)           # driver: all or nothing
+discard(target, fragments)                           # instead, or after a commit that failed for certain
 """
 
 from __future__ import annotations
