@@ -43,7 +43,7 @@ class Top:
             columns[f"null{i}"], columns[f"key{i}"] = pc.cast(pc.is_null(values), pa.int8()), values
         offered = self._hopeful(pa.table(columns))
         both = offered if self._best is None else pa.concat_tables([self._best, offered])
-        if both.num_rows > self._count or self._best is None:
+        if both.num_rows >= self._count:
             both = both.take(pc.sort_indices(both, sort_keys=self._order)[: self._count])
         self._best = both
 
