@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lance_spark.blobs import descriptor
+from lance_spark.errors import CorruptFileError
 from lance_spark.layouts import assemble
 from lance_spark.schema import Field
 
@@ -44,6 +45,8 @@ def _struct(array: pa.StructArray, read: Field, wanted: Field) -> pa.Array:
     there = {child.id: i for i, child in enumerate(read.children)}
     children, fields = [], []
     for child in wanted.children:
+        if child.id not in there:
+            raise CorruptFileError(f"the file's struct {wanted.name!r} has no field {child.id} ({child.name!r})")
         i = there[child.id]
         part = array.field(i)
         children.append(part if wanted.is_leaf else pruned(part, read.children[i], child))
@@ -53,7 +56,7 @@ def _struct(array: pa.StructArray, read: Field, wanted: Field) -> pa.Array:
 
 def _with_item(t: pa.DataType, item: pa.DataType) -> pa.DataType:
     if pa.types.is_map(t):
-        return pa.map_(item.field(0), item.field(1))
+        return pa.map_(item.field(0).with_nullable(False), item.field(1))
     inner = t.value_field.with_type(item)
     if pa.types.is_fixed_size_list(t):
         return pa.list_(inner, t.list_size)

@@ -140,7 +140,7 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
         raise CorruptFileError(f"the columns of {field.name!r} disagree about the lengths of its lists")
     items = merge(item, [e[1] for e in extents])
     if field.logical_type == "map":
-        t = pa.map_(items.type.field(0), items.type.field(1))
+        t = pa.map_(items.type.field(0).with_nullable(False), items.type.field(1))
     else:
         t = (pa.large_list if pa.types.is_large_list(first.type) else pa.list_)(_shown(item, items))
     return pa.Array.from_buffers(t, len(first), [validity_of(first), pa.py_buffer(extents[0][0])], children=[items])
