@@ -1,0 +1,81 @@
+"""A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER`.
+
+For every number n from 1 on, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself before its n-th call that
+has to do with files of that folder; until one lives long enough to end. Prints how many were killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from lance_spark import Dataset
+
+NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
+CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "os.listdir")
+
+
+CHANGES: dict[str, Callable[[str], object]] = {
+    "create": lambda uri: Dataset.write(f"{uri}/new", NEW),
+    "append": lambda uri: Dataset.write(uri, NEW, "append", max_rows_per_file=1),
+    "overwrite": lambda uri: Dataset.write(uri, NEW, "overwrite"),
+    "delete": lambda uri: Dataset.open(uri).delete("a = 1 OR a = 5"),
+    "restore": lambda uri: Dataset.open(uri, version=1).restore(),
+    "update_config": lambda uri: Dataset.open(uri).update_config({"key": "value"}),
+    "add_columns": lambda uri: Dataset.open(uri).add_columns(pa.schema([pa.field("b", pa.int32())])),
+    "drop_columns": lambda uri: Dataset.open(uri).drop_columns(["s"]),
+    "cleanup": lambda uri: Dataset.open(uri).cleanup_old_versions(timedelta(0)),
+    "create_branch": lambda uri: Dataset.open(uri).create_branch("dev", 2),
+    "create_tag": lambda uri: Dataset.open(uri).tags.create("tag", 2),
+    "shallow_clone": lambda uri: Dataset.open(uri).shallow_clone(f"{uri}/new"),
+    "deep_clone": lambda uri: Dataset.open(uri).deep_clone(f"{uri}/new"),
+}
+
+
+def killed_at(number: int, uri: str, change: Callable[[str], object]) -> bool:
+    """Whether a process that makes the change was killed before it ended."""
+    pid = os.fork()
+    if pid == 0:
+        calls = 0
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal calls
+            if event in CALLS and isinstance(arguments[0], str) and arguments[0].startswith(uri):
+                calls += 1
+                if calls == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        change(uri)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return True
+    assert os.WEXITSTATUS(status) == 0
+    return False
+
+
+def main() -> None:
+    """See the module."""
+    name, template, folder = sys.argv[1:]
+    # What takes long the first time in a process is done once, here, for all that are forked.
+    Dataset.write("memory://crash/warm", NEW).delete("a = 10").scan().to_table()
+    number = 1
+    while True:
+        uri = str(Path(folder) / str(number))
+        shutil.copytree(template, uri)
+        if not killed_at(number, uri, CHANGES[name]):
+            break
+        number += 1
+    print(number - 1)
+
+
+if __name__ == "__main__":
+    main()

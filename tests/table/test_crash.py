@@ -1,0 +1,132 @@
+"""A writer may be killed at any moment: the table is as it was before or as it was to become, others go on, and debris can be removed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, TableNotFoundError
+from lance_spark.errors import RefConflictError
+from tests.table.crash import CHANGES, NEW
+
+OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
+Rows = list[tuple[object, ...]]
+LEAST_CALLS = {"create_tag": 5, "update_config": 8}
+"""Fewer calls than these would mean that they are not counted."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Version 1: three rows; 2: six; 3: one of them deleted."""
+    uri = str(tmp_path_factory.mktemp("crash") / "template")
+    lance.write_dataset(OLD, uri)
+    lance.write_dataset(OLD, uri, mode="append")
+    lance.dataset(uri).delete("a = 3 AND s = 'z' AND _rowid < 5")
+    return uri
+
+
+def rows(table: pa.Table) -> Rows:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+def state(uri: str) -> Rows:
+    """The rows of the latest version, on which both agree, with the names of its columns; the files are whole."""
+    dataset = Dataset.open(uri)
+    report = dataset.verify(decode=False)
+    assert report.ok, report
+    ours, theirs = dataset.scan().to_table(), lance.dataset(uri).to_table()
+    assert rows(ours) == rows(theirs)
+    assert ours.schema.names == theirs.schema.names
+    for version in dataset.versions():
+        assert rows(dataset.checkout_version(version.version).scan().to_table()) == rows(
+            lance.dataset(uri, version=version.version).to_table()
+        )
+    return [tuple(ours.schema.names), *rows(ours)]
+
+
+def goes_on(uri: str) -> None:
+    """A new writer succeeds, and after cleaning up there is nothing that no version names."""
+    dataset = Dataset.open(uri)
+    before = dataset.count_rows()
+    new = NEW.select([name for name in NEW.schema.names if name in dataset.schema.names])
+    assert Dataset.write(uri, new, "append").count_rows() == before + 2 == lance.dataset(uri).count_rows()
+    Dataset.open(uri).cleanup_old_versions(timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False)
+    assert Dataset.open(uri).verify().orphans == ()
+    assert lance.dataset(uri).count_rows() == before + 2
+    assert not [path for path in Path(uri, "_versions").iterdir() if path.name.endswith(".tmp")]
+
+
+def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
+    """The tables that killed writers have left, and at the end the one whose writer lived."""
+    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
+    killed = int(done.stdout)
+    assert killed >= LEAST_CALLS.get(name, 10)
+    return [str(tmp_path / str(number)) for number in range(1, killed + 2)]
+
+
+@pytest.mark.parametrize(
+    "name", ["append", "overwrite", "delete", "restore", "update_config", "add_columns", "drop_columns", "cleanup", "create_tag"]
+)
+def test_a_change_that_was_killed_is_done_or_not(name: str, template: str, tmp_path: Path) -> None:
+    before, tables = state(template), crashed(name, template, tmp_path)
+    after = state(tables[-1])
+    found = []
+    for uri in tables:
+        found.append(after if (now := state(uri)) == after else now)
+        assert found[-1] in (before, after), uri
+        goes_on(uri)
+    # Once it is done it stays done, however little is left to do.
+    assert found == sorted(found, key=lambda s: s == after)
+    assert found[0] == before
+
+
+def table_at(uri: str) -> Rows | None:
+    """The state of a table, None if there is none, neither for us nor for pylance."""
+    try:
+        Dataset.open(uri)
+    except TableNotFoundError:
+        with pytest.raises(ValueError, match="not found"):
+            lance.dataset(uri)
+        return None
+    return state(uri)
+
+
+@pytest.mark.parametrize("name", ["create", "shallow_clone", "deep_clone"])
+def test_a_table_that_was_not_made_is_not_there_and_can_be_made(name: str, template: str, tmp_path: Path) -> None:
+    before, tables = state(template), crashed(name, template, tmp_path)
+    made = table_at(f"{tables[-1]}/new")
+    for uri in tables:
+        assert state(uri) == before
+        new = f"{uri}/new"
+        if (now := table_at(new)) is None:
+            CHANGES[name](uri)
+            now = table_at(new)
+        assert now == made
+        goes_on(new)
+        assert state(uri) == before
+
+
+def test_a_branch_that_was_not_made_is_not_there_and_can_be_made(template: str, tmp_path: Path) -> None:
+    before = state(template)
+    for uri in crashed("create_branch", template, tmp_path):
+        dataset = Dataset.open(uri)
+        assert sorted(dataset.branches.list()) == sorted(lance.dataset(uri).branches.list())
+        if not dataset.branches.list():
+            try:
+                dataset.create_branch("dev", 2)
+            except RefConflictError:
+                dataset.branches.delete("dev")
+                dataset.create_branch("dev", 2)
+        branch = Dataset.open(uri, branch="dev")
+        assert branch.count_rows() == lance.dataset(uri).checkout_version(("dev", None)).count_rows() == 6
+        assert Dataset.write(branch.uri, NEW, "append").count_rows() == 8
+        assert state(uri) == before
+        goes_on(uri)
