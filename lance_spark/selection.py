@@ -1,4 +1,4 @@
-"""Choosing rows of Arrow data.
+"""Choosing and joining rows of Arrow data.
 
 pyarrow's `take` and `filter` read memory that is not theirs in fixed-size lists of fixed-size lists that do not start at offset 0 (seen in
 pyarrow 26). Whoever chooses rows of columns of any type does it with what is here.
@@ -6,7 +6,11 @@ pyarrow 26). Whoever chooses rows of columns of any type does it with what is he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
+
+from lance_spark.errors import UnsupportedFeatureError
 
 
 def take(array: pa.Array, numbers: pa.Array) -> pa.Array:
@@ -28,6 +32,30 @@ def keep(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
 def keep_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows for which `mask` is true."""
     return pa.RecordBatch.from_arrays([_from_zero(column) for column in batch.columns], schema=batch.schema).filter(mask)
+
+
+def joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    """The arrays, which are of one type, one after the other. Raises UnsupportedFeatureError when their dictionaries do not go together."""
+    if len(arrays) == 1:
+        return arrays[0]
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid as e:
+        if "dictionar" not in str(e):
+            raise
+        return _joined_dictionaries(arrays)
+
+
+def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
+    """As `joined`, with only those items in the dictionary that occur."""
+    t = arrays[0].type
+    refusal = UnsupportedFeatureError(f"values of {t} whose dictionaries have more items than their indices can tell apart")
+    if not pa.types.is_dictionary(t):
+        raise refusal
+    encoded = pa.concat_arrays([array.dictionary_decode() for array in arrays]).dictionary_encode()
+    if len(encoded.dictionary) > 1 << (t.index_type.bit_width - pa.types.is_signed_integer(t.index_type)):
+        raise refusal
+    return encoded.cast(t)
 
 
 def _from_zero(array: pa.Array) -> pa.Array:

@@ -27,6 +27,7 @@ from lance_spark.layouts.grammar import GRAMMARS, Grammar
 from lance_spark.layouts.shred import split
 from lance_spark.layouts.write_blob import encode_blob_pages
 from lance_spark.schema import Field, Schema
+from lance_spark.selection import joined
 from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20
@@ -161,7 +162,7 @@ class DataFileWriter:
     def _flush(self, column: _LeafColumn) -> None:
         if not column.waiting:
             return
-        array = column.waiting[0] if len(column.waiting) == 1 else pa.concat_arrays(column.waiting)
+        array = joined(column.waiting)
         column.waiting, column.waiting_bytes = [], 0
         if not len(array) and not self._num_rows:
             return

@@ -18,6 +18,7 @@ from lance_spark.layouts.assemble import Path, merge, paths, pick, row_width
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.tree import Blob, Constant, FullZip, Indexed, Layout, MiniBlock, parse_layout
 from lance_spark.schema import Field
+from lance_spark.selection import joined
 from lance_spark.spans import Spans
 
 
@@ -60,7 +61,7 @@ class LeafReader:
         """The values of the selected rows number `start` to `stop`."""
         parts = yield from self._pages.parts(start, stop)
         arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
-        array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
 
     def _looked_up(self, array: pa.Array) -> pa.Array:

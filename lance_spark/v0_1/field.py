@@ -14,6 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.plain import GAP, bit_width, dictionary_array, offsets_of, read_bits
 from lance_spark.schema import Field
+from lance_spark.selection import joined
 from lance_spark.spans import Spans
 from lance_spark.v0_1.page_table import PageTable
 from lance_spark.v0_1.values import read_plain, read_strings
@@ -43,7 +44,7 @@ class BatchReader:
         self._dictionaries.update(zip((f.id for f in missing), values))
         parts = yield from self._batches.parts(start, stop)
         arrays = [array.slice(first, last - first) for array, first, last in parts]
-        return arrays[0] if len(arrays) == 1 else pa.concat_arrays([*arrays, pa.nulls(0, self._field.type)])
+        return joined(arrays or [pa.nulls(0, self._field.type)])
 
 
 @dataclass(frozen=True)

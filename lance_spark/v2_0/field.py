@@ -14,7 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.plain import GAP
 from lance_spark.schema import Field
-from lance_spark.selection import take
+from lance_spark.selection import joined, take
 from lance_spark.spans import Spans
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
 from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
@@ -108,7 +108,7 @@ class LeafReader:
         """The values of the selected rows number `start` to `stop`."""
         parts = yield from self._pages.parts(start, stop)
         arrays = [pa.nulls(b - a, self._type) if page is None else page.slice(a, b - a) for page, a, b in parts]
-        return arrays[0] if len(arrays) == 1 else pa.concat_arrays([*arrays, pa.nulls(0, self._type)])
+        return joined(arrays or [pa.nulls(0, self._type)])
 
 
 class StructReader:

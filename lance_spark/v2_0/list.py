@@ -12,6 +12,7 @@ from lance_spark.columns import Column, FieldReader, Steps
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.paged import Paged
 from lance_spark.layouts.plain import offsets_of, validity_of
+from lance_spark.selection import joined
 from lance_spark.spans import Spans
 from lance_spark.v2_0.encoding import Encoding
 from lance_spark.v2_0.extents import read_extents
@@ -70,7 +71,7 @@ class ListReader:
         for page, first, last in parts:
             array = yield from self._read_part(page, first, last)
             arrays.append(array)
-        return arrays[0] if len(arrays) == 1 else pa.concat_arrays([*arrays, pa.nulls(0, self._type)])
+        return joined(arrays or [pa.nulls(0, self._type)])
 
     def _read_part(self, page: _ListPage, first: int, last: int) -> Steps[pa.Array]:
         offsets = page.offsets[first : last + 1]
