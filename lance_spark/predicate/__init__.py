@@ -2,7 +2,14 @@
 
 from lance_spark.predicate.evaluate import evaluate
 from lance_spark.predicate.json_form import from_json
-from lance_spark.predicate.sql import parse
 from lance_spark.predicate.tree import Predicate, conjunction
+from lance_spark.schema import Schema
 
 __all__ = ["Predicate", "conjunction", "evaluate", "from_json", "parse"]
+
+
+def parse(text: str, schema: Schema) -> Predicate:
+    """The condition in a text of Spark's SQL, see `sql.parse`."""
+    from lance_spark.predicate import sql  # loads the SQL parser, which those who only evaluate do without
+
+    return sql.parse(text, schema)
