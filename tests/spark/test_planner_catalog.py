@@ -91,7 +91,7 @@ def test_external_tables(sql: Sql, spark: SparkSession, uri: str, where: str) ->
     assert Dataset.open(uri).count_rows() == 12
 
 
-@pytest.mark.skipif(SPARK_VERSION < (4, 2), reason="until then Spark takes the options of a table's first mention for all")
+@pytest.mark.skipif(SPARK_VERSION < (4, 3), reason="until then Spark takes the options of a table's first mention for all")
 def test_options_of_the_table_and_of_the_query(sql: Sql, spark: SparkSession, uri: str) -> None:
     write(uri)
     write(uri, 5)
