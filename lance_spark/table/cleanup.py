@@ -100,14 +100,18 @@ def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy) -> CleanupSt
     """
     store = snapshot.store
     versions = list_versions(store)
-    manifests = dict(_open_all(store, versions))
-    old = _old(manifests, policy, min(snapshot.version, max(versions)))
+    # A listing may be older than the version in hand, which the table goes on from.
+    manifests = {**dict(_open_all(store, versions)), snapshot.version: snapshot.manifest}
+    old = _old(manifests, policy, snapshot.version)
     # Read after the manifests: what is named now was not removed before.
     old -= _named_by_refs(snapshot, old, policy.error_if_tagged_old_versions)
     kept, forgotten = Named(), Named()
     for version, manifest in manifests.items():
         (forgotten if version in old else kept).add(manifest, {None})
     _add_branches(kept, snapshot)
+    # Somebody may have restored an old version meanwhile.
+    for _, manifest in _open_all(store, list_versions(store).keys() - manifests.keys()):
+        kept.add(manifest, {None})
     removal = _Removal(store, policy)
     for version in sorted(old):
         removal.remove(Entry(versions[version], store.size(versions[version]), None))

@@ -62,10 +62,10 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     store.put(path, content)
     if external(store) is None:
         store.require_put_if_absent(path)
-    seen, lost, slot, rebase = transaction.read_version, 0, 0.0, False
+    seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
     for attempt in range(TRIES):
         started = time.monotonic()
-        current = _latest(store, base)
+        current = _latest(store, base, known)
         landed, overlaps = _check_since(store, transaction, seen, current)
         if landed:
             return landed
@@ -79,22 +79,38 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
         manifest = build(current.manifest if current else None, ready, settings, time.time_ns(), source)
         manifest = replace(manifest, transaction=content)
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
-        try:
-            put_manifest(store, manifest.version, path, serialise(manifest))
+        if _put(store, manifest, path, transaction):
             return _cleaned_up(Snapshot(store, manifest, path))
-        except FileExistsError:
-            slot = slot or min(time.monotonic() - started, 1.0)
-            # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
-            time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
-        except StorageError as e:
-            if landed := _landed(store, path, transaction, e):
-                return landed
-            lost += 1
-            if store.location.kind in ("file", "memory") or e.errno in _REFUSALS:
-                raise
-            if lost == _LOST_ANSWERS:
-                raise _unknown(store, path, transaction, e) from e
+        known = manifest.version
+        slot = slot or min(time.monotonic() - started, 1.0)
+        # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
+        time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
     raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:
+    """Whether the version at `path` is ours now; if not, it is another's.
+
+    An answer that is lost is asked for again with the same manifest, so that the version is never left in doubt: raises
+    CommitStateUnknownError if it cannot be known, and StorageError if it is certain that nothing was written.
+    """
+    data, certain = serialise(manifest), store.location.kind in ("file", "memory")
+    lost: StorageError | None = None
+    for _ in range(_LOST_ANSWERS):
+        try:
+            put_manifest(store, manifest.version, path, data)
+            return True
+        except FileExistsError:
+            # Object stores' clients try again inside, and may have met our own file.
+            return not certain and _landed(store, path, transaction, lost or StorageError("there is such a version"))
+        except StorageError as e:
+            if _landed(store, path, transaction, e):
+                return True
+            if certain or e.errno in _REFUSALS:
+                raise
+            lost = e
+    assert lost is not None
+    raise _unknown(store, path, transaction, lost) from lost
 
 
 def _cleaned_up(snapshot: Snapshot) -> Snapshot:
@@ -116,16 +132,20 @@ def commit_operation(
     if read_version is None:
         if not isinstance(operation, Overwrite | Restore):
             raise ValueError(f"the operation {type(operation).__name__} needs the version that it was prepared for, read_version")
-        latest = _latest(store, None)
+        latest = _latest(store, None, 0)
         read_version = latest.version if latest else 0
     return commit(store, Transaction(read_version, operation, properties=properties), settings)
 
 
-def _latest(store: Store, base: Snapshot | None) -> Snapshot | None:
-    """The latest version; None if there is no table."""
+def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
+    """The latest version; None if there is no table. `known` is a version that there was, however old a listing is."""
     try:
         versions = list_versions(store)
     except TableNotFoundError:
+        versions = {}
+    if known > max(versions, default=0) and (newer := _open(store, known)) is not None:
+        return newer
+    if not versions:
         return None
     if base is not None and max(versions) == base.version:
         return base
@@ -185,22 +205,21 @@ def _check(store: Store, transaction: Transaction, version: int, theirs: Transac
 def _open(store: Store, version: int) -> Snapshot | None:
     try:
         return open_snapshot(store, version=version)
-    except VersionNotFoundError:
+    except (VersionNotFoundError, TableNotFoundError):
         return None
 
 
-def _landed(store: Store, path: str, transaction: Transaction, error: StorageError) -> Snapshot | None:
-    """After a put that failed with `error`: the version at `path`, if it is there and ours."""
+def _landed(store: Store, path: str, transaction: Transaction, error: StorageError) -> bool:
+    """After a put that failed with `error`: whether the version at `path` is there and ours."""
     try:
         if (manifests := external(store)) is not None:
             manifests.latest()  # puts the manifest in place, if the database took it
         manifest = _read(store, path)
     except FileNotFoundError:
-        return None
+        return False
     except StorageError:
         raise _unknown(store, path, transaction, error) from error
-    snapshot = Snapshot(store, manifest, path)
-    return snapshot if transaction_of(snapshot).uuid == transaction.uuid else None
+    return transaction_of(Snapshot(store, manifest, path)).uuid == transaction.uuid
 
 
 def _read(store: Store, path: str) -> Manifest:
