@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from tests.spark.plans import RULE, physical, scans
 
 ROOT = Path(__file__).parents[2]
 Load = Callable[..., DataFrame]
+
+NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
 
 
 @pytest.fixture
@@ -129,6 +132,7 @@ def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path:
 
 
 @pytest.mark.slow
+@NEEDS_CONNECT
 def test_connect_without_the_jar_reads_whole_and_says_so(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
     out = run(START + script, stored)
@@ -138,6 +142,7 @@ def test_connect_without_the_jar_reads_whole_and_says_so(stored: str) -> None:
 
 
 @pytest.mark.slow
+@NEEDS_CONNECT
 def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -> None:
     jar = f"{tmp_path}/planner.jar"
     run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)

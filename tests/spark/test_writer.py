@@ -229,12 +229,6 @@ def test_the_storage_version_of_a_new_table_can_be_chosen(spark: SparkSession, u
     assert {str(f.data_files()[0].file_minor_version) for f in lance.dataset(uri).get_fragments()} == {version[-1]}
 
 
-def test_a_table_of_storage_2_0_refuses_an_append_by_name(spark: SparkSession, uri: str) -> None:
-    lance.write_dataset(pa.table({"id": [1]}), uri, data_storage_version="2.0")
-    with pytest.raises(AnalysisException, match=r"UnsupportedFeatureError: .*2\.0"):
-        save(spark.range(3), uri)
-
-
 @pytest.mark.parametrize("mode", ["error", "ignore"])
 def test_spark_refuses_the_modes_that_lance_spark_write_has(spark: SparkSession, uri: str, mode: str) -> None:
     with pytest.raises(AnalysisException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
