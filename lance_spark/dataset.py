@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from os import PathLike
 
 import pyarrow as pa
 
@@ -68,7 +69,7 @@ class Dataset:
     @classmethod
     def open(
         cls,
-        uri: str,
+        uri: str | PathLike[str],
         *,
         version: int | None = None,
         tag: str | None = None,
@@ -94,7 +95,7 @@ class Dataset:
     @classmethod
     def write(
         cls,
-        uri: str,
+        uri: str | PathLike[str],
         data: Data,
         mode: Mode = "create",
         *,
@@ -279,14 +280,16 @@ class Dataset:
         `columns` are names, nested ones with dots; `filter` is a condition in Spark's SQL. `limit` and `offset` count rows of the result.
         `blob_handling` gives blobs as "bytes", as a "descriptor" of where each value is, or leaves their columns out ("none").
         """
-        chosen = None if columns is None else tuple(columns)
+        chosen = _names(columns)
+        if chosen == () and not (with_row_id or with_row_address):
+            raise ValueError("columns names none; count_rows tells the number of rows")
         plan = ScanPlan(chosen, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         predicate = parse(filter, plan.known(self.snapshot)) if isinstance(filter, str) else filter
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given."""
-        return take(self.snapshot, indices, ScanPlan(None if columns is None else tuple(columns)))
+        return take(self.snapshot, indices, ScanPlan(_names(columns)))
 
     def take_blobs(
         self,
@@ -304,4 +307,10 @@ class Dataset:
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these ids, those of the column `_rowid`, in the order given; ids that no row has are passed over."""
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(None if columns is None else tuple(columns)))
+        return take_by_row_id(self.snapshot, row_ids, ScanPlan(_names(columns)))
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a sequence of names, not one: [{columns!r}]")
+    return None if columns is None else tuple(columns)

@@ -73,8 +73,8 @@ class Store:
 
     __slots__ = ("_options", "counters", "location")
 
-    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
-        uri, manifests = split_manifest_store(uri)
+    def __init__(self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> None:
+        uri, manifests = split_manifest_store(os.fspath(uri))
         self.location = locate(uri)
         self._options = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
         self.counters = Counters()

@@ -7,7 +7,7 @@ import re
 import urllib.parse
 from dataclasses import dataclass
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 
 # Scheme in a URI -> the kind of store. Spark says s3a and abfss.
 _KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
@@ -34,6 +34,8 @@ def locate(uri: str) -> Location:
 
     The part after `file:` is percent-decoded, as pylance does; Spark writes `file:/x` for `file:///x`.
     """
+    if not uri.strip():
+        raise InvalidOptionError("the path of the table is empty")
     match = _SCHEME.fullmatch(uri)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
     if scheme == "file":

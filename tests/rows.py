@@ -44,4 +44,8 @@ def without_dictionaries(t: pa.DataType) -> pa.DataType:
         return pa.large_list(t.value_field.with_type(without_dictionaries(t.value_type)))
     if pa.types.is_list(t):
         return pa.list_(t.value_field.with_type(without_dictionaries(t.value_type)))
+    if pa.types.is_fixed_size_list(t):
+        return pa.list_(t.value_field.with_type(without_dictionaries(t.value_type)), t.list_size)
+    if pa.types.is_map(t):
+        return pa.map_(t.key_field.with_type(without_dictionaries(t.key_type)), t.item_field.with_type(without_dictionaries(t.item_type)))
     return t

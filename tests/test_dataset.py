@@ -307,6 +307,33 @@ def test_what_does_not_exist_is_named(uri):
             ds.scan(**scan)
 
 
+def test_columns_are_a_sequence_of_names(uri):
+    ds = Dataset.open(uri)
+    for read in (ds.scan, lambda columns: ds.take([0], columns), lambda columns: ds.take_rows([0], columns)):
+        with pytest.raises(TypeError, match="columns is a sequence of names"):
+            read("id")
+    with pytest.raises(ValueError, match="columns names none"):
+        ds.scan([])
+    assert ds.scan([], with_row_id=True).to_table().column_names == ["_rowid"]
+
+
+def test_a_table_is_found_by_its_path_object(tmp_path):
+    Dataset.write(tmp_path / "t", pa.table({"a": [1, 2]}))
+    assert Dataset.open(tmp_path / "t").count_rows() == 2
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_structs_without_fields_are_there_as_pylance_wrote_them(version, tmp_path):
+    empty = pa.struct([])
+    table = pa.table(
+        {"e": pa.array([{}] * 5, empty), "s": pa.array([{"e": {}, "i": i} for i in range(5)], pa.struct({"e": empty, "i": pa.int8()}))}
+    )
+    lance.write_dataset(table, tmp_path / "t", data_storage_version=version)
+    ds = Dataset.open(tmp_path / "t")
+    assert ds.scan().to_table().to_pylist() == table.to_pylist()
+    assert ds.take([3, 1]).to_pylist() == table.take([3, 1]).to_pylist()
+
+
 def tampered(ds: Dataset, **changes: object) -> Dataset:
     """The table with its first fragment changed in the manifest."""
     manifest = ds.snapshot.manifest

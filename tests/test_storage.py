@@ -317,6 +317,12 @@ def test_an_unknown_place_is_refused_by_name(uri: str) -> None:
         Store(uri)
 
 
+@pytest.mark.parametrize("uri", ["", " "])
+def test_an_empty_path_is_not_the_working_directory(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="empty"):
+        Store(uri)
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(InvalidOptionError, match=r"'acces_key_id'; did you mean '(aws_)?access_key_id'") as e:
         Store("s3://bucket/x", {"acces_key_id": "very-secret"})

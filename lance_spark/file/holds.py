@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -21,13 +22,16 @@ def check_holds(schema: Schema, version: tuple[int, int]) -> None:
     """Raise UnsupportedFeatureError, naming the column and what can hold it, for a column that files of `version` cannot; and
     InvalidOptionError for field metadata that asks for an encoding that there is not.
     """
+    if not schema.fields:
+        raise UnsupportedFeatureError("data without columns: a table of Lance has at least one, which tells how many rows there are")
     for path, field in _walk(schema.fields, ""):
         why = _refusal(field, version)
         if why:
             raise UnsupportedFeatureError(f"column {path!r}: {why}")
         if field.is_leaf:
-            EncodingOptions.of(field)
-            BlobThresholds.of(field)
+            named = replace(field, name=path)
+            EncodingOptions.of(named)
+            BlobThresholds.of(named)
     if version < (2, 2):
         for field in schema.fields:
             _check_blobs(field, version, in_list=False)
@@ -45,6 +49,10 @@ def _refusal(field: Field, version: tuple[int, int]) -> str:
     """Why files of `version` cannot hold the field, whatever is below it; empty if they can."""
     kind = field.logical_type.split(":")[0]
     has_maps = version in GRAMMARS and GRAMMARS[version].maps
+    if not field.name:
+        return "a column without a name, which pylance cannot read; give it one"
+    if kind == "struct" and not field.children:
+        return "structs without fields are not written, for pylance cannot tell which of them are null; give it a field or leave it out"
     if kind == "map" and not has_maps:
         return f"storage version {_name(version)} has no maps; 2.2 has"
     if kind == "fixed_size_list" and field.children:

@@ -32,6 +32,8 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
     if page.num_rows >= MAX_SLOTS:
         # Nothing else bounds the rows of a page without bytes.
         raise UnsupportedFeatureError(f"a constant page of {page.num_rows} rows")
+    if pa.types.is_struct(t) and not t.num_fields:
+        return _without_fields(path, t, rows), rows
     one: pa.Array | None = None
     held = spans.whole(page.num_rows)
     if isinstance(layout.structure, Sparse):
@@ -51,6 +53,14 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
         check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
     leaf = pa.nulls(count, t) if one is None else repeat(one, count, slots[0].validity)
     return nest(path, slots, leaf), held
+
+
+def _without_fields(path: Path, t: pa.DataType, rows: Spans) -> pa.Array:
+    """Structs without fields: their writers keep neither nulls nor lists around them, and say one layer whatever the path is."""
+    if any(field.logical_type != "struct" for field in path):
+        raise UnsupportedFeatureError("structs without fields in lists")
+    count = spans.count(rows)
+    return nest(path, tuple(Slots(count, None) for _ in path), pa.Array.from_buffers(t, count, [None]))
 
 
 def _slots(layout: Constant, structure: Dense, levels: Sequence[Bytes], page: Page, rows: Spans) -> tuple[tuple[Slots, ...], Spans]:

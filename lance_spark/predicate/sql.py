@@ -17,7 +17,7 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate import bind
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS
 from lance_spark.predicate.tree import And, Call, Cast, Expression, IsNull, Like, Literal, Not, Or, Predicate
-from lance_spark.schema import Schema
+from lance_spark.schema import Schema, quoted
 
 _MAX_LENGTH = 1 << 20
 _TYPES = {
@@ -101,7 +101,7 @@ class _Translation:
             if isinstance(at, exp.Dot) and isinstance(at.expression, exp.Identifier):
                 steps.insert(0, _quoted(at.expression))
             elif isinstance(at, exp.Bracket) and len(at.expressions) == 1 and at.expressions[0].is_string:
-                steps.insert(0, _backticked(at.expressions[0].name))
+                steps.insert(0, quoted([at.expressions[0].name]))
             else:
                 raise self.unsupported(e)
             at = at.this
@@ -236,12 +236,8 @@ class _Translation:
         return Call(name, tuple(values), t)
 
 
-def _backticked(name: str) -> str:
-    return f"`{name}`"
-
-
 def _quoted(part: Any) -> str:
-    return _backticked(part.name) if part.args.get("quoted") or "." in part.name else part.name
+    return quoted([part.name]) if part.args.get("quoted") or "." in part.name else part.name
 
 
 def _number(text: str) -> Literal:

@@ -480,9 +480,18 @@ public class LancePlanner extends Rule {
     public NamedReference[] filterAttributes() {
       boolean open = request.aggregates == null && request.limit < 0 && !source.options.containsKey("limit");
       StructField[] fields = open ? schema.fields() : new StructField[0];
-      NamedReference[] out = new NamedReference[fields.length];
-      for (int i = 0; i < out.length; i++) out[i] = Expressions.column("`" + fields[i].name().replace("`", "``") + "`");
-      return out;
+      // Spark fails at a name that it cannot resolve, such as one of two that differ only in case.
+      HashSet<String> names = new HashSet<String>(), ambiguous = new HashSet<String>();
+      for (int i = 0; i < fields.length; i++) {
+        String name = fields[i].name().toLowerCase(Locale.ROOT);
+        if (!names.add(name)) ambiguous.add(name);
+      }
+      ArrayList<NamedReference> out = new ArrayList<NamedReference>();
+      for (int i = 0; i < fields.length; i++) {
+        String name = fields[i].name();
+        if (!ambiguous.contains(name.toLowerCase(Locale.ROOT))) out.add(Expressions.column("`" + name.replace("`", "``") + "`"));
+      }
+      return (NamedReference[]) out.toArray(new NamedReference[0]);
     }
 
     public void filter(Predicate[] predicates) {

@@ -13,6 +13,7 @@ import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -72,6 +73,9 @@ class WriteOptions:
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
             raise InvalidOptionError("txnAppId and txnVersion go together: the name of the application and the number of its write")
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")
 
     @property
     def noted(self) -> dict[str, str]:
@@ -104,7 +108,7 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 """Rows to write; besides these, whatever gives an Arrow stream, such as a DataFrame of polars."""
 
 
-def write(uri: str, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+def write(uri: str | PathLike[str], data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit failed for certain."""
     reader = _reader(data)
     target = begin_write(uri, reader.schema, mode, options)
@@ -131,7 +135,7 @@ def _reader(data: Data) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
 
 
-def begin_write(uri: str, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
+def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
 
     "append" makes the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with

@@ -54,6 +54,13 @@ def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_nam
     assert parse("I > 1 AND i < 5 OR ST.Q.R IS NULL", SCHEMA).columns == ("`i`", "`st`.`q`.`r`")
 
 
+@pytest.mark.parametrize("name", ["a.b", "sp ace", "back`tick", "``", "quote'\"", "Ünï", "from"])
+def test_any_column_name_can_be_said_in_backticks(name):
+    table = pa.table({"id": [1, 2], name: [3, 4], "s": pa.array([{name: 5}, {name: 6}])})
+    said = "`" + name.replace("`", "``") + "`"
+    assert chosen(f"{said} = 4", table) == chosen(f"s.{said} = 6", table) == chosen(f"s.{said} > 5 AND {said} > 3", table) == [2]
+
+
 def test_a_thousand_conditions_in_a_row_are_no_nesting():
     assert chosen(" OR ".join(f"id = {n}" for n in range(0, 5000, 2))) == [0, 2, 4]
 

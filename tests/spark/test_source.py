@@ -97,6 +97,17 @@ def test_the_users_schema_chooses_columns_by_name(spark: SparkSession, three_ver
     assert df.columns == ["NAME", "place"]
 
 
+def test_columns_whose_names_differ_only_in_case_are_both_read(spark: SparkSession, load: Load, uri: str) -> None:
+    lance.write_dataset(pa.table({"a": [1, 2], "A": [3, 4], "b": ["x", "y"]}), uri)
+    assert load(uri).where("b = 'y'").collect() == [Row(a=2, A=4, b="y")]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert load(uri).where("A = 3").select("a", "b").collect() == [Row(a=1, b="x")]
+        assert load(uri).where("a = 2").select("A").collect() == [Row(A=4)]
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
 def test_a_schema_that_does_not_fit_is_an_error_with_all_differences(spark: SparkSession, three_versions: str) -> None:
     df = spark.read.format("lance").schema("id int, nam string, place struct<x: long, at: struct<z: int>>").load(three_versions)
     with pytest.raises(AnalysisException) as e:

@@ -153,6 +153,11 @@ def test_values_that_do_not_fit_fail_the_write_and_leave_nothing(spark: SparkSes
     assert files(uri) == named_files(uri)
 
 
+def test_rows_without_columns_are_not_lost_in_silence(spark: SparkSession, uri: str) -> None:
+    with pytest.raises(Exception, match="data without columns"):
+        spark.range(3).select().write.format("lance").mode("append").save(uri)
+
+
 def test_a_failed_job_leaves_no_rows_and_no_files(spark: SparkSession, uri: str) -> None:
     save(spark.range(10), uri)
     broken = sf.udf(lambda i: 1 // (i - 19), "long")

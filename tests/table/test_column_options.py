@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.schema import Schema
+from lance_spark.table.write import Mode
 from tests.arrays import ArrayMaker
 
 ROWS = 20_000
@@ -151,6 +152,8 @@ def test_packed_structs_of_2_2_hold_strings_and_vectors(t: pa.DataType, tmp_path
         (pa.field("m", pa.map_(pa.string(), pa.int8())), "2.0", r"'m'.*maps; 2\.2"),
         (pa.field("f", pa.list_(pa.struct([("y", pa.int8())]), 2)), "2.2", "'f'.*fixed-size lists of structs"),
         (pa.field("f", pa.list_(pa.string(), 2)), "2.2", "'f'"),
+        (pa.field("e", pa.struct([("x", pa.struct([]))])), "2.2", r"'e\.x'.*without fields"),
+        (pa.field("", pa.int8()), "2.1", "without a name"),
     ],
     ids=str,
 )
@@ -158,6 +161,16 @@ def test_what_a_version_cannot_hold_is_refused_before_anything_is_written(field:
     with pytest.raises(UnsupportedFeatureError, match=what):
         Dataset.write(str(tmp_path / "t"), pa.table([pa.nulls(1, field.type)], schema=pa.schema([field])), data_storage_version=version)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"), [("append", "no column of the table"), ("create", "at least one"), ("overwrite", "at least one")]
+)
+def test_rows_without_columns_are_refused_and_not_lost(mode: Mode, what: str, tmp_path: Path) -> None:
+    if mode != "create":
+        Dataset.write(tmp_path, pa.table({"a": [1]}))
+    with pytest.raises(LanceError, match=what):
+        Dataset.write(tmp_path, pa.table({"a": [1, 2]}).select([]), mode)
 
 
 @pytest.mark.parametrize("version", ["legacy", "0.1", "2.3"])

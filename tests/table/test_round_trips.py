@@ -96,14 +96,13 @@ def test_what_pylance_writes_we_read(version: str, data: st.DataObject) -> None:
 
 
 def _written_by_pylance(table: pa.Table, folder: str, version: str) -> bool:
-    """Whether pylance could write the table: some wishes go with some types not at all, or make it panic."""
+    """Whether pylance could write the table: some wishes go with some types not at all."""
+    # It panics about structs in structs that are slices of others; a concatenation starts at 0.
+    columns = [pa.concat_arrays(column.chunks) if column.num_chunks else column for column in table.columns]
+    table = pa.table(columns, schema=table.schema)
     try:
         lance.write_dataset(table, folder, data_storage_version=cast(Any, version), max_rows_per_file=3000)
     except (OSError, ValueError):
-        return False
-    except BaseException as e:
-        if type(e).__name__ != "PanicException":  # not to be imported from anywhere
-            raise
         return False
     return True
 

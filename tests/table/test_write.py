@@ -145,6 +145,12 @@ def test_files_end_at_their_limits(tmp_path: Path) -> None:
     assert lance.dataset(ds.uri).count_rows() == 40
 
 
+@pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file"])
+def test_files_without_rows_are_not_written_for_ever(limit: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{limit} must be at least 1, it is 0"):
+        WriteOptions(**{limit: 0})
+
+
 def test_whatever_gives_arrow_data_can_be_written(tmp_path: Path) -> None:
     batch = TABLE.to_batches()[0]
     for i, data in enumerate([TABLE, batch, [batch], iter([batch]), TABLE.to_reader()]):

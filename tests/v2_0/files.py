@@ -22,7 +22,9 @@ def write(path: Path, array: pa.Array, page_rows: int, metadata: dict[str, str] 
     # With next to nothing to buffer, every batch is a page of each column.
     with LanceFileWriter(str(path), schema, version="2.0", data_cache_bytes=1) as writer:
         for start in range(0, max(len(array), 1), page_rows):
-            writer.write_batch(pa.record_batch([array.slice(start, page_rows)], schema=schema))
+            # pylance panics about structs in structs that are slices of others; a concatenation starts at 0.
+            rows = pa.concat_arrays([array.slice(start, page_rows)])
+            writer.write_batch(pa.record_batch([rows], schema=schema))
 
 
 class OpenFile:
