@@ -127,15 +127,16 @@ def test_merged_updated_and_upserted_rows(uri):
         same(uri, version=version)
 
 
-def test_a_rewritten_column_replaces_the_old_one(uri):
+@pytest.mark.parametrize(("column", "new"), [("name", "new"), ("x", -1.0)])
+def test_a_rewritten_column_replaces_the_old_one(uri, column, new):
     fragment = lance.dataset(uri).get_fragments()[0]
-    update = pa.table({"_rowid": pa.array(range(100), pa.uint64()), "name": [f"new{i}" for i in range(100)]})
+    update = pa.table({"_rowid": pa.array(range(100), pa.uint64()), column: [new] * 100})
     updated, fields = fragment.update_columns(update, left_on="_rowid", right_on="_rowid")
     operation = lance.LanceOperation.Update(updated_fragments=[updated], fields_modified=fields)
     lance.LanceDataset.commit(uri, operation, read_version=1)
     files = Dataset.open(uri).snapshot.manifest.fragments[0].files
     assert -2 in files[0].fields
-    assert same(uri)["name"][5].as_py() == "new5"
+    assert same(uri)[column][5].as_py() == new
 
 
 def test_compacted_fragments(uri):

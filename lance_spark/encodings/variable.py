@@ -63,10 +63,10 @@ class Variable(Encoding):
         return _rebase(words, at, width, np.zeros_like(at), chunks.data, starts, sizes, chunks.counts)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:
-        """The values of a block such as a dictionary; the older form with a header of single byte width is understood too."""
+        """The values of a block such as a dictionary; older forms of its header are understood too."""
         if not isinstance(self.offsets, Flat):
             raise self._refusal("blocks, with compressed offsets,")
-        head, width, start = _block_header(data)
+        head, width, start = _early_header(data, self.offsets.bits_per_value // 8, count) or _block_header(data)
         if head + (count + 1) * width > start or start > len(data):
             raise CorruptFileError(f"a block of {count} strings in {len(data)} bytes cannot start its bytes at {start}")
         one = np.zeros(1, np.int64)
@@ -83,6 +83,13 @@ def _offset_bytes(coded: Block, count: int) -> tuple[int, Bytes]:
     if not isinstance(coded, FixedWidth) or coded.bits not in (32, 64) or coded.count != count:
         raise CorruptFileError("offsets of strings are not 32 or 64 bit numbers, one more than strings in each chunk")
     return coded.bits // 8, coded.data
+
+
+def _early_header(data: Bytes, width: int, count: int) -> tuple[int, int, int] | None:
+    """The header of mid-2025 writers of 2.1, if it is one: the count of strings stands where their width came to."""
+    words = [int.from_bytes(bytes(data[at : at + width]), "little") for at in (0, width)]
+    start = (count + 3) * width
+    return (2 * width, width, start) if words == [count, start] else None
 
 
 def _block_header(data: Bytes) -> tuple[int, int, int]:

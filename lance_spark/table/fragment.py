@@ -100,13 +100,10 @@ class FragmentReader:
 
     def hopeful(self, rows: range, field: Field, may_match: Callable[[pa.Array], bool]) -> spans.Spans:
         """Those of the rows whose page of `field` can have a value of which `may_match` says yes; all where it takes more to know."""
-        files = [f for f in self._fragment.files if field.id in f.fields and f.column_indices]
+        files = [f for f in self._fragment.files if field.id in f.columns]
         if self._fragment.deletion is not None or len(files) != 1:
             return spans.from_rows(rows)
-        columns = dict(zip(files[0].fields, files[0].column_indices))
-        if columns[field.id] < 0:
-            return spans.from_rows(rows)
-        return spans.both(spans.from_rows(rows), self._open(files[0]).hopeful(field, columns[field.id], may_match))
+        return spans.both(spans.from_rows(rows), self._open(files[0]).hopeful(field, files[0].columns[field.id], may_match))
 
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
         """The values of a calculated column for these rows of the files."""
@@ -139,7 +136,7 @@ class FragmentReader:
             schema = with_shapes(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
         for file in self._fragment.files:
             # Files of the 0.1 family have no column indices; they find their fields by id.
-            columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
+            columns = file.columns
             ids = (set(columns) if file.column_indices else set(file.fields)) - taken
             pruned = schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
             if pruned.fields:

@@ -38,6 +38,11 @@ class DataFile:
         """Whether the file is of the 0.1 family; 2.0 is stored as (0, 3) by old writers."""
         return self.version < (0, 3)
 
+    @property
+    def columns(self) -> dict[int, int]:
+        """The column of each field that the file has one for, by the field's id."""
+        return {i: column for i, column in zip(self.fields, self.column_indices) if i != TOMBSTONE and column >= 0}
+
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:

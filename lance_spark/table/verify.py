@@ -110,7 +110,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, the manifest says {fragment.physical_rows}")]
         if decode:
-            columns = {f: c for f, c in zip(file.fields, file.column_indices) if c >= 0}
+            columns = file.columns
             ids = set(columns) if file.column_indices else set(file.fields)
             fields = snapshot.manifest.schema.keep(lambda leaf: leaf.id in ids).fields
             for arrays in reader.read(fields, columns, range(reader.num_rows), _BATCH_ROWS, _BATCH_BYTES) if fields else ():

@@ -99,8 +99,11 @@ def _fsst(m: pb.Fsst, tree: _Tree) -> Fsst:
     return Fsst(values, m.symbol_table)
 
 
-def _dictionary(m: pb.Dictionary, tree: _Tree) -> Dictionary:
-    return Dictionary(tree.node(m.indices), _integer_bits(m.indices), tree.node(m.items), m.num_dictionary_items)
+def _dictionary(m: pb.Dictionary, tree: _Tree) -> Encoding:
+    indices = tree.node(m.indices)
+    if isinstance(indices, AllNulls):
+        return indices
+    return Dictionary(indices, _integer_bits(m.indices), tree.node(m.items), m.num_dictionary_items)
 
 
 def _packed_struct(m: pb.PackedStruct, tree: _Tree) -> PackedStruct:

@@ -78,6 +78,14 @@ def test_a_block_of_an_old_writer_has_its_width_in_one_byte(bits: int, dtype: st
     assert strings_of(Variable(Flat(bits)).decode_block(np.frombuffer(head + b"zzy", np.uint8), 2)) == [b"zz", b"y"]
 
 
+@pytest.mark.parametrize(("bits", "dtype"), [(32, u32), (64, u64)])
+@pytest.mark.parametrize("count", [2, 32, 64])
+def test_a_block_of_a_writer_of_mid_2025_has_its_count_first(bits: int, dtype: str, count: int) -> None:
+    strings = [b"%02d" % i for i in range(count)]
+    head = words(dtype, count, (count + 3) * bits // 8, *range(0, 2 * count + 1, 2))
+    assert strings_of(Variable(Flat(bits)).decode_block(np.frombuffer(head + b"".join(strings), np.uint8), count)) == strings
+
+
 @given(byte_strings(), st.sampled_from([np.int32, np.int64]))
 def test_chunks_give_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
     encoded = variable.encode_chunks(block_of(strings, dtype))

@@ -111,6 +111,14 @@ def test_offsets_of_any_width_and_bytes_in_nullable() -> None:
     assert read("string", message, [ends.tobytes(), b"abcd"], 3).to_pylist() == ["a", None, ""]
 
 
+@pytest.mark.parametrize("logical_type", ["string", "dict:string:int8:false"])
+def test_a_dictionary_to_which_only_nulls_refer(logical_type: str) -> None:
+    nulls = pb.ArrayEncoding(nullable=pb.Nullable(all_nulls=pb.Nullable.AllNull()))
+    message = dictionary(nulls, binary(no_nulls(flat(64)), flat(8, 1), 3), 1)
+    ends = np.array([2], dtype=np.uint64)
+    assert read(logical_type, message, [ends.tobytes(), b"ab"], 3).to_pylist() == [None] * 3
+
+
 def test_a_column_with_a_zone_map_is_read_like_any_other() -> None:
     column = pb.ColumnEncoding(zone_index=pb.ZoneIndex(rows_per_zone=10, inner=COLUMN))
     assert read("int8", no_nulls(flat(8)), [b"\1\2"], 2, column=column).to_pylist() == [1, 2]
