@@ -23,7 +23,7 @@ from lance_spark.table.manifest_builder import TableSettings
 from lance_spark.table.operations import Operation
 from lance_spark.table.references import Branches, Reference, Tags, resolve
 from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
-from lance_spark.table.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of
+from lance_spark.table.snapshot import Snapshot, in_use, list_versions, open_snapshot, timestamp_of
 from lance_spark.table.take import take, take_by_row_id
 from lance_spark.table.task import read_task
 from lance_spark.table.verify import Report, verify
@@ -52,8 +52,9 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the table's order, as they are read."""
-        for task in plan_tasks(self.snapshot, self.plan):
-            yield from read_task(task)
+        with in_use(self.snapshot):
+            for task in plan_tasks(self.snapshot, self.plan):
+                yield from read_task(task)
 
     def to_table(self) -> pa.Table:
         """All rows in memory."""

@@ -19,7 +19,7 @@ from lance_spark.table.metadata import Fragment
 from lance_spark.table.operations import Delete
 from lance_spark.table.row_columns import with_row_columns
 from lance_spark.table.scan import ScanPlan, plan_tasks
-from lance_spark.table.snapshot import Snapshot, open_snapshot
+from lance_spark.table.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.transaction import Transaction
 
 TRIES = 10
@@ -46,7 +46,8 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     manifest, store = snapshot.manifest, snapshot.store
     check_writable(manifest, store.uri)
     check_counts(manifest)
-    rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=parse(predicate, with_row_columns(manifest.schema))))
+    with in_use(snapshot):
+        rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=parse(predicate, with_row_columns(manifest.schema))))
     updated: list[Fragment] = []
     try:
         removed = []

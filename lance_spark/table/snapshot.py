@@ -7,11 +7,12 @@ Names that start with "d" are detached versions, which belong to no history. The
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lance_spark.errors import TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.storage import Store
 from lance_spark.table.external_manifest import external
 from lance_spark.table.locations import Locations
@@ -55,6 +56,17 @@ class Snapshot:
 
     def __str__(self) -> str:
         return f"{self.store.uri}, version {self.version}"
+
+
+@contextlib.contextmanager
+def in_use(snapshot: Snapshot) -> Iterator[None]:
+    """While a version is read: if files are missing because it was cleaned up, this is said (VersionNotFoundError)."""
+    try:
+        yield
+    except CorruptFileError as e:
+        if snapshot.store.exists(snapshot.path):
+            raise
+        raise VersionNotFoundError(f"{snapshot}, was removed while it was in use; open the table again") from e
 
 
 def manifest_path(version: int, v2: bool = True) -> str:

@@ -13,7 +13,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset, LanceError, VersionNotFoundError
 from lance_spark.errors import RefConflictError
 from lance_spark.storage import Store
 from lance_spark.table.cleanup import auto_cleanup
@@ -173,6 +173,16 @@ def test_writers_at_work_lose_nothing_for_seven_days(tmp_path: Path) -> None:
     written = lance.fragment.write_fragments(rows(7), uri, mode="append")
     assert ds.cleanup_old_versions(NOW, delete_unverified=True).files == (f"data/{written[0].files[0].path}",)
     readable(uri, {2: [2]})
+
+
+def test_a_version_that_is_removed_while_it_is_used_is_said_to_be(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, rows(1, 2))
+    old = Dataset.open(uri).delete("column = 1")
+    Dataset.write(uri, rows(3), "overwrite").cleanup_old_versions(NOW)
+    for use in (lambda: old.scan().to_table(), lambda: old.delete("column = 2")):
+        with pytest.raises(VersionNotFoundError, match="version 2, was removed"):
+            use()
 
 
 def test_large_values_beside_a_data_file_live_as_long_as_it(tmp_path: Path) -> None:

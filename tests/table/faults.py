@@ -1,0 +1,130 @@
+"""A store that fails: with a fixed seed it loses requests and answers, writes late, and gives listings that are old."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
+from lance_spark.byte_ranges import ByteRange, Bytes
+from lance_spark.storage import Store
+from lance_spark.storage_local import Entry, Files, LocalFiles
+
+
+class FaultyFiles:
+    """Local files behind a bad connection.
+
+    Each call is refused, or fails before it or after it, or not at all; what was to be put if absent may still be on its way when it is
+    said to have failed, and arrive during any later call; a listing may be one that was given before.
+    """
+
+    gap = LocalFiles.gap
+
+    def __init__(self, seed: int, chance: float) -> None:
+        self._inner = LocalFiles()
+        self._random = random.Random(seed)
+        self._chance = chance
+        self._lock = threading.Lock()
+        self._listings: dict[str, list[Entry]] = {}
+        self._on_their_way: list[Callable[[], None]] = []
+        self.faults = 0
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[None]:
+        if self._drawn() < 0.3:
+            self.arrive()
+        draw = self._drawn()
+        self.faults += draw < self._chance
+        if draw < self._chance / 4:
+            raise PermissionError(errno.EACCES, "refused")
+        if draw < self._chance / 2:
+            raise OSError(errno.ECONNRESET, "the request was lost")
+        yield
+        if draw < self._chance:
+            raise OSError(errno.ETIMEDOUT, "the answer was lost")
+
+    def _drawn(self) -> float:
+        with self._lock:
+            return self._random.random()
+
+    def arrive(self) -> None:
+        """What is on its way gets there."""
+        with self._lock:
+            arriving, self._on_their_way = self._on_their_way, []
+        for put in arriving:
+            with contextlib.suppress(FileExistsError):
+                put()
+
+    def _listing(self, folder: str, now: list[Entry]) -> list[Entry]:
+        with self._lock:
+            old = self._listings.get(folder)
+            if old is not None and self._random.random() < self._chance:
+                return old
+            if old is None or self._random.random() < 0.5:
+                self._listings[folder] = now
+            return now
+
+    def read(self, path: str) -> bytes:
+        with self._connection():
+            return self._inner.read(path)
+
+    def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
+        with self._connection():
+            return self._inner.read_ranges(path, reads)
+
+    def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
+        with self._connection():
+            return self._inner.read_tail(path, n)
+
+    def size(self, path: str) -> int:
+        with self._connection():
+            return self._inner.size(path)
+
+    def walk(self, folder: str) -> list[Entry]:
+        with self._connection():
+            return self._listing(f"{folder}/**", self._inner.walk(folder))
+
+    def list(self, folder: str) -> list[Entry]:
+        with self._connection():
+            return self._listing(folder, self._inner.list(folder))
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._connection():
+            self._inner.put(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        with self._connection():
+            if self._drawn() < self._chance:
+                self._on_their_way.append(lambda: self._inner.put_if_absent(path, data))
+                raise OSError(errno.ETIMEDOUT, "no answer yet")
+            self._inner.put_if_absent(path, data)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        with self._connection(), self._inner.create(path) as out:
+            yield out
+
+    def delete(self, path: str) -> None:
+        with self._connection():
+            self._inner.delete(path)
+
+
+class FaultyStore(Store):
+    """Local files that are taken for an object store's, whose errors prove nothing."""
+
+    __slots__ = ("files",)
+
+    def __init__(self, uri: str, files: FaultyFiles) -> None:
+        super().__init__(uri)
+        self.location = replace(self.location, kind="s3")
+        self.files = files
+
+    def at(self, uri: str) -> Store:
+        return FaultyStore(uri, self.files)
+
+    def _files(self) -> Files:
+        return self.files
