@@ -167,18 +167,36 @@ public class LancePlanner extends Rule {
         if (info instanceof WriteInfo) continue;
         boolean truncate = ((Boolean) Private.get(write, "isTruncate")).booleanValue();
         String name = (String) Private.get(write, "shortName");
-        arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) Private.get(write, "ds"), name, new WriteInfo(info, options), truncate));
+        LogicalWriteInfo full = new WriteInfo(info, options, declared(info.schema(), relation.table().schema()));
+        arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) Private.get(write, "ds"), name, full, truncate));
         changed = true;
       }
       return changed ? (LogicalPlan) ((TreeNode) command).makeCopy(arguments) : (LogicalPlan) command;
+    }
+
+    /** The rows' schema with nulls where the catalog allows them: that a query's own values are not null says nothing of the table. */
+    private static StructType declared(StructType rows, StructType table) {
+      if (rows.length() != table.length()) return rows;
+      StructField[] fields = new StructField[rows.length()];
+      for (int i = 0; i < fields.length; i++) {
+        StructField row = rows.fields()[i], own = table.fields()[i];
+        if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
+        fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
+      }
+      return new StructType(fields);
     }
   }
 
   static class WriteInfo implements LogicalWriteInfo {
     private final LogicalWriteInfo info;
     private final Map stored;
+    private final StructType schema;
 
-    WriteInfo(LogicalWriteInfo info, Map stored) { this.info = info; this.stored = stored; }
+    WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) {
+      this.info = info;
+      this.stored = stored;
+      this.schema = schema;
+    }
 
     public CaseInsensitiveStringMap options() {
       Map all = new HashMap(stored);
@@ -186,7 +204,7 @@ public class LancePlanner extends Rule {
       return new CaseInsensitiveStringMap(all);
     }
     public String queryId() { return info.queryId(); }
-    public StructType schema() { return info.schema(); }
+    public StructType schema() { return schema; }
     public Optional rowIdSchema() { return info.rowIdSchema(); }
     public Optional metadataSchema() { return info.metadataSchema(); }
   }
@@ -297,7 +315,7 @@ public class LancePlanner extends Rule {
     public Scan build() { return new LanceScan(source, schema, request); }
   }
 
-  /** Collects what Spark pushes. Limit and top-N are "at most n per partition", aggregates one row per partition: Spark keeps its own above. */
+  /** Collects what Spark pushes. Top-N and a limit after a filter are "at most n per partition", aggregates one row per partition: Spark keeps its own above. */
   static class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
       SupportsPushDownAggregates {
     LanceScanBuilder(Source source) { super(source); }
@@ -338,7 +356,8 @@ public class LancePlanner extends Rule {
       return true;
     }
 
-    public boolean isPartiallyPushed() { return true; }
+    /** A limit alone is settled by counting rows where the scan is planned; then all tasks together give no more. */
+    public boolean isPartiallyPushed() { return request.top != null || !request.predicates.isEmpty(); }
 
     /** Only what the manifest answers is one row for the whole table. */
     public boolean supportCompletePushDown(Aggregation aggregation) {
@@ -349,7 +368,8 @@ public class LancePlanner extends Rule {
 
     public boolean pushAggregation(Aggregation aggregation) {
       AggregateFunc[] functions = aggregation.aggregateExpressions();
-      if (aggregation.groupByExpressions().length > 0) return false;
+      // Without functions it is the one row of an aggregate of which nothing else is wanted.
+      if (aggregation.groupByExpressions().length > 0 || functions.length == 0) return false;
       Json json = new Json(source.table.schema());
       StructField[] fields = new StructField[functions.length];
       json.out.append('[');

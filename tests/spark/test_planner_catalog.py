@@ -128,6 +128,20 @@ def test_a_declared_table_without_data_has_no_rows(sql: Sql, uri: str) -> None:
         sql("INSERT INTO t VALUES (NULL, 'a', NULL)")
 
 
+def test_columns_may_be_null_where_the_catalog_says_so_whatever_came_first(sql: Sql) -> None:
+    sql("CREATE TABLE t (id BIGINT NOT NULL, c CHAR(3), st STRUCT<x: INT>, a ARRAY<INT>) USING lance")
+    sql("INSERT INTO t VALUES (1, 'a', struct(1), array(1))")
+    sql("INSERT INTO t VALUES (2, NULL, struct(NULL), array(NULL)), (3, NULL, NULL, NULL)")
+    sql("INSERT OVERWRITE t VALUES (4, 'b', struct(1), array(1))")
+    sql("INSERT INTO t (id) VALUES (5)")
+    assert sql("SELECT id, c FROM t ORDER BY id") == [(4, "b  "), (5, None)]
+    with pytest.raises(Exception, match="NULL"):
+        sql("INSERT INTO t VALUES (NULL, 'a', NULL, NULL)")
+    sql("CREATE TABLE made USING lance AS SELECT 1 AS id, 'x' AS s")
+    sql("INSERT INTO made VALUES (NULL, NULL)")
+    assert sql("SELECT count(*) FROM made WHERE id IS NULL AND s IS NULL") == [(1,)]
+
+
 def test_char_columns_are_padded(sql: Sql) -> None:
     sql("CREATE TABLE t (id INT, c CHAR(5), v VARCHAR(3)) USING lance")
     sql("INSERT INTO t VALUES (1, 'x', 'yz'), (2, 'longx', 'z'), (3, NULL, NULL)")

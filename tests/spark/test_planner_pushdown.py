@@ -128,6 +128,12 @@ def test_aggregates_give_one_row_of_each_task(df: DataFrame) -> None:
     assert df.where("id < 0").agg(F.count("*").alias("n"), F.max("a").alias("a")).collect() == [Row(n=0, a=None)]
 
 
+def test_aggregates_of_which_nothing_is_wanted_have_one_row(df: DataFrame) -> None:
+    assert df.select("id").summary().count() == 8
+    assert df.agg({"id": "max"}).select(F.explode(F.array(F.lit(1), F.lit(2)))).count() == 2
+    assert df.where("id < 0").agg({"id": "max"}).count() == 1
+
+
 def test_counting_rows_opens_no_data_file(load: Load, uri: str) -> None:
     dataset = Dataset.write(uri, table(50), max_rows_per_file=20)
     df = load(uri)
