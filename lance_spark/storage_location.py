@@ -41,14 +41,15 @@ def locate(uri: str) -> Location:
     if scheme == "file":
         path = "/" + rest.removeprefix("//localhost/").lstrip("/")
         return _local(urllib.parse.unquote(path))
-    if not rest.startswith("//") or not scheme:
+    if not scheme or not rest.startswith("/"):
         return _local(uri)
-    if scheme == "memory":
+    if scheme == "memory" and rest.startswith("//"):
         path = "/" + rest.strip("/")
         return Location("memory", "", path, f"memory:/{path}")
-    if scheme not in _KINDS:
+    if scheme not in _KINDS or not rest.startswith("//"):
         known = ", ".join(f"{s}://" for s in _KINDS)
-        raise UnsupportedFeatureError(f"there is no support for {scheme}:// locations; there is for local paths and {known}")
+        slashes = "//" if rest.startswith("//") else "/"
+        raise UnsupportedFeatureError(f"there is no support for {scheme}:{slashes} locations; there is for local paths and {known}")
     authority, _, path = rest[2:].partition("/")
     path = path.strip("/")
     bucket, _, host = authority.partition("@")

@@ -311,7 +311,7 @@ def test_an_azure_uri_gives_container_and_account() -> None:
     assert (place.kind, place.bucket, place.account, place.path) == ("az", "container", "account", "x/y")
 
 
-@pytest.mark.parametrize("uri", ["hdfs://host/x", "s3+ddb://bucket/x", "http://host/x", "s3:///x"])
+@pytest.mark.parametrize("uri", ["hdfs://host/x", "s3+ddb://bucket/x", "http://host/x", "s3:///x", "dbfs:/x", "s3:/bucket/x"])
 def test_an_unknown_place_is_refused_by_name(uri: str) -> None:
     with pytest.raises(UnsupportedFeatureError):
         Store(uri)

@@ -181,6 +181,7 @@ UNBUILT = {
     "endingTimestamp": "",
     "maxFilesPerTrigger": "",
     "streamingQueryId": "",
+    "checkpointLocation": "write a stream with foreachBatch, and txnAppId and txnVersion for exactly once",
     "nearest": "",
     "blob_pack_file_size_threshold": "",
     "use_large_var_types": "tables take string and binary of any length as it is",

@@ -91,7 +91,8 @@ class LanceDataSource(DataSource):
         options = WriteOptions.parse(self.options)
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
-        return LanceWriter(_store(options).uri, schema, overwrite, options)
+        there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()
+        return LanceWriter(_store(options).uri, schema, overwrite, options, there)
 
     def _opened(self) -> Snapshot:
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None:

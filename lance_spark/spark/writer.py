@@ -27,11 +27,15 @@ class LanceCommitMessage(WriterCommitMessage):
 class LanceWriter(DataSourceArrowWriter):
     """Writes rows of one DataFrame to one table; made on the driver, pickled to the tasks and to the process that commits."""
 
-    def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions) -> None:
+    def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None) -> None:
+        """`there` is the schema of the table that is overwritten, if there is one: columns that may be null in it still may be."""
         if overwrite and options.write_mode == "create":
             raise InvalidOptionError("the option write_mode=create goes with Spark's mode append, not with overwrite")
         mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
-        self._target = write.begin_write(uri, stored(schema, options.sizes), mode, _settings(options))
+        new = stored(schema, options.sizes)
+        if overwrite and there is not None:
+            new = pa.schema(_as_nullable(list(new), list(there)))
+        self._target = write.begin_write(uri, new, mode, _settings(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write one task's rows to data files that no version names yet; they are deleted if this fails."""
@@ -59,6 +63,27 @@ class LanceWriter(DataSourceArrowWriter):
         """
         if None in messages:
             write.discard_job(self._target)
+
+
+def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
+    """The new fields, nullable also where the old one of that name is: literals are not null, and no promise that it stays so."""
+    by_name = {f.name.lower(): f for f in old}
+    return [_loosened(f, by_name[f.name.lower()]) if f.name.lower() in by_name else f for f in new]
+
+
+def _loosened(new: pa.Field, old: pa.Field) -> pa.Field:
+    t, was = new.type, old.type
+    if pa.types.is_struct(t) and pa.types.is_struct(was):
+        t = pa.struct(_as_nullable(list(t), list(was)))
+    elif pa.types.is_map(t) and pa.types.is_map(was):
+        t = pa.map_(t.key_field, _loosened(t.item_field, was.item_field))
+    elif _is_list(t) and _is_list(was):
+        t = pa.list_(_loosened(t.value_field, was.value_field), t.list_size if pa.types.is_fixed_size_list(t) else -1)
+    return pa.field(new.name, t, new.nullable or old.nullable, new.metadata)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
 def _settings(options: WriteOptions) -> write.WriteOptions:

@@ -1,7 +1,8 @@
-"""Data as it comes -> the columns of a table: matched by name, missing ones null, types cast where no value can change.
+"""Data as it comes -> the columns of a table: matched by name, missing ones null, types cast where a value keeps its meaning.
 
-Integers widen and narrow, floats too, decimals rescale, text, lists and dictionaries change their layout; a value that does not fit is
-an error. Everything else (text for a number, an instant for a local time) is a difference, and all differences are told at once.
+Integers widen and narrow, floats too, decimals rescale or become the nearest float, text, lists and dictionaries change their layout; a
+value that does not fit is an error. Everything else (text for a number, an instant for a local time) is a difference, and all
+differences are told at once.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ _CASTS = (
     (pa.types.is_floating, pa.types.is_floating),
     (pa.types.is_decimal, pa.types.is_decimal),
     (pa.types.is_decimal, pa.types.is_integer),  # Spark holds uint64 as a decimal
+    (pa.types.is_decimal, pa.types.is_floating),  # 2.5 in SQL is a decimal
     (_is_text, _is_text),
     (_is_bytes, _is_bytes),
     (pa.types.is_date, pa.types.is_date),
@@ -247,6 +249,8 @@ def _cast_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_fixed_size_binary(target):
         # The lengths are checked on the way through plain binary.
         return array.cast(pa.binary()).cast(target)
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(target):
+        array = array.cast(pa.float64())
     done = array.cast(target)
     if pa.types.is_floating(target) and pc.any(pc.and_(pc.is_finite(array), pc.is_inf(done))).as_py():
         raise pa.ArrowInvalid("it is too large")

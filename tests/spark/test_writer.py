@@ -180,6 +180,19 @@ def test_overwrite_takes_the_new_schema_and_keeps_the_old_versions(spark: SparkS
     assert load(uri, version=1).count() == 3
 
 
+def test_what_may_be_null_may_be_null_after_an_overwrite_with_literals(spark: SparkSession, uri: str) -> None:
+    nested = "struct('x' AS s, map('k', array(1)) AS m, array(named_struct('z', 0.5D)) AS l) st"
+    save(spark.sql(f"SELECT if(id < 0, NULL, {nested.removesuffix(' st')}) st, id FROM range(1)"), uri)
+    save(spark.sql("SELECT named_struct('s', string(NULL), 'M', map('k', array(int(NULL)))) st, 1 id"), uri + "2")
+    save(spark.sql(f"SELECT {nested}, 2 ID, 'new' n"), uri + "2", "overwrite")
+    schema = Dataset.open(uri + "2").schema
+    assert schema.field("st").type.field("s").nullable
+    assert schema.field("st").type.field("m").type.item_type.value_field.nullable
+    assert [f.nullable for f in schema] == [False, False, False]
+    save(spark.sql(f"SELECT {nested}, 2 id"), uri, "overwrite")
+    assert [f.nullable for f in Dataset.open(uri).schema] == [True, False]
+
+
 def test_a_table_can_be_read_and_overwritten_in_one_job(load: Load, spark: SparkSession, uri: str) -> None:
     save(spark.range(10), uri)
     save(load(uri).where("id >= 5").withColumn("id", sf.col("id") * 10), uri, "overwrite")
@@ -209,6 +222,8 @@ def test_insert_into_a_view(spark: SparkSession, uri: str) -> None:
     assert spark.table("v").count() == 2  # the view keeps the version that it was made with
     spark.sql("INSERT OVERWRITE v SELECT 1, 'one'")
     assert rows(uri) == [{"id": 1, "name": "one"}]
+    spark.sql("INSERT INTO v VALUES (2, NULL)")  # that the rows before were literals does not forbid nulls
+    assert rows(uri)[1] == {"id": 2, "name": None}
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}', version '1')")
     with pytest.raises(AnalysisException, match="'version' is for reading"):
         spark.sql("INSERT INTO v VALUES (9, 'nine')")
