@@ -106,7 +106,8 @@ def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) 
         except StorageError as e:
             if _landed(store, path, transaction, e):
                 return True
-            if certain or e.errno in _REFUSALS:
+            # A refusal says nothing of an earlier request, which may still be on its way.
+            if certain or (lost is None and e.errno in _REFUSALS):
                 raise
             lost = e
     assert lost is not None
