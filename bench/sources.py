@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -93,17 +93,22 @@ class PylanceWriter(DataSourceArrowWriter):
         if first is None:
             return FragmentsMessage([], None)
         reader = pa.RecordBatchReader.from_batches(first.schema, map(aligned, itertools.chain([first], iterator)))
-        return FragmentsMessage(write_fragments(reader, self.path, mode="create"), first.schema)
+        mode: Literal["append", "overwrite"] = "append" if self.appends() else "overwrite"
+        return FragmentsMessage(write_fragments(reader, self.path, mode=mode), first.schema)
+
+    def appends(self) -> bool:
+        """Whether rows are added to a table that is there."""
+        return not self.overwrite and os.path.exists(self.path + "/_versions")
 
     def commit(self, messages: list[Any]) -> None:
         import lance
 
         schema = next(m.schema for m in messages if m.schema is not None)
         made = [f for m in messages for f in m.fragments]
-        if self.overwrite or not os.path.exists(self.path + "/_versions"):
-            lance.LanceDataset.commit(self.path, lance.LanceOperation.Overwrite(schema, made))
-        else:
+        if self.appends():
             lance.LanceDataset.commit(self.path, lance.LanceOperation.Append(made), read_version=lance.dataset(self.path).version)
+        else:
+            lance.LanceDataset.commit(self.path, lance.LanceOperation.Overwrite(schema, made))
 
 
 class FloorSource(DataSource):

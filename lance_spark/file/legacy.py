@@ -19,6 +19,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.fields import parse_fields
 from lance_spark.schema import Schema
 from lance_spark.v0_1.page_table import PageTable
+from lance_spark.v0_1.statistics import Statistics
 
 VERSIONS = ((0, 1), (0, 2))
 """File versions that a legacy footer shows."""
@@ -30,10 +31,11 @@ _ENTRY = 16  # bytes of one entry of the page table: i64 position, i64 length
 
 @dataclass(frozen=True)
 class LegacyFile:
-    """The schema of a legacy file and where its pages are."""
+    """The schema of a legacy file, where its pages are, and statistics of them if it has any."""
 
     schema: Schema
     pages: PageTable
+    statistics: Statistics | None
 
 
 def read_legacy_file(size: int) -> Steps[LegacyFile]:
@@ -49,8 +51,20 @@ def read_legacy_file(size: int) -> Steps[LegacyFile]:
         raise UnsupportedFeatureError("a legacy file without its schema")
     manifest = table_pb2.Manifest.FromString((yield from _read_message(metadata.manifest_position, size)))
     schema = parse_fields(manifest.fields, manifest.schema_metadata)
-    pages = yield from _read_page_table(size, metadata, schema)
-    return LegacyFile(schema, pages)
+    bounds = np.array(metadata.batch_offsets or [0], dtype=np.int64)
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any():
+        raise CorruptFileError("batches that do not start at row 0, or fall back")
+    pages = yield from _read_page_table(size, metadata.page_table_position, bounds, schema)
+    return LegacyFile(schema, pages, (yield from _read_statistics(size, metadata.statistics, len(bounds) - 1)))
+
+
+def _read_statistics(size: int, metadata: file_pb2.Metadata.StatisticsMetadata, num_batches: int) -> Steps[Statistics | None]:
+    """Of a file of `num_batches`, each of which is a row of them."""
+    schema = parse_fields(metadata.schema, {})
+    if not metadata.page_table_position or not schema.fields:
+        return None
+    bounds = np.array([0, num_batches], dtype=np.int64)
+    return Statistics(schema, (yield from _read_page_table(size, metadata.page_table_position, bounds, schema)))
 
 
 def _read_message(position: int, size: int) -> Steps[bytes]:
@@ -66,13 +80,10 @@ def _read_message(position: int, size: int) -> Steps[bytes]:
     return bytes(body.tobytes())
 
 
-def _read_page_table(size: int, metadata: file_pb2.Metadata, schema: Schema) -> Steps[PageTable]:
-    bounds = np.array(metadata.batch_offsets or [0], dtype=np.int64)
-    if bounds[0] != 0 or (np.diff(bounds) < 0).any():
-        raise CorruptFileError("batches that do not start at row 0, or fall back")
+def _read_page_table(size: int, start: int, bounds: np.ndarray, schema: Schema) -> Steps[PageTable]:
     ids = [f.id for f in schema.walk()]
     num_fields, num_batches = (max(ids) - min(ids) + 1 if ids else 0), len(bounds) - 1
-    start, length = metadata.page_table_position, num_fields * num_batches * _ENTRY
+    length = num_fields * num_batches * _ENTRY
     if start + length > size:
         raise CorruptFileError(f"a page table of {num_fields} fields and {num_batches} batches at {start} of {size} bytes")
     (table,) = yield [ByteRange(start, start + length)]

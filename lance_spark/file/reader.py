@@ -25,9 +25,11 @@ from lance_spark.file.whole import pruned, whole
 from lance_spark.layouts import column as layouts
 from lance_spark.layouts.blob import ExternalRange, SidecarRange
 from lance_spark.layouts.possible import possible_values
+from lance_spark.predicate.bounds import Bounds
 from lance_spark.schema import Field, Schema
 from lance_spark.storage import Store
 from lance_spark.v0_1 import field as v0_1
+from lance_spark.v0_1.statistics import page_bounds
 from lance_spark.v2_0 import field as v2_0
 
 _TAIL = 64 * 1024
@@ -216,14 +218,23 @@ class DataFileReader:
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
 
-    def hopeful(self, field: Field, column: int, may_match: Callable[[pa.Array], bool]) -> spans.Spans:
-        """The rows of pages of `field` that can have a value of which `may_match` says yes; all rows where pages do not tell."""
+    def hopeful(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
+        """The rows of pages of `field` of whose possible values, or of whose bounds, `may_match` says yes; all where pages do not tell."""
         everything = spans.whole(self.num_rows)
-        if self.version < (2, 1) or field.children or field.is_blob:
+        if field.children or field.is_blob:
             return everything
-        metadata = self._columns([field], {field.id: column})[field.id]
-        values = self._source.run(f"column {field.name!r}", possible_values(field, metadata))
-        ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
+        values: Sequence[pa.Array | Bounds | None]
+        if isinstance(self._layout, legacy.LegacyFile):
+            if self._layout.statistics is None:
+                return everything
+            ends = self._layout.pages.bounds[1:]
+            values = self._source.run(f"statistics of column {field.name!r}", page_bounds(field, self._layout.statistics))
+        elif self.version < (2, 1) or column is None:
+            return everything
+        else:
+            metadata = self._columns([field], {field.id: column})[field.id]
+            ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
+            values = self._source.run(f"column {field.name!r}", possible_values(field, metadata))
         if not len(ends) or ends[-1] != self.num_rows:
             return everything
         pages = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)

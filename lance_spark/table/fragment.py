@@ -17,6 +17,7 @@ from lance_spark.columns import Counts, Rows
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.assemble import merge
+from lance_spark.predicate.bounds import Bounds
 from lance_spark.schema import Field, Schema
 from lance_spark.selection import keep
 from lance_spark.table.borrowed import lacks_shape, with_shapes
@@ -98,12 +99,14 @@ class FragmentReader:
                     arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    def hopeful(self, rows: range, field: Field, may_match: Callable[[pa.Array], bool]) -> spans.Spans:
-        """Those of the rows whose page of `field` can have a value of which `may_match` says yes; all where it takes more to know."""
-        files = [f for f in self._fragment.files if field.id in f.columns]
-        if self._fragment.deletion is not None or len(files) != 1:
-            return spans.from_rows(rows)
-        return spans.both(spans.from_rows(rows), self._open(files[0]).hopeful(field, files[0].columns[field.id], may_match))
+    def hopeful(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
+        """Those of the positions whose page of `field` may have a match, see `DataFileReader.hopeful`; all where it takes more to know."""
+        files = [f for f in self._fragment.files if field.id in f.fields]
+        if len(files) != 1:
+            return spans.from_rows(positions)
+        offsets = self._open(files[0]).hopeful(field, files[0].columns.get(field.id), may_match)
+        live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
+        return spans.both(spans.from_rows(positions), live)
 
     def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
         """The values of a calculated column for these rows of the files."""

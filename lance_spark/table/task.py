@@ -19,6 +19,7 @@ from lance_spark import spans
 from lance_spark.columns import Counts, Rows
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.bounds import Bounds, may_hold
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema import Schema, quoted
 from lance_spark.selection import keep_rows
@@ -172,8 +173,10 @@ def _hopeful(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) 
             continue
         name, predicate = field.name, Predicate(condition, task.predicate.text)
 
-        def may_match(values: pa.Array, name: str = name, predicate: Predicate = predicate) -> bool:
+        def may_match(values: pa.Array | Bounds, name: str = name, predicate: Predicate = predicate) -> bool:
             try:
+                if isinstance(values, Bounds):
+                    return may_hold(predicate.root, name, values)
                 return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
             except InvalidOptionError:
                 return True  # whether a row has the value that it cannot be calculated for, its rows must show

@@ -177,3 +177,55 @@ def test_pages_whose_values_cannot_match_are_not_read(days: Dataset) -> None:
         assert bytes_read(days, None, "one <> 'x' AND noise > 0.5") < 4 * 70_000
     for condition, count in (("day >= 'the word of day 006'", 80_000), ("one IS NULL", 0), ("one = 'x' AND day IS NOT NULL", 320_000)):
         assert days.count_rows(condition) == count
+
+
+def test_rows_after_deletions_are_those_of_the_pages_that_can_match(days: Dataset) -> None:
+    days.delete("noise < 0.1 AND day <> 'the word of day 003'")
+    left, theirs = Dataset.open(days.snapshot.store.uri), lance.dataset(days.snapshot.store.uri)
+    one_fragment = left.snapshot.manifest.fragments[0].files[0].size or 0
+    assert bytes_read(left, ["day"], "day = 'the word of day 003' AND one = 'x'") < one_fragment
+    for condition in ("day = 'the word of day 003'", "day >= 'the word of day 006' AND noise < 0.5", "day = 'the word of day 000'"):
+        assert left.scan(filter=condition).to_table().equals(theirs.to_table(filter=condition))
+
+
+@pytest.fixture(scope="module")
+def legacy(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Legacy files keep statistics of their batches, here of 10,000 rows. Nulls of numbers are zeros there, nulls of strings empty."""
+    path = str(tmp_path_factory.mktemp("legacy") / "t.lance")
+    n = np.arange(200_000)
+    columns = {
+        "n": pa.array(n),
+        "some": pa.array(n + 10, mask=n % 10_000 == 9_999),
+        "price": pa.array(np.where(n == 75_000, np.nan, n / 10)),
+        "day": pa.array((n // 500).astype(np.int32)).cast(pa.date32()),
+        "word": pa.array([f"word {i // 100:05d}" if i % 97 else None for i in n]),
+    }
+    lance.write_dataset(pa.table(columns), path, data_storage_version="legacy", max_rows_per_group=10_000)
+    return Dataset.open(path)
+
+
+@pytest.mark.parametrize(
+    ("condition", "column", "batches"),
+    [
+        ("n = 43210", "n", 1),
+        ("n BETWEEN 49900 AND 50100", "n", 2),
+        ("5 > n OR n >= 199999", "n", 2),
+        ("n IN (30000, 30001, 45000)", "n", 2),
+        ("n < 0", "n", 0),
+        ("some = 0", "some", 20),
+        ("price < 100", "price", 1),
+        ("price > 19950", "price", 20),
+        ("day = DATE '1970-04-11'", "day", 1),
+        ("word < 'word 00100'", "word", 1),
+        ("word IS NULL", "word", 20),
+        ("NOT n < 199990", "n", 20),
+    ],
+)
+def test_statistics_of_legacy_files_say_which_batches_can_match(legacy: Dataset, condition: str, column: str, batches: int) -> None:
+    theirs = lance.dataset(legacy.snapshot.store.uri).to_table(filter=condition)
+    if column != "price":
+        assert legacy.scan(filter=condition).to_table().equals(theirs)
+    # NaN is above all numbers for Spark, and not for pylance.
+    assert legacy.count_rows(condition) == theirs.num_rows + ("price >" in condition)
+    everything = bytes_read(legacy, [column], f"{column} IS NOT NULL")
+    assert bytes_read(legacy, [column], condition) <= 2 * 64 * 1024 + everything * batches / 20
