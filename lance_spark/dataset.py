@@ -22,7 +22,7 @@ from lance_spark.table.history import COMMIT_MESSAGE, HistoryEntry, history
 from lance_spark.table.manifest_builder import TableSettings
 from lance_spark.table.operations import Operation
 from lance_spark.table.references import Branches, Reference, Tags, resolve
-from lance_spark.table.scan import ScanPlan, live_rows, plan_tasks
+from lance_spark.table.scan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.snapshot import Snapshot, in_use, list_versions, open_snapshot, timestamp_of
 from lance_spark.table.take import take, take_by_row_id
 from lance_spark.table.task import read_task
@@ -261,8 +261,7 @@ class Dataset:
     def count_rows(self, filter: str | Predicate | None = None) -> int:
         """The number of rows, or of those that fulfil `filter`. Without one, the manifest alone knows."""
         if filter is None:
-            locations = self.snapshot.locations
-            return sum(live_rows(fragment, locations) for fragment in self.snapshot.manifest.fragments)
+            return sum(all_live_rows(self.snapshot))
         return sum(batch.num_rows for batch in self.scan(columns=["_rowaddr"], filter=filter).to_batches())
 
     def scan(

@@ -43,7 +43,7 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     check_fits(added, new)
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     _check_names(schema.fields)
-    return _commit(snapshot, Merge(manifest.fragments, schema, preserves_nullability=True))
+    return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
 
 
 def _next_field_id(manifest: Manifest) -> int:

@@ -51,13 +51,11 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     updated: list[Fragment] = []
     try:
         removed = []
-        for fragment in manifest.fragments:
-            offsets = np.union1d(
-                rows.get(fragment.id, _NONE), read_deletions(fragment, snapshot.locations) if fragment.id in rows else _NONE
-            )
+        for fragment in manifest.lazy_fragments.of_ids(rows).values():
+            offsets = np.union1d(rows[fragment.id], read_deletions(fragment, snapshot.locations))
             if len(offsets) == fragment.physical_rows:
                 removed.append(fragment.id)
-            elif len(offsets):
+            else:
                 updated.append(replace(fragment, deletion=write_deletions(store, fragment.id, snapshot.version, offsets)))
         operation = Delete(tuple(updated), tuple(removed), predicate)
         return commit(store, Transaction(snapshot.version, operation), base=snapshot)
@@ -66,9 +64,6 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     except LanceError:
         _discard(store, updated)
         raise
-
-
-_NONE = np.empty(0, dtype=np.uint32)
 
 
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:

@@ -27,10 +27,7 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     if fragment.deletion is None:
         return np.empty(0, dtype=np.uint32)
     store, path = locations.deletion_file(fragment)
-    try:
-        data = store.read(path)
-    except FileNotFoundError as e:
-        raise CorruptFileError(f"the deletion file {store.uri}/{path} is missing") from e
+    data = store.read(path)
     try:
         offsets = parse_bitmap(data) if fragment.deletion.is_bitmap else parse_arrow(data)
         if fragment.deletion.num_deleted not in (None, len(offsets)):

@@ -79,13 +79,14 @@ def _covering(index: IndexMetadata, fragments: BitMap) -> IndexMetadata:
     return replace(index, fragment_bitmap=fragments.serialize())
 
 
-def useful(indexes: Indexes, schema: Schema, fragments: Iterable[Fragment]) -> Indexes:
-    """The indexes without those of fields that are gone, and without segments that cover nothing of the table any more.
+def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexes:
+    """The indexes without those of fields that are gone, and without segments that cover nothing of the table any more,
+    whose fragments have the ids `fragments`.
 
     Of an index whose segments all cover nothing the oldest stays: it says what is to be indexed. Where a fragment reuse index cannot be
     read it is not known what covers nothing.
     """
-    fields, live = {f.id for f in schema.walk()}, BitMap(f.id for f in fragments)
+    fields, live = {f.id for f in schema.walk()}, BitMap(fragments)
     kept = [i for i in indexes if i.name in SYSTEM_INDEXES or fields.issuperset(i.fields)]
     groups: dict[str, list[IndexMetadata]] = {}
     for index in kept:

@@ -9,7 +9,7 @@ the file and never carried over to another one; every other field that we do not
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.fields import parse_fields, serialise_fields
 from lance_spark.schema import Schema
+from lance_spark.table.fragments import Fragments
 from lance_spark.table.metadata import (
     BasePath,
     DataFile,
@@ -29,10 +30,8 @@ from lance_spark.table.metadata import (
     IndexMetadata,
     Reading,
     read_base_path,
-    read_fragment,
     read_index,
     write_base_path,
-    write_fragment,
     write_index,
 )
 
@@ -97,7 +96,7 @@ class Manifest:
 
     version: int
     schema: Schema
-    fragments: tuple[Fragment, ...] = ()
+    fragments: Sequence[Fragment] = ()
     timestamp: int = 0
     reader_flags: int = 0
     writer_flags: int = 0
@@ -123,12 +122,15 @@ class Manifest:
         return bool(self.reader_flags & STABLE_ROW_IDS)
 
     @property
+    def lazy_fragments(self) -> Fragments:
+        """The fragments, about all of which something can be asked without parsing each of them."""
+        return self.fragments if isinstance(self.fragments, Fragments) else Fragments(self.fragments)
+
+    @property
     def num_rows(self) -> int | None:
         """Rows that are not deleted; None when a writer left out a number that this needs."""
-        deletions = [f.deletion for f in self.fragments if f.deletion is not None]
-        if any(d.num_deleted is None for d in deletions) or any(not f.physical_rows for f in self.fragments):
-            return None
-        return sum(f.physical_rows for f in self.fragments) - sum(d.num_deleted or 0 for d in deletions)
+        rows = self.lazy_fragments.live_rows
+        return None if (rows < 0).any() else int(rows.sum())
 
 
 def describe(flags: int) -> str:
@@ -154,7 +156,7 @@ def parse(data: bytes, name: str) -> Manifest:
         end, message = _locate(data)
         if unknown := message.reader_feature_flags & ~READABLE:
             raise UnsupportedFeatureError(f"version {message.version} cannot be read without the feature flags {describe(unknown)}")
-        return _read(data, end, message)
+        return _read(data, end, message, name)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e
 
@@ -201,19 +203,8 @@ def _block(data: bytes, position: int, kind: type[T], what: str) -> T:
         raise CorruptFileError(f"the {what} at {position} is not a valid message: {e}") from e
 
 
-def _has_unknown(message: Message, again: bytes) -> bool:
-    """Whether the message or any below it has unknown fields; `again` is what it was parsed from.
-
-    Asking every message of 100,000 fragments would cost more than all the rest of parsing.
-    """
-    pruned = type(message).FromString(again)
-    size = pruned.ByteSize()
-    pruned.DiscardUnknownFields()
-    return bool(pruned.ByteSize() != size)
-
-
-def _read(data: bytes, end: int, message: pb.Manifest) -> Manifest:
-    reading = Reading(_has_unknown(message, _block_bytes(data, end, "manifest")))
+def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
+    reading = Reading()
     starts = [end]
     indexes: tuple[IndexMetadata, ...] = ()
     if message.HasField("index_section"):
@@ -221,16 +212,15 @@ def _read(data: bytes, end: int, message: pb.Manifest) -> Manifest:
         indexes = tuple(read_index(i, Reading()) for i in section.indices)
         starts.append(message.index_section)
     transaction = None
-    for name in ("transaction_section", "old_transaction_section"):
-        if transaction is None and message.HasField(name):
-            position = getattr(message, name)
+    for section_name in ("transaction_section", "old_transaction_section"):
+        if transaction is None and message.HasField(section_name):
+            position = getattr(message, section_name)
             transaction = _block_bytes(data, position, "transaction")
             starts.append(position)
-    fragments = tuple([read_fragment(f, reading) for f in message.fragments])
+    fragments = Fragments(message.fragments, name)
+    message.ClearField("fragments")
     if not message.HasField("writer_version"):
-        fragments = tuple(_without_counts(f) for f in fragments)
-    if len({f.id for f in fragments}) != len(fragments):
-        raise CorruptFileError("two fragments have the same id")
+        fragments = Fragments([_without_counts(f) for f in fragments], name)
     schema = parse_fields(message.fields, message.schema_metadata)
     writer = message.writer_version
     return Manifest(
@@ -273,7 +263,7 @@ def _read_writer(message: pb.Manifest.WriterVersion) -> WriterVersion:
     )
 
 
-def _format_of_files(message: pb.Manifest, fragments: tuple[Fragment, ...]) -> str:
+def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str:
     """The storage version of a table whose manifest does not say it."""
     newest = max((file.version for f in fragments for file in f.files), default=None)
     if newest is None:
@@ -289,8 +279,7 @@ def serialise(manifest: Manifest) -> bytes:
     message.MergeFromString(manifest.unknown)
     message.fields.extend(serialise_fields(manifest.schema))
     message.schema_metadata.update({k.decode(): v for k, v in manifest.schema.metadata.items()})
-    for fragment in manifest.fragments:
-        write_fragment(fragment, message.fragments.add())
+    message.fragments.extend(manifest.lazy_fragments.messages())
     for base in manifest.base_paths:
         write_base_path(base, message.base_paths.add())
     message.version = manifest.version

@@ -17,6 +17,7 @@ from lance_spark.file.fields import primary_key_position
 from lance_spark.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table import index_coverage, lineage
 from lance_spark.table.data_replacement import with_replaced_file
+from lance_spark.table.fragments import Fragments
 from lance_spark.table.manifest import (
     BASE_PATHS,
     DELETION_FILES,
@@ -77,15 +78,16 @@ def build(
             raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
         indexes = index_coverage.through_reuse(current.indexes)
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
-    highest = max([f.id for f in new.fragments], default=-1)
+    fragments = new.lazy_fragments.ordered(_without_dead_files)
+    highest = int(fragments.ids.max(initial=-1))
     new = replace(
         new,
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,
         transaction_file=transaction.file_name,
-        fragments=tuple(sorted(map(_without_dead_files, new.fragments), key=lambda f: f.id)),
-        max_fragment_id=max(highest, -1 if new.max_fragment_id is None else new.max_fragment_id) if new.fragments else new.max_fragment_id,
+        fragments=fragments,
+        max_fragment_id=max(highest, -1 if new.max_fragment_id is None else new.max_fragment_id) if fragments else new.max_fragment_id,
     )
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
@@ -105,7 +107,7 @@ def check_counts(current: Manifest) -> None:
 def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int]:
     """The reader and the writer feature flags that what is in the manifest calls for."""
     both = STABLE_ROW_IDS if stable_row_ids else 0
-    if any(f.deletion is not None for f in manifest.fragments):
+    if manifest.lazy_fragments.have_deletions:
         both |= DELETION_FILES
     if manifest.base_paths:
         both |= BASE_PATHS
@@ -132,7 +134,7 @@ def _first(operation: Any, settings: TableSettings) -> Manifest:
     flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
     data_format = settings.data_format or max(format_of(operation.fragments), default=DEFAULT_FORMAT)
     base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=data_format)
-    new = _with_new(base, (), operation.fragments)
+    new = _with_new(base, Fragments(()), operation.fragments)
     return replace(new, config=dict(operation.config_upserts), base_paths=operation.initial_bases)
 
 
@@ -153,7 +155,7 @@ def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, 
     return tuple(done)
 
 
-def _with_new(base: Manifest, kept: tuple[Fragment, ...], new: Iterable[Fragment]) -> Manifest:
+def _with_new(base: Manifest, kept: Fragments, new: Iterable[Fragment]) -> Manifest:
     """`base` with the fragments `kept`, and `new` ones whose rows are new as well."""
     new, next_row_id = _numbered(base, (replace(f, id=0) for f in new)), base.next_row_id
     if base.has_stable_row_ids:
@@ -165,7 +167,7 @@ def _with_new(base: Manifest, kept: tuple[Fragment, ...], new: Iterable[Fragment
 
 def _append(base: Manifest, operation: Append, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
-    return _with_new(base, base.fragments, operation.fragments)
+    return _with_new(base, base.lazy_fragments, operation.fragments)
 
 
 def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, source: Manifest | None) -> Manifest:
@@ -179,20 +181,20 @@ def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, so
         indexes=(),
         dictionaries=b"",
     )
-    return _with_new(emptied, (), operation.fragments)
+    return _with_new(emptied, Fragments(()), operation.fragments)
 
 
 def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
     fragments = _with_updated(base, operation.updated_fragments, operation.deleted_fragment_ids)
-    return replace(base, fragments=fragments, indexes=index_coverage.useful(base.indexes, base.schema, fragments))
+    return replace(base, fragments=fragments, indexes=index_coverage.useful(base.indexes, base.schema, fragments.ids.tolist()))
 
 
-def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> tuple[Fragment, ...]:
+def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> Fragments:
     changed, gone = {f.id: f for f in updated}, frozenset(removed)
-    if missing := (changed.keys() | gone) - {f.id for f in base.fragments}:
+    if missing := (changed.keys() | gone).difference(base.lazy_fragments.ids.tolist()):
         raise ValueError(f"the table has no fragments {sorted(missing)}")
-    return tuple(changed.get(f.id, f) for f in base.fragments if f.id not in gone)
+    return base.lazy_fragments.changed(changed, gone)
 
 
 def _update(base: Manifest, operation: Update, settings: TableSettings, source: Manifest | None) -> Manifest:
@@ -205,11 +207,11 @@ def _update(base: Manifest, operation: Update, settings: TableSettings, source: 
     indexes = index_coverage.without(base.indexes, changes)
     if base.has_stable_row_ids:
         if operation.update_mode == REWRITE_COLUMNS:
-            kept = tuple(_with_changed_rows(f, operation, base.version) for f in kept)
+            kept = Fragments(_with_changed_rows(f, operation, base.version) for f in kept)
         new, next_row_id = lineage.with_row_ids(new, next_row_id)
         new = lineage.moved(new, base.fragments, base.version)
     fragments = kept + new
-    indexes = index_coverage.useful(indexes, base.schema, fragments)
+    indexes = index_coverage.useful(indexes, base.schema, fragments.ids.tolist())
     return replace(base, fragments=fragments, indexes=indexes, next_row_id=next_row_id)
 
 
@@ -227,7 +229,7 @@ def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source
         numbered.append(replace(group, new_fragments=_numbered(free, group.new_fragments)))
         free = replace(free, max_fragment_id=max([f.id for f in numbered[-1].new_fragments] + [free.max_fragment_id or 0]))
     kept = _with_updated(base, (), (f.id for g in numbered for f in g.old_fragments))
-    fragments = kept + tuple(f for g in numbered for f in g.new_fragments)
+    fragments = kept + [f for g in numbered for f in g.new_fragments]
     indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices, base.has_stable_row_ids)
     return replace(base, fragments=fragments, indexes=indexes)
 
@@ -246,7 +248,7 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     if base.has_stable_row_ids:
         fragments = tuple(_with_merged_rows(f, before.get(f.id), base.version) for f in fragments)
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, fragments))
-    indexes = index_coverage.useful(indexes, operation.schema, fragments)
+    indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in fragments])
     return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
 
 
@@ -260,7 +262,7 @@ def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int)
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields = {f.id for f in operation.schema.walk()}
     fragments = tuple(replace(f, files=tuple(d for d in f.files if not fields.isdisjoint(d.fields))) for f in base.fragments)
-    indexes = index_coverage.useful(base.indexes, operation.schema, fragments)
+    indexes = index_coverage.useful(base.indexes, operation.schema, [f.id for f in fragments])
     return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
 
 

@@ -45,7 +45,8 @@ class _Merged:
 
 
 def _merge(updated: tuple[Fragment, ...], removed: tuple[int, ...], read: Snapshot, current: Snapshot) -> _Merged:
-    before, now = ({f.id: f for f in s.manifest.fragments} for s in (read, current))
+    ids = [*(f.id for f in updated), *removed]
+    before, now = (s.manifest.lazy_fragments.of_ids(ids) for s in (read, current))
     for fragment_id in removed:
         if _differs(fragment_id, before, now):
             raise _conflict(current, f"fragment {fragment_id}, which it removes, was changed")

@@ -152,6 +152,13 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
     return fragment.physical_rows - deleted
 
 
+def all_live_rows(snapshot: Snapshot) -> list[int]:
+    """`live_rows` of each fragment of the version."""
+    fragments = snapshot.manifest.lazy_fragments
+    known = fragments.live_rows.tolist()
+    return [live_rows(fragments[i], snapshot.locations) if rows < 0 else rows for i, rows in enumerate(known)]
+
+
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
     """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
 
@@ -160,7 +167,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     """
     fields = plan.fields_to_read(snapshot)
     manifest, locations = snapshot.manifest, snapshot.locations
-    parts = [Part(f, 0, live_rows(f, locations)) for f in manifest.fragments]
+    parts = [Part(f, 0, rows) for f, rows in zip(manifest.fragments, all_live_rows(snapshot))]
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
         # Any rows will do for a limit of each task, so all tasks together need give no more.

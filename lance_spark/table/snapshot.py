@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lance_spark.errors import CorruptFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.storage import Store
 from lance_spark.table.external_manifest import external
 from lance_spark.table.locations import Locations
@@ -63,7 +63,7 @@ def in_use(snapshot: Snapshot) -> Iterator[None]:
     """While a version is read: if files are missing because it was cleaned up, this is said (VersionNotFoundError)."""
     try:
         yield
-    except CorruptFileError as e:
+    except (CorruptFileError, MissingFileError) as e:
         if snapshot.store.exists(snapshot.path):
             raise
         raise VersionNotFoundError(f"{snapshot}, was removed while it was in use; open the table again") from e

@@ -14,7 +14,7 @@ from lance_spark.table.deletion import read_deletions
 from lance_spark.table.locations import Locations
 from lance_spark.table.metadata import Fragment
 from lance_spark.table.row_ids import load_sequence, parse_row_ids, row_id_bounds
-from lance_spark.table.scan import BATCH_ROWS, ScanPlan, live_rows
+from lance_spark.table.scan import BATCH_ROWS, ScanPlan, all_live_rows
 from lance_spark.table.snapshot import Snapshot
 
 
@@ -25,8 +25,8 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     """
     numbers = np.asarray(indices, dtype=np.int64)
     wanted, back = np.unique(numbers, return_inverse=True)
-    fields, locations, manifest = plan.fields(snapshot), snapshot.locations, snapshot.manifest
-    ends = np.cumsum([live_rows(f, locations) for f in manifest.fragments], dtype=np.int64)
+    fields, manifest = plan.fields(snapshot), snapshot.manifest
+    ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
     if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
         raise IndexError(f"row {wanted[0] if wanted[0] < 0 else wanted[-1]} of {snapshot}, which has {total} rows")

@@ -51,7 +51,7 @@ def reuse(*groups: tuple[list[int], list[int]], unknown: bytes = b"") -> IndexMe
 
 
 def test_segments_that_cover_nothing_go_but_the_last_one_stays() -> None:
-    live = fragments(1, 2)
+    live = (1, 2)
     kept = useful((index("i", 1), index("i", 7)), SCHEMA, live)
     assert covers(kept) == [[1]]
     kept = useful((index("i", 8, version=3), index("i", 7, version=2)), SCHEMA, live)
@@ -103,7 +103,7 @@ def test_where_the_reuse_index_cannot_be_read_nothing_is_guessed() -> None:
     for unread in (reuse(([1], [2]), unknown=b"\x7a\x01x"), replace(reuse(), details=external.SerializeToString())):
         indexes = (index("i", 1), index("i", 7), unread)
         assert through_reuse(indexes) == indexes
-        assert useful(indexes, SCHEMA, fragments(2)) == indexes
+        assert useful(indexes, SCHEMA, (2,)) == indexes
         assert without(indexes, {1: ()}) == indexes
         with pytest.raises(UnsupportedFeatureError, match="fragment reuse index"):
             without(indexes, {1: (0,)})
