@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
+SPARK_TESTS ?= tests/spark
 BIN := $(abspath $(VENV))/bin
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
@@ -14,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators test-spark-versions fuzz lint format protos bench bench-quick bench-codec clean
+.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format protos bench bench-quick bench-codec clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +34,15 @@ test-full: $(VENV)/.test ## The tests with thousands of generated examples
 
 test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
 
+test-planner-versions: ## Only what the planner pushes down and tables of the catalog, with every PySpark but the newest
+	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
+	SPARK_TESTS="tests/spark/test_planner_pushdown.py tests/spark/test_planner_catalog.py"
+
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest \
-	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST) tests/spark
+	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST) $(SPARK_TESTS)
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)

@@ -6,6 +6,7 @@ stays the same through all tries: a transaction that landed while the store's an
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import random
@@ -60,8 +61,20 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     content = serialise_transaction(transaction)
     path = f"{TRANSACTIONS}/{transaction.file_name}"
     store.put(path, content)
+    try:
+        return _commit(store, transaction, settings, base, content)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        with contextlib.suppress(StorageError):
+            store.delete(path)
+        raise
+
+
+def _commit(store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, content: bytes) -> Snapshot:
+    """Commit the transaction, whose file is there with this content."""
     if external(store) is None:
-        store.require_put_if_absent(path)
+        store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
     for attempt in range(TRIES):
         started = time.monotonic()

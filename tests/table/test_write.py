@@ -185,6 +185,21 @@ def test_a_full_disk_is_said_and_leaves_no_file(tmp_path: Path) -> None:
     assert data_files(uri) == []
 
 
+def test_a_disk_that_is_full_at_the_commit_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    table = Dataset.write(uri, pa.table({f"column {i}": range(10) for i in range(20)}))
+    there = set(tmp_path.rglob("*.*"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    try:
+        with pytest.raises(StorageError, match=r"_versions/.*larger than a limit"):
+            table.delete("`column 1` = 1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert set(tmp_path.rglob("*.*")) == there
+    assert Dataset.open(uri).count_rows() == 10
+
+
 def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("")
     with pytest.raises(StorageError, match="a file stands where a folder should be"):
