@@ -75,8 +75,7 @@ class Rle(Encoding):
         # Sums of 64-bit lengths could wrap around and hide one that is too long.
         if not isinstance(lengths, FixedWidth) or lengths.bits not in (8, 16, 32):
             raise UnsupportedFeatureError("run lengths that are not numbers of 8, 16 or 32 bits")
-        run_lengths = lengths.view(word_type(lengths.bits))
-        _check_run_sums(run_lengths, runs, counts)
+        run_lengths = _fitted(lengths.view(word_type(lengths.bits)), runs, counts)
         total = int(counts.sum())
         check_bytes(total * values.bits / 8, "runs")
         if values.bits in (8, 16, 32, 64):
@@ -160,15 +159,27 @@ def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray
     return np.bincount(chunk[begun], minlength=len(counts)).astype(np.int64)
 
 
-def _check_run_sums(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> None:
-    """Refuse runs that do not make the `counts` values of each chunk: those are the size of what is allocated."""
+def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The lengths, where they make the `counts` values of each chunk; others are refused, since they are the size of what is allocated.
+
+    Writers of late 2025 cut chunks within runs: the last run of a chunk may be too long, and what is beyond is in the next chunk again.
+    """
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
     stops = np.cumsum(runs)
-    made = sums[stops] - sums[stops - runs]
-    wrong = made != counts.astype(np.uint64)
+    made, wanted = sums[stops] - sums[stops - runs], counts.astype(np.uint64)
+    long = np.flatnonzero(made > wanted)
+    if len(long):
+        last = stops[long] - 1
+        beyond = made[long] - wanted[long]
+        cut = beyond < lengths[last]
+        lengths = lengths.copy()
+        lengths[last[cut]] -= beyond[cut].astype(lengths.dtype)
+        made[long[cut]] = wanted[long[cut]]
+    wrong = made != wanted
     if wrong.any():
         i = int(wrong.argmax())
         raise CorruptFileError(f"the runs of chunk {i} of {len(wrong)} make {made[i]} values instead of {counts[i]}")
+    return lengths
 
 
 @kernel

@@ -143,7 +143,8 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
     weights = counts[seen].astype(np.int64) * np.where(lengths[seen] == 1, 8, 1)
     found = [(symbols[seen], lengths[seen], weights)]
     if share < 128:
-        left, right = np.nonzero(pairs)
+        # In one dimension numpy finds what is not zero several times faster.
+        left, right = np.divmod(np.flatnonzero(pairs), pairs.shape[1])
         short = lengths[left] < 8
         left, right = left[short], right[short]
         joined = symbols[left] | symbols[right] << (U(8) * lengths[left].astype(np.uint64))

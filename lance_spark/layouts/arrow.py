@@ -34,8 +34,7 @@ def to_array(block: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Ar
         return pa.nulls(block.count)
     if pa.types.is_dictionary(t):
         # The values are not stored as a dictionary, only asked for as one.
-        plain = to_array(block, t.value_type, validity)
-        return plain.dictionary_encode().cast(t)
+        return _narrowed(to_array(block, t.value_type, validity), t)
     if isinstance(block, FixedWidth):
         return _fixed_width(block, t, validity)
     if isinstance(block, VariableWidth):
@@ -106,9 +105,14 @@ def to_dictionary_array(indices: Block, items: Block, t: pa.DataType, validity: 
         numbers = _fixed_width(indices, _INDEX_TYPES[indices.bits], validity)
         return look_up(to_array(items, t, None), numbers)
     if t.index_type.bit_width != indices.bits:
-        raise _misfit(f"indices of {indices.bits} bits", t)
+        return _narrowed(to_dictionary_array(indices, items, t.value_type, validity), t)
     numbers = _fixed_width(indices, t.index_type, validity)
     return pa.DictionaryArray.from_arrays(numbers, to_array(items, t.value_type, None), ordered=t.ordered)
+
+
+def _narrowed(values: pa.Array, t: pa.DataType) -> pa.Array:
+    """The values, which are not stored as a dictionary of type `t`, as one."""
+    return values.dictionary_encode().cast(t)
 
 
 def look_up_later(indices: Block, items: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:

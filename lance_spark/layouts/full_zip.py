@@ -17,12 +17,15 @@ from lance_spark import spans
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Block, FixedWidth, VariableWidth
+from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.encodings.words import copy
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow import spread, to_array
 from lance_spark.layouts.assemble import Path, nest
 from lance_spark.layouts.levels import Slots, unravel
+from lance_spark.layouts.plain import bit_width
 from lance_spark.layouts.sparse import read_structure, valid_slots
 from lance_spark.layouts.tree import Dense, FullZip, Sparse
 from lance_spark.spans import Spans
@@ -74,9 +77,24 @@ def read_values(layout: FullZip, data: Bytes) -> Block:
 def _stride(layout: FullZip) -> int:
     """The bytes of an item that has a value, of fixed width."""
     assert layout.bits_per_value is not None
+    if _all_null(layout) and _word_bytes(layout):
+        return _word_bytes(layout)
     if layout.bits_per_value % 8 or not 0 < layout.bits_per_value < 2**34:
         raise CorruptFileError(f"values of {layout.bits_per_value} bits in a full-zip page")
     return _word_bytes(layout) + layout.bits_per_value // 8
+
+
+def _all_null(layout: FullZip) -> bool:
+    """Whether the page has levels only, as writers of late 2025 stored large values of which all are null."""
+    return layout.bits_per_value == 0 and layout.value == Constant(None)
+
+
+def _nulls(levels: np.ndarray | None, count: int, t: pa.DataType) -> pa.Array:
+    """The leaf's array of a page without values, given the definition levels of visible items."""
+    if levels is None or len(levels) != count or not levels.all():
+        raise CorruptFileError("a full-zip page of values of 0 bits that are not null")
+    check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
+    return pa.nulls(count, t)
 
 
 def _word_bytes(layout: FullZip) -> int:
@@ -123,6 +141,8 @@ def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count:
         definition = (words & (2**layout.bits_def - 1)).astype(np.uint16)
         data = np.ascontiguousarray(items[:, word:]).reshape(-1)
     slots = unravel(layout.structure, None, definition, count)
+    if _all_null(layout):
+        return nest(path, slots, _nulls(definition, count, t))
     bits = 8 * (_stride(layout) - word)
     block = layout.value.decode_values(FixedWidth(bits, data, count))
     return nest(path, slots, to_array(block, t, slots[0].validity))
@@ -145,7 +165,8 @@ def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
         raise CorruptFileError(f"lengths of {layout.bits_per_offset} bits in a full-zip page")
     length = 0 if width else (layout.bits_per_offset or 0) // 8
     has_value = np.zeros(2**layout.bits_def, np.bool_)
-    has_value[: (_visible(layout) + 1) if width else 1] = True
+    if not _all_null(layout):
+        has_value[: (_visible(layout) + 1) if width else 1] = True
     shape = (_word_bytes(layout), layout.bits_def, length, width)
     totals = np.zeros(3, np.int64)
     stopped = _measure(data, shape, has_value, totals)
@@ -175,6 +196,9 @@ def _visible(layout: FullZip) -> int:
 
 def _leaf(layout: FullZip, zipped: _Zipped, t: pa.DataType, slots: Slots) -> pa.Array:
     """The leaf's array, with a slot for every visible item."""
+    if _all_null(layout):
+        visible = None if zipped.definition is None else zipped.definition[zipped.definition <= _visible(layout)]
+        return _nulls(visible, slots.count, t)
     block = layout.value.decode_values(zipped.values)
     if layout.bits_per_value is None and zipped.definition is not None:
         levels = zipped.definition[zipped.definition <= _visible(layout)]

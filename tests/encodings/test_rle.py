@@ -96,9 +96,17 @@ def test_values_may_be_wider_than_a_word() -> None:
     assert bytes_of(Rle(Flat(128), Flat(8)).decode_chunks(chunks)) == b"a" * 32 + b"b" * 16
 
 
+@pytest.mark.parametrize("bits", [8, 128])
+def test_the_last_run_of_a_chunk_may_end_in_the_next(bits: int) -> None:
+    """As writers of late 2025 cut chunks; what is beyond the end is said again in the next one."""
+    a, b, c = (letter * (bits // 8) for letter in (b"a", b"b", b"c"))
+    chunks = as_chunks([[a + b, b + c], [b"\1\5", b"\2\1"]], [4, 3])
+    assert bytes_of(Rle(Flat(bits), Flat(8)).decode_chunks(chunks)) == a + b * 5 + c
+
+
 BAD_CHUNKS = [
     ("runs that make too few", b"\1\2", b"\2\2", 5),
-    ("runs that make too many", b"\1\2", b"\2\2", 3),
+    ("runs that make too many", b"\1\2", b"\2\2", 2),
     ("runs that make many less than said", b"\1\2", b"\2\2", 2**62),
     ("more values than lengths", b"\1\2\3", b"\2\2", 4),
     ("more lengths than values", b"\1", b"\2\2", 4),
@@ -114,7 +122,7 @@ def test_bad_chunks_are_refused(values: bytes, lengths: bytes, count: int) -> No
 
 def test_runs_of_one_chunk_do_not_make_up_for_those_of_another() -> None:
     with pytest.raises(CorruptFileError, match="chunk 0 of 2"):
-        Rle(Flat(8), Flat(8)).decode_chunks(as_chunks([[b"\1", b"\2"], [b"\2", b"\2"]], [1, 3]))
+        Rle(Flat(8), Flat(8)).decode_chunks(as_chunks([[b"\1", b"\2"], [b"\2", b"\2"]], [3, 1]))
 
 
 @pytest.mark.parametrize("data", [b"", b"\1" + bytes(6), b"\2" + bytes(8), b"\xff" * 9])
@@ -152,5 +160,4 @@ def test_runs_whose_lengths_follow_a_formula_too_take_no_bytes() -> None:
     node = Rle(Range(64, 1, 2), Range(32, 1, 1))
     assert node.num_buffers == 0
     assert node.decode_block(np.empty(0, np.uint8), 6).view(np.uint64).tolist() == [1, 3, 3, 5, 5, 5]
-    with pytest.raises(CorruptFileError):
-        node.decode_block(np.empty(0, np.uint8), 5)
+    assert node.decode_block(np.empty(0, np.uint8), 5).view(np.uint64).tolist() == [1, 3, 3, 5, 5]

@@ -1,11 +1,13 @@
-"""What a few stored bytes would become too much of is refused before it is made."""
+"""What a few stored bytes would become too much of is refused before it is made; dictionaries become what the column is."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lance_spark.encodings import limits
+from lance_spark.encodings.blocks import FixedWidth
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts import arrow
 
@@ -33,3 +35,13 @@ def test_one_value_is_not_repeated_beyond_the_limit() -> None:
     assert len(arrow.repeat(ITEMS[2][:1], 20, None)) == 20
     with pytest.raises(CorruptFileError, match="a page of one value"):
         arrow.repeat(ITEMS[2][:1], 30, None)
+
+
+def test_indices_wider_than_those_of_the_column_are_made_to_fit() -> None:
+    """Writers of late 2025 put the dictionaries of several batches together, repeated items and all."""
+    items = FixedWidth(32, np.tile(np.arange(120, dtype=np.uint32), 2).view(np.uint8), 240)
+    indices = FixedWidth(32, np.array([0, 239, 119, 130], np.uint32).view(np.uint8), 4)
+    t = pa.dictionary(pa.int8(), pa.int32())
+    got = arrow.to_dictionary_array(indices, items, t, np.array([0b0111], np.uint8))
+    assert got.type == t
+    assert got.to_pylist() == [0, 119, 119, None]
