@@ -133,7 +133,7 @@ def test_columns_may_be_null_where_the_catalog_says_so_whatever_came_first(sql: 
     sql("INSERT INTO t VALUES (1, 'a', struct(1), array(1))")
     sql("INSERT INTO t VALUES (2, NULL, struct(NULL), array(NULL)), (3, NULL, NULL, NULL)")
     sql("INSERT OVERWRITE t VALUES (4, 'b', struct(1), array(1))")
-    sql("INSERT INTO t (id) VALUES (5)")
+    sql("INSERT INTO t VALUES (5, NULL, NULL, NULL)")
     assert sql("SELECT id, c FROM t ORDER BY id") == [(4, "b  "), (5, None)]
     with pytest.raises(Exception, match="NULL"):
         sql("INSERT INTO t VALUES (NULL, 'a', NULL, NULL)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -78,3 +79,11 @@ def test_everything_promised_is_there() -> None:
         assert getattr(lance_spark, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(lance_spark, "nothing")  # noqa: B009
+
+
+def test_spark_finds_the_format_where_the_package_is_installed(tmp_path: Path) -> None:
+    # Spark looks through the top-level modules whose names begin with pyspark_; here from elsewhere, without PYTHONPATH.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    script = "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "pyspark_lance" in done.stdout, done.stderr

@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.schema import EXTENSION_NAME, Schema, logical_type
-from lance_spark.spark.types import FIXED_SIZE, promised, stored, to_spark
+from lance_spark.spark.types import FIXED_SIZE, SPARK_VERSION, promised, stored, to_spark
 from lance_spark.table.row_columns import ROW_COLUMNS
 
 TO_SPARK = [
@@ -43,10 +43,8 @@ TO_SPARK = [
     (pa.decimal256(20, 5), "decimal(20,5)"),
     (pa.date32(), "date"),
     (pa.date64(), "date"),
-    (pa.time32("s"), "time(6)"),
-    (pa.time32("ms"), "time(6)"),
-    (pa.time64("us"), "time(6)"),
-    (pa.time64("ns"), "time(9)"),
+    *((t, "time(6)") for t in (pa.time32("s"), pa.time32("ms"), pa.time64("us")) if SPARK_VERSION >= (4, 1)),
+    *((t, "time(9)" if SPARK_VERSION >= (4, 3) else "time(6)") for t in (pa.time64("ns"),) if SPARK_VERSION >= (4, 1)),
     (pa.duration("s"), "interval day to second"),
     (pa.duration("ns"), "interval day to second"),
     (pa.timestamp("s"), "timestamp_ntz"),
@@ -65,6 +63,12 @@ TO_SPARK = [
 @pytest.mark.parametrize(("arrow", "spark"), TO_SPARK, ids=[str(a) for a, _ in TO_SPARK])
 def test_every_lance_type_has_its_spark_type(arrow: pa.DataType, spark: str) -> None:
     assert to_spark(pa.schema([("c", arrow)]))["c"].dataType.simpleString() == spark
+
+
+@pytest.mark.skipif(SPARK_VERSION >= (4, 1), reason="Spark has times of day")
+def test_times_are_refused_by_a_spark_that_has_none() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"column 'c': Spark 4\.0.* has no type for a time of day"):
+        to_spark(pa.schema([("c", pa.time32("s"))]))
 
 
 def test_the_page_about_types_has_a_row_for_every_lance_type() -> None:
@@ -159,7 +163,6 @@ def test_what_a_new_table_gets() -> None:
                 st.StructField("l", st.ArrayType(st.StringType(), False), metadata={"comment": "words", "__private": "x", "ml_attr": 3}),
                 st.StructField("d", st.DayTimeIntervalType()),
                 st.StructField("c", st.VarcharType(3)),
-                st.StructField("time", st.TimeType()),
                 st.StructField("nothing", st.NullType()),
             ]
         ),
@@ -173,8 +176,12 @@ def test_what_a_new_table_gets() -> None:
     assert schema.field("l").type.value_field.name == "item"
     assert schema.field("d").type == pa.duration("us")
     assert schema.field("c").type == pa.string()
-    assert schema.field("time").type == pa.time64("us")
     assert schema.field("nothing").type == pa.null()
+
+
+@pytest.mark.skipif(SPARK_VERSION < (4, 1), reason="Spark has no times of day")
+def test_a_new_table_gets_times() -> None:
+    assert stored(st.StructType([st.StructField("time", st.TimeType())]), {}).field("time").type == pa.time64("us")
 
 
 @pytest.mark.parametrize(
