@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.table import write
 from lance_spark.table.metadata import Fragment
+
+STOPPED_AFTER_S = 5.0
+"""By then Spark has killed the Python workers of a failed job: it looks every 2 s, and gives them `spark.python.task.killTimeout`, 2 s."""
 
 
 @dataclass
@@ -56,12 +60,15 @@ class LanceWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks have written.
+        """Delete what the tasks have written, also what those that still run after the failure of another will have written when they stop.
 
         Spark aborts after a failed commit too. Then there is a message of every task, `commit` has seen to the files, and this, which
         runs in another process and cannot know whether a version names them, leaves them alone.
         """
         if None in messages:
+            write.discard_job(self._target)
+        if messages.count(None) > 1:
+            time.sleep(STOPPED_AFTER_S)
             write.discard_job(self._target)
 
 

@@ -292,6 +292,15 @@ def test_commit_refuses_a_missing_message_and_abort_cleans_up(uri: str) -> None:
     assert stopped_before_its_message_arrived
 
 
+def test_abort_cleans_up_after_tasks_that_still_write_when_another_has_failed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = a_writer(uri)
+    written_late = []
+    monkeypatch.setattr("time.sleep", lambda seconds: written_late.append(writer.write(iter([batch(1)]))))
+    writer.abort([None, None])
+    assert len(written_late) == 1
+    assert files(uri) == set()
+
+
 def test_abort_after_a_commit_leaves_the_files(uri: str) -> None:
     writer = a_writer(uri)
     message = writer.write(iter([batch(1, 2)]))
