@@ -284,6 +284,25 @@ def test_a_refusal_of_an_object_store_is_certain(remote: tuple[str, dict[str, st
     assert store.puts == 1
 
 
+def test_a_refusal_after_a_lost_answer_leaves_the_state_unknown_and_keeps_the_files(remote: tuple[str, dict[str, str]]) -> None:
+    """The first request is still on its way when the second is refused, and lands when the writer has given up."""
+    uri, options = remote
+    on_its_way: list[Callable[[], None]] = []
+
+    def late_then_refused(number: int, put: Callable[[], None]) -> None:
+        on_its_way.append(put)
+        error = StorageError("no answer yet" if number == 1 else "forbidden")
+        error.errno = errno.ETIMEDOUT if number == 1 else errno.EACCES
+        raise error
+
+    with pytest.raises(CommitStateUnknownError, match="forbidden"):
+        commit(TroubledStore(uri, late_then_refused, options), Transaction(1, remote_append(uri, options)))
+    on_its_way[0]()
+    table = lance.dataset(uri, storage_options=options)
+    assert table.version == 2
+    assert table.to_table().num_rows == 6
+
+
 def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
