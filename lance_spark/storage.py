@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, BinaryIO, cast
 
-import fsspec
 import numpy as np
 
 from lance_spark.byte_ranges import ByteRange, Bytes, coalesce, cut
@@ -267,6 +266,8 @@ _KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
 @lru_cache(maxsize=32)
 def _remote(pid: int, kind: str, keywords: str) -> _RemoteFiles:
     """One client for each process and set of arguments, without fsspec's own cache, which shares what a fork must not share."""
+    import fsspec  # local tables do without
+
     try:
         fs = fsspec.filesystem(kind, skip_instance_cache=True, use_listings_cache=False, **json.loads(keywords))
     except ImportError:
