@@ -127,9 +127,10 @@ def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dic
 
 
 def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterable[RewrittenIndex], stable_row_ids: bool) -> Indexes:
-    """The indexes after a Rewrite that wrote `segments` of them anew; the others cover none of the moved rows.
+    """The indexes after a Rewrite that wrote `segments` of them anew.
 
-    They go on naming the old fragments in tables without stable row ids: a fragment reuse index may know where the rows went.
+    The others follow the moved rows if they name them by stable ids, and cover none of them if they name them by addresses. In tables
+    without stable row ids they go on naming the old fragments: a fragment reuse index may know where the rows went.
     """
     by_uuid, groups = {s.old_uuid: s for s in segments}, tuple(groups)
     moved = BitMap(f.id for g in groups for f in g.old_fragments)
@@ -139,21 +140,42 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
         if segment is not None:
             if covered is None:
                 raise ValueError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
-            fragments = _replaced(covered, ((_ids(g.old_fragments), _ids(g.new_fragments)) for g in groups))
-            index = replace(_covering(index, fragments), uuid=segment.new_uuid, files=segment.files)
+            index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_uuid, files=segment.files)
         elif stable_row_ids and covered is not None and covered & moved:
-            index = _covering(index, covered - moved)
+            index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
         done.append(index)
     return tuple(done)
+
+
+def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int], changed: Iterable[int]) -> Indexes:
+    """The indexes of a table with stable row ids after an update that moved rows of the fragments `sources` to the new ones `targets`,
+    which hold nothing else, and gave them new values in the fields `changed`.
+
+    An index that covers all the sources, depends on none of the fields and names rows by their ids covers the targets as well.
+    """
+    old, new, fields = BitMap(sources), BitMap(targets), frozenset(changed)
+    done = []
+    for index in indexes:
+        covered = fragments_of(index)
+        follows = covered is not None and new and old <= covered and fields.isdisjoint(index.fields) and not _has_addresses(index)
+        done.append(_covering(index, covered | new) if covered is not None and follows else index)
+    return tuple(done)
+
+
+def _has_addresses(index: IndexMetadata) -> bool:
+    """Whether an index of a table with stable row ids names rows by their addresses all the same."""
+    kind = index.details_type.rpartition(".")[2]
+    return kind in ("ZoneMapIndexDetails", "BloomFilterIndexDetails") or (kind == "BTreeIndexDetails" and bool(index.index_version))
 
 
 def _ids(fragments: Iterable[Fragment]) -> BitMap:
     return BitMap(f.id for f in fragments)
 
 
-def _replaced(covered: BitMap, groups: Iterable[tuple[BitMap, BitMap]]) -> BitMap:
+def _replaced(covered: BitMap, groups: Iterable[RewriteGroup]) -> BitMap:
     """`covered` with the new fragments of each group in place of the old ones."""
-    for old, new in groups:
+    for group in groups:
+        old, new = _ids(group.old_fragments), _ids(group.new_fragments)
         if old & covered and not old <= covered:
             raise ValueError(f"the fragments {sorted(old)} were rewritten together, but an index covers only {sorted(old & covered)}")
         if old & covered:

@@ -46,6 +46,11 @@ def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple
     return tuple(done), next_row_id
 
 
+def all_known(fragments: Iterable[Fragment]) -> list[int]:
+    """The ids of the fragments all of whose rows have ids, and so are rows that were there before."""
+    return [f.id for f in fragments if isinstance(f.row_ids, bytes) and row_id_count(f.row_ids) == f.physical_rows]
+
+
 def made(fragments: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
     """The fragments, all of whose rows were made in `version`."""
     return tuple(replace(f, created_at=_uniform(f, version), updated_at=_uniform(f, version)) for f in fragments)

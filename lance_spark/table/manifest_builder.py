@@ -29,6 +29,7 @@ from lance_spark.table.manifest import (
 from lance_spark.table.metadata import TOMBSTONE, Fragment
 from lance_spark.table.operations import (
     REWRITE_COLUMNS,
+    REWRITE_ROWS,
     Append,
     CreateIndex,
     DataReplacement,
@@ -208,6 +209,9 @@ def _update(base: Manifest, operation: Update, settings: TableSettings, source: 
     if base.has_stable_row_ids:
         if operation.update_mode == REWRITE_COLUMNS:
             kept = Fragments(_with_changed_rows(f, operation, base.version) for f in kept)
+        if operation.update_mode == REWRITE_ROWS:
+            sources = [*(f.id for f in operation.updated_fragments), *operation.removed_fragment_ids]
+            indexes = index_coverage.with_moved(indexes, sources, lineage.all_known(new), operation.fields_for_preserving_frag_bitmap)
         new, next_row_id = lineage.with_row_ids(new, next_row_id)
         new = lineage.moved(new, base.fragments, base.version)
     fragments = kept + new

@@ -129,8 +129,8 @@ class Update:
     """Changes rows: moved to new fragments (`REWRITE_ROWS`) or in place, by new files for some columns (`REWRITE_COLUMNS`).
 
     `fields_modified` are the columns changed in `updated_fragments`, `updated_offsets` which rows of them (fragment id -> portable
-    roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in; they are
-    recorded only, indexes do not follow rows that an update moves.
+    roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in: in tables
+    with stable row ids the indexes of others follow them.
     """
 
     removed_fragment_ids: tuple[int, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from lance_spark.dataset import Dataset
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.schema import from_arrow
 from lance_spark.storage import Store
+from lance_spark.table.history import transaction_of
 from lance_spark.table.index_coverage import FRAGMENT_REUSE, changed_fields, fragments_of, rewritten, through_reuse, useful, without
 from lance_spark.table.manifest import DataFile, Fragment, IndexMetadata
+from lance_spark.table.manifest_builder import TableSettings, build
 from lance_spark.table.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.snapshot import open_snapshot
 
@@ -77,10 +80,10 @@ GROUPS = (RewriteGroup(fragments(1, 2), fragments(5)), RewriteGroup(fragments(3)
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_a_rewritten_segment_covers_the_new_fragments(stable: bool) -> None:
-    segments = (index("i", 1, 2, 4), index("j", 1, 2, 3), UNKNOWN)
+    segments = (index("i", 1, 2, 4), replace(index("by address", 1, 2, 3), index_version=1), index("by id", 1, 2, 3), UNKNOWN)
     done = rewritten(segments, GROUPS, [RewrittenIndex(segments[0].uuid, b"n" * 16)], stable)
-    assert covers(done) == [[4, 5], [] if stable else [1, 2, 3], None]
-    assert [i.uuid for i in done] == [b"n" * 16, segments[1].uuid, UNKNOWN.uuid]
+    assert covers(done) == [[4, 5], [] if stable else [1, 2, 3], [5, 6, 7] if stable else [1, 2, 3], None]
+    assert [i.uuid for i in done] == [b"n" * 16, *(i.uuid for i in segments[1:])]
 
 
 def test_a_rewrite_that_mixes_covered_and_other_fragments_is_refused() -> None:
@@ -130,3 +133,29 @@ def test_after_a_compaction_that_deferred_the_indexes_both_say_the_same(tmp_path
         lance.dataset(uri).optimize.optimize_indices()
         assert lance.dataset(uri).to_table(filter="a = 1").num_rows == 1
     assert found[0] == found[1] == [[2], [2]]
+
+
+ROWS = pa.table({"a": range(40), "b": range(40), "t": [str(i % 7) for i in range(40)]})
+NEW_AND_OLD = ROWS.slice(0, 3).set_column(0, "a", pa.array([0, 1, 50]))
+CHANGES: dict[str, Callable[[lance.LanceDataset], object]] = {
+    "compaction": lambda ds: ds.optimize.compact_files(),
+    "update of all columns": lambda ds: ds.merge_insert("a").when_matched_update_all().execute(ROWS.slice(3, 4)),
+    "update of another column": lambda ds: ds.update({"b": "b + 100"}, where="a < 10"),
+    "update of the indexed columns": lambda ds: ds.update({"a": "a + 100", "t": "'x'"}, where="a < 10"),
+    "update of rows beyond the index": lambda ds: ds.update({"b": "b + 100"}, where="a in (1, 35)"),
+    "update and insertion": lambda ds: ds.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(NEW_AND_OLD),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP", "BITMAP", "NGRAM"])
+def test_indexes_by_stable_row_ids_follow_rows_that_move_as_with_pylance(tmp_path: Path, kind: str, change: str) -> None:
+    ds = lance.write_dataset(ROWS.slice(0, 30), tmp_path / "t", max_rows_per_file=15, enable_stable_row_ids=True)
+    ds.create_scalar_index("t" if kind == "NGRAM" else "a", kind)
+    ds = lance.write_dataset(ROWS.slice(30), ds.uri, mode="append")
+    before = open_snapshot(Store(ds.uri)).manifest
+    CHANGES[change](ds)
+    for version in range(before.version + 1, lance.dataset(ds.uri).version + 1):
+        theirs = open_snapshot(Store(ds.uri), version=version)
+        assert build(before, transaction_of(theirs), TableSettings(), 0).indexes == theirs.manifest.indexes
+        before = theirs.manifest
