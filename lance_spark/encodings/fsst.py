@@ -130,77 +130,61 @@ def encode_values(block: VariableWidth, node: Fsst) -> tuple[Fsst, VariableWidth
 def _compress(block: VariableWidth, node: Fsst) -> VariableWidth:
     f = _Finder.of(SymbolTable.from_bytes(node.symbol_table))
     most = 2 * int(block.offsets[-1])
+    middle = int(np.searchsorted(block.offsets, most // 4, side="right")) - 1
     out = empty(most + 1)
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
-    data = np.append(block.data, np.zeros(8, np.uint8))
-    _compress_all(data, block.offsets, f.eights, f.eights_found, f.first, f.masks, f.values, f.found, f.short, f.single, out, offsets)
-    return VariableWidth(offsets, out[: int(offsets[-1])].copy())  # which gives back what was not needed
+    data = block.data if len(block.data) >= _WORD else np.append(block.data, np.zeros(_WORD, np.uint8))
+    _compress_all(data, block.offsets, middle, f.keys, f.found, f.short, f.single, out, offsets)
+    # Where the second half has gone, and where it belongs.
+    start, end = 2 * int(block.offsets[middle]), int(offsets[middle])
+    second = out[start : int(offsets[-1])]
+    offsets[middle + 1 :] -= start - end
+    return VariableWidth(offsets, np.concatenate([out[:end], second], out=empty(end + len(second))))
 
 
-_BUCKETS = 4096
-_FACTOR = U(2971215073)
-_FACTOR_OF_WORDS = U(0x9E3779B97F4A7C15)
-_NONE = 0xFFFF
+_WORD = 8
+_SLOT_BITS = U(10)
+_FACTOR = U(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
 class _Finder:
-    """Finds the code of the longest symbol at the head of 8 bytes, mostly at the first try; what is found is code | length << 8.
+    """Finds the code of the longest symbol at the head of 8 bytes; what is found is code | length << 8.
 
-    Many of eight bytes begin alike, so most of them have a place of their own: `eights[hash of the word]` is the word if it is a
-    symbol, and `eights_found` what is found. Other symbols of three bytes and more: try the entries from `first[hash of three bytes]`
-    on until the bytes under `masks` are `values`; the longest come first, and last one that always fits, for which `found` is _NONE.
-    Then `short` knows by the first two bytes, and `single` by the first, where ESCAPE is the code of what has no symbol.
+    For each length from three to eight bytes there are 1024 slots in `keys` and `found`. The key of a symbol is its bytes at the high
+    end of a word; its slot is the hash of that, and of two with the same slot only the one that saves more is ever found. Shorter
+    symbols: `short` knows by the first two bytes, and `single` by the first, where ESCAPE is the code of what has no symbol.
     """
 
-    eights: np.ndarray
-    eights_found: np.ndarray
-    first: np.ndarray
-    masks: np.ndarray
-    values: np.ndarray
+    keys: np.ndarray
     found: np.ndarray
     short: np.ndarray
     single: np.ndarray
 
     @classmethod
     def of(cls, table: SymbolTable) -> _Finder:
-        """The finder of `table`."""
+        """The finder of `table`, whose symbols save the less the later they come."""
         lengths = table.lengths.astype(np.int64)
-        found = (np.arange(len(lengths)) | lengths << 8).astype(np.uint16)
+        coded = (np.arange(len(lengths)) | lengths << 8).astype(np.uint16)
         single = np.full(256, ESCAPE | 1 << 8, np.uint16)
-        single[table.symbols[lengths == 1].astype(np.int64)] = found[lengths == 1]
+        single[table.symbols[lengths == 1].astype(np.int64)] = coded[lengths == 1]
         short = np.tile(single, 256)
-        short[table.symbols[lengths == 2].astype(np.int64)] = found[lengths == 2]
-        eights, eights_found = np.zeros(_BUCKETS, np.uint64), np.full(_BUCKETS, _NONE, np.uint16)
-        whole = np.flatnonzero(lengths == 8)
-        places = (table.symbols[whole] * _FACTOR_OF_WORDS >> U(52)).astype(np.int64)
-        eights[places], eights_found[places] = table.symbols[whole], found[whole]
-        placed = np.zeros(len(lengths), np.bool_)
-        placed[whole] = eights[places] == table.symbols[whole]
-        buckets = ((table.symbols & U(0xFFFFFF)) * _FACTOR >> U(15)).astype(np.int64) % _BUCKETS
-        order = np.lexsort((-lengths, buckets))
-        order = order[(lengths[order] > 2) & ~placed[order]]
-        used, starts = np.unique(buckets[order], return_index=True)
-        ends = np.append(starts[1:], len(order))
-        first = np.zeros(_BUCKETS, np.uint16)
-        first[used] = 1 + starts + np.arange(len(used))
-        masks = U(0xFFFFFFFFFFFFFFFF) >> (U(64) - U(8) * table.lengths.astype(np.uint64))
-
-        def grouped(of_symbols: np.ndarray, last: int) -> np.ndarray:
-            return np.insert(np.insert(of_symbols[order], ends, last), 0, last)  # entry 0 is that of unused buckets
-
-        return cls(eights, eights_found, first, grouped(masks, 0), grouped(table.symbols, 0), grouped(found, _NONE), short, single)
+        short[table.symbols[lengths == 2].astype(np.int64)] = coded[lengths == 2]
+        keys, found = np.zeros((6, 1 << _SLOT_BITS), np.uint64), np.zeros((6, 1 << _SLOT_BITS), np.uint16)
+        keys[:, 0] = 1  # an empty slot must not hold a key that belongs there, as 0 does in the first
+        long = np.flatnonzero(lengths > 2)[::-1]
+        own_keys = table.symbols[long] << (U(64) - U(8) * lengths[long].astype(np.uint64))
+        slots = lengths[long] - 3, (own_keys * _FACTOR >> (U(64) - _SLOT_BITS)).astype(np.int64)
+        keys[slots], found[slots] = own_keys, coded[long]
+        return cls(keys.reshape(-1), found.reshape(-1), short, single)
 
 
 @kernel
 def _compress_all(
     data: np.ndarray,
     offsets: np.ndarray,
-    eights: np.ndarray,
-    eights_found: np.ndarray,
-    first: np.ndarray,
-    masks: np.ndarray,
-    values: np.ndarray,
+    middle: int,
+    keys: np.ndarray,
     found: np.ndarray,
     short: np.ndarray,
     single: np.ndarray,
@@ -209,50 +193,45 @@ def _compress_all(
 ) -> None:
     """Compress every string with the longest symbol at each place; the arrays of the finder are as they are described there.
 
-    `data` has 8 bytes more than the strings. Every code is written with the byte that it would escape behind it; `out` has a byte
-    more than can be needed.
+    A place depends on the symbol before it, and the processor would do nothing but wait for that. So the strings before `middle` and
+    the others are compressed side by side, a symbol each in turn; the others go to `out` from twice their offset on. For the same
+    reason no branch depends on the symbols. Every code is written with the byte that it would escape behind it; `out` has a byte more
+    than can be needed, `data` at least 8 bytes.
     """
-    place = U(0)
-    for i in range(U(len(offsets) - 1)):
-        at = U(offsets[i])
-        end = U(offsets[i + U(1)])
-        while at < end:
-            word = load64(data, at)
-            place_of_word = word * _FACTOR_OF_WORDS >> U(52)
-            best = U(eights_found[place_of_word])
-            if eights[place_of_word] != word or best == U(_NONE) or end - at < U(8):
-                entry = U(first[((word & U(0xFFFFFF)) * _FACTOR >> U(15)) & U(_BUCKETS - 1)])
-                while (word & masks[entry]) != values[entry]:
-                    entry += U(1)
-                # Looked up in any case: whether it is needed is more than the processor can guess.
-                other = U(short[word & U(0xFFFF)])
-                best = U(found[entry])
-                best = other if best == U(_NONE) else best
-                if best >> U(8) > end - at:
-                    best = _fitting(word, entry, end - at, masks, values, found, short, single)
+    strings = np.array([0, middle])
+    stops = np.array([middle, len(offsets) - 1])
+    at = np.array([offsets[0], offsets[middle]]).astype(np.uint64)
+    end = at.copy()
+    place = at * U(2)
+    last_word = U(len(data) - _WORD)
+    busy = True
+    while busy:
+        busy = False
+        for half in range(U(2)):
+            here = at[half]
+            while here == end[half] and strings[half] < stops[half]:
+                out_offsets[U(strings[half])] = place[half]
+                strings[half] += 1
+                end[half] = offsets[U(strings[half])]
+            left = end[half] - here
+            if left == U(0):
+                continue
+            busy = True
+            word = load64(data, here) if here <= last_word else load64(data, last_word) >> ((here - last_word) << U(3))
+            one = U(single[word & U(0xFF)])
+            best = U(short[word & U(0xFFFF)])
+            # Asking whether `left` is more than 1 would be a branch in the code that the compiler makes.
+            best = best if best >> U(8) <= left else one
+            for k in range(U(6)):
+                key = word << (U(40) - (U(k) << U(3)))
+                slot = key * _FACTOR >> (U(64) - _SLOT_BITS) | U(k) << _SLOT_BITS
+                longer = U(found[slot])
+                best = longer if (keys[slot] == key) & (U(k) + U(3) <= left) else best
+            to = place[half]
             code = best & U(255)
-            out[place] = code
-            out[place + U(1)] = word & U(255)
-            place += U(1) + U(code == U(ESCAPE))
-            at += best >> U(8)
-        out_offsets[i + U(1)] = place
-
-
-@kernel
-def _fitting(
-    word: np.uint64,
-    entry: np.uint64,
-    left: np.uint64,
-    masks: np.ndarray,
-    values: np.ndarray,
-    found: np.ndarray,
-    short: np.ndarray,
-    single: np.ndarray,
-) -> np.uint64:
-    """What is found from `entry` on where only `left` bytes are left of the string: shorter symbols stand behind longer ones."""
-    while found[entry] != _NONE and ((word & masks[entry]) != values[entry] or U(found[entry]) >> U(8) > left):
-        entry += U(1)
-    best = U(found[entry])
-    if best == U(_NONE):
-        best = U(short[word & U(0xFFFF)])
-    return best if best >> U(8) <= left else U(single[word & U(255)])
+            out[to] = code
+            out[to + U(1)] = word & U(255)
+            place[half] = to + U(1) + U(code == U(ESCAPE))
+            at[half] = here + (best >> U(8))
+    out_offsets[U(middle)] = place[0]
+    out_offsets[U(len(offsets) - 1)] = place[1]

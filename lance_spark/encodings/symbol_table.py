@@ -85,7 +85,7 @@ class Matcher:
         heads, starts = np.unique(prefixes[order], return_index=True)
         # One more entry ends each group: put in before the start of the next group.
         ends = np.append(starts[1:], len(order))
-        first = (np.arange(1 << 16) & 0xFF).astype(np.uint16)
+        first = np.tile(np.arange(256, dtype=np.uint16), 256)
         first[heads] = 256 + starts + np.arange(len(heads))
 
         def grouped(of_symbols: np.ndarray, of_bytes: np.ndarray) -> np.ndarray:
@@ -108,10 +108,11 @@ def train(block: VariableWidth) -> SymbolTable:
     for share in _SHARES:
         pieces = -(-(len(bounds) - 1) * share // 128)
         counts = np.zeros(512, np.uint32)
-        pairs = np.zeros((512, 512), np.uint32)
+        pairs = np.zeros(512 * 512, np.uint32)
+        seen = np.empty(2 * int(bounds[pieces]), np.int64)
         m = Matcher.of(table)
-        _count(sample, bounds[: pieces + 1], m.first, m.masks, m.values, m.lengths, m.codes, counts, pairs)
-        table = _next_generation(table, counts, pairs, share)
+        seen = seen[: _count(sample, bounds[: pieces + 1], m.first, m.masks, m.values, m.lengths, m.codes, counts, pairs, seen)]
+        table = _next_generation(table, counts, seen, pairs[seen], share)
     return table
 
 
@@ -134,8 +135,8 @@ def _sample(block: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
     return sample, bounds
 
 
-def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, share: int) -> SymbolTable:
-    """The best of the symbols that were counted (`counts`) and, unless it is the last generation, of their pairs."""
+def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, pair_counts: np.ndarray, share: int) -> SymbolTable:
+    """The best of the symbols that were counted (`counts`) and, unless it is the last generation, of their `pairs`."""
     symbols = np.concatenate([np.arange(256, dtype=np.uint64), table.symbols])
     lengths = np.concatenate([np.ones(256, np.int64), table.lengths.astype(np.int64)])
     seen = np.flatnonzero(counts[: len(symbols)])
@@ -143,12 +144,11 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
     weights = counts[seen].astype(np.int64) * np.where(lengths[seen] == 1, 8, 1)
     found = [(symbols[seen], lengths[seen], weights)]
     if share < 128:
-        # In one dimension numpy finds what is not zero several times faster.
-        left, right = np.divmod(np.flatnonzero(pairs), pairs.shape[1])
+        left, right = pairs >> 9, pairs & 511
         short = lengths[left] < 8
         left, right = left[short], right[short]
         joined = symbols[left] | symbols[right] << (U(8) * lengths[left].astype(np.uint64))
-        found.append((joined, np.minimum(lengths[left] + lengths[right], 8), pairs[left, right].astype(np.int64)))
+        found.append((joined, np.minimum(lengths[left] + lengths[right], 8), pair_counts[short].astype(np.int64)))
     values, sizes, counted = (np.concatenate(parts) for parts in zip(*found))
     # Rare candidates are left out before equal ones are added up, as the reference code does: chance finds only cost speed.
     often = counted >= 5 * share // 128
@@ -172,8 +172,13 @@ def _count(
     codes: np.ndarray,
     counts: np.ndarray,
     pairs: np.ndarray,
-) -> None:
-    """Count symbols and pairs in the compressed sample. A byte stands for itself, symbol c has number 256 + c."""
+    seen: np.ndarray,
+) -> int:
+    """Count symbols and pairs in the compressed sample. A byte stands for itself, symbol c has number 256 + c.
+
+    The pair of a and b has number 512 * a + b. `seen` gets the numbers of the pairs that there are; returns how many that is.
+    """
+    different = 0
     for piece in range(len(bounds) - 1):
         at = U(bounds[piece])
         end = U(bounds[piece + 1])
@@ -190,8 +195,18 @@ def _count(
             if lengths[entry] > 1:
                 counts[byte] += 1
             if before >= 0:
-                pairs[before, code] += 1
+                different = _count_pair(512 * before + code, pairs, seen, different)
                 if lengths[entry] > 1:
-                    pairs[before, byte] += 1
+                    different = _count_pair(512 * before + byte, pairs, seen, different)
             before = code
             at += U(lengths[entry])
+    return different
+
+
+@kernel
+def _count_pair(pair: np.int64, pairs: np.ndarray, seen: np.ndarray, different: int) -> int:
+    if pairs[pair] == 0:
+        seen[different] = pair
+        different += 1
+    pairs[pair] += 1
+    return different

@@ -99,6 +99,22 @@ def test_repeated_words_shrink_to_less_than_half() -> None:
     assert len(fsst.encode_values(block, node)[1].data) < len(block.data) // 2
 
 
+def test_symbols_that_get_in_each_others_way_cost_size_but_nothing_else() -> None:
+    rng = np.random.default_rng(3)
+    symbols = [rng.bytes(4) for _ in range(255)]
+    strings = [b"".join(symbols[i] for i in rng.integers(0, 255, 50)) for _ in range(100)]
+    encoding, values = fsst.encode_values(block_of(strings), Fsst(table_of(*symbols), Variable(Flat(32))))
+    assert strings_of(encoding.decode_values(values)) == strings
+    assert len(values.data) < 100 * 200 / 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 17])
+def test_the_last_bytes_of_all_strings_are_no_others(size: int) -> None:
+    strings = [b"ab" * size, b"a", b"longest!"[-size:]]
+    encoding, values = fsst.encode_values(block_of(strings), Fsst(TABLE, Variable(Flat(32))))
+    assert strings_of(encoding.decode_values(values)) == strings
+
+
 def test_training_is_repeatable() -> None:
     block = block_of([b"some text %d" % i for i in range(3000)])
     assert fsst.train(block) == fsst.train(block)
