@@ -39,6 +39,8 @@ from lance_spark.table.transaction import Transaction
 from lance_spark.table.transaction import serialise as serialise_transaction
 
 TRIES = 20
+PATIENCE_S = 120.0
+"""A commit that other writers overtake gives up after so many tries and so long a time, whichever comes last."""
 NO_SETTINGS = TableSettings()
 _LOG = logging.getLogger(__name__)
 _LOST_ANSWERS = 3
@@ -76,7 +78,8 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
     if external(store) is None:
         store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
-    for attempt in range(TRIES):
+    begun, attempt = time.monotonic(), 0
+    while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
         started = time.monotonic()
         current = _latest(store, base, known)
         landed, overlaps = _check_since(store, transaction, seen, current)
@@ -98,7 +101,8 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
         slot = slot or min(time.monotonic() - started, 1.0)
         # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
         time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
-    raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+        attempt += 1
+    raise CommitConflictError(f"{store.uri}: {attempt} tries to commit were all overtaken by other writers", retryable=True)
 
 
 def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:

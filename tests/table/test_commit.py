@@ -303,7 +303,8 @@ def test_a_refusal_after_a_lost_answer_leaves_the_state_unknown_and_keeps_the_fi
     assert table.to_table().num_rows == 6
 
 
-def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: Path) -> None:
+def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_spark.table.commit.PATIENCE_S", 0)
     uri = str(tmp_path / "t")
     pylance_table(uri)
 
