@@ -115,7 +115,7 @@ def _check_names(fields: Sequence[Field]) -> None:
 
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
     """Set keys of the table's config, or remove them (None); with `replace_all` nothing else remains."""
-    return _commit(snapshot, UpdateConfig(config=UpdateMap(dict(values), replace_all)))
+    return _commit(snapshot, UpdateConfig(UpdateMap(dict(values), replace_all)))
 
 
 def restore(snapshot: Snapshot) -> Snapshot:

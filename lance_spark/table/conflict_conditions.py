@@ -182,8 +182,8 @@ def _shape(keys: InsertedKeys) -> tuple[int, int, float]:
 def _config_changes(op: Operation) -> Mapping[str, str | None]:
     """The keys of the config that an operation sets, or removes (None)."""
     if isinstance(op, Overwrite):
-        return op.config_upserts
-    return op.config.entries if isinstance(op, UpdateConfig) and op.config else {}
+        return op.config_upsert_values
+    return op.config_updates.updates if isinstance(op, UpdateConfig) and op.config_updates else {}
 
 
 def same_config_keys(ours: Operation, theirs: Operation) -> bool:
@@ -196,17 +196,17 @@ def same_metadata(ours: UpdateConfig, theirs: UpdateConfig) -> bool:
     """both change the same key of the table's metadata, or one replaces all of it while the other changes it; or both change the
     schema's metadata, or the same field's
     """
-    if ours.table_metadata is not None and theirs.table_metadata is not None:
-        replaced = ours.table_metadata.replace or theirs.table_metadata.replace
-        if replaced or ours.table_metadata.entries.keys() & theirs.table_metadata.entries.keys():
+    if ours.table_metadata_updates is not None and theirs.table_metadata_updates is not None:
+        replaced = ours.table_metadata_updates.replace or theirs.table_metadata_updates.replace
+        if replaced or ours.table_metadata_updates.updates.keys() & theirs.table_metadata_updates.updates.keys():
             return True
-    both_schemas = ours.schema_metadata is not None and theirs.schema_metadata is not None
-    return both_schemas or bool(ours.field_metadata.keys() & theirs.field_metadata.keys())
+    both_schemas = ours.schema_metadata_updates is not None and theirs.schema_metadata_updates is not None
+    return both_schemas or bool(ours.field_metadata_updates.keys() & theirs.field_metadata_updates.keys())
 
 
 def they_drop_our_fields(ours: UpdateConfig, theirs: Merge | Project) -> bool:
     """we change metadata of a column that they drop"""
-    return not ours.field_metadata.keys() <= {f.id for f in theirs.schema.walk()}
+    return not ours.field_metadata_updates.keys() <= {f.id for f in theirs.schema.walk()}
 
 
 def they_drop_modified_fields(ours: Update, theirs: Project) -> bool:
@@ -215,8 +215,8 @@ def they_drop_modified_fields(ours: Update, theirs: Project) -> bool:
 
 
 def _changes_schema(op: UpdateConfig) -> bool:
-    changes = op.schema_metadata
-    return bool(op.field_metadata) or (changes is not None and bool(changes.replace or changes.entries))
+    changes = op.schema_metadata_updates
+    return bool(op.field_metadata_updates) or (changes is not None and bool(changes.replace or changes.updates))
 
 
 def we_change_schema_metadata(ours: UpdateConfig, theirs: Operation) -> bool:

@@ -132,7 +132,7 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
     The others follow the moved rows if they name them by stable ids, and cover none of them if they name them by addresses. In tables
     without stable row ids they go on naming the old fragments: a fragment reuse index may know where the rows went.
     """
-    by_uuid, groups = {s.old_uuid: s for s in segments}, tuple(groups)
+    by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
     moved = BitMap(f.id for g in groups for f in g.old_fragments)
     done = []
     for index in indexes:
@@ -140,7 +140,7 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
         if segment is not None:
             if covered is None:
                 raise ValueError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
-            index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_uuid, files=segment.files)
+            index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
         elif stable_row_ids and covered is not None and covered & moved:
             index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
         done.append(index)

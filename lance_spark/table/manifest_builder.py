@@ -136,7 +136,7 @@ def _first(operation: Any, settings: TableSettings) -> Manifest:
     data_format = settings.data_format or max(format_of(operation.fragments), default=DEFAULT_FORMAT)
     base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=data_format)
     new = _with_new(base, Fragments(()), operation.fragments)
-    return replace(new, config=dict(operation.config_upserts), base_paths=operation.initial_bases)
+    return replace(new, config=dict(operation.config_upsert_values), base_paths=operation.initial_bases)
 
 
 def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
@@ -178,7 +178,7 @@ def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, so
         base,
         schema=operation.schema,
         data_format=settings.data_format or base.data_format,
-        config={**base.config, **operation.config_upserts},
+        config={**base.config, **operation.config_upsert_values},
         indexes=(),
         dictionaries=b"",
     )
@@ -220,7 +220,7 @@ def _update(base: Manifest, operation: Update, settings: TableSettings, source: 
 
 
 def _with_changed_rows(fragment: Fragment, operation: Update, version: int) -> Fragment:
-    rows = operation.updated_offsets.get(fragment.id)
+    rows = operation.updated_fragment_offsets.get(fragment.id)
     if rows is None or fragment.updated_at is None:
         return fragment
     return lineage.changed(fragment, version, np.array(BitMap.deserialize(rows).to_array(), dtype=np.int64), version - 1)
@@ -284,17 +284,17 @@ def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSetting
 
 def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields = {f.id for f in base.schema.walk()}
-    if missing := operation.field_metadata.keys() - fields:
+    if missing := operation.field_metadata_updates.keys() - fields:
         raise ValueError(f"the table has no fields {sorted(missing)}")
     schema = Schema(
-        tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata)
+        tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata_updates)
     )
     _check_primary_key(base.schema, schema, operation)
     return replace(
         base,
         schema=schema,
-        config=_changed(base.config, operation.config),
-        table_metadata=_changed(base.table_metadata, operation.table_metadata),
+        config=_changed(base.config, operation.config_updates),
+        table_metadata=_changed(base.table_metadata, operation.table_metadata_updates),
     )
 
 
@@ -302,7 +302,7 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
     """Raise ValueError for a change of a primary key that is set, and for one that sets none."""
     old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
-    written = any(not names.isdisjoint(update.entries) for update in operation.field_metadata.values())
+    written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
         raise ValueError("the unenforced primary key cannot be changed once it is set")
     if written and not new:
@@ -310,7 +310,7 @@ def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -
 
 
 def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
-    metadata = _encoded(field.metadata, operation.field_metadata.get(field.id))
+    metadata = _encoded(field.metadata, operation.field_metadata_updates.get(field.id))
     return replace(field, metadata=metadata, children=tuple(_with_metadata(c, operation) for c in field.children))
 
 
@@ -318,14 +318,14 @@ def _encoded(old: Any, update: UpdateMap | None) -> dict[bytes, bytes]:
     """`_changed` for the metadata of Arrow, which is bytes."""
     if update is None:
         return dict(old)
-    entries = {k.encode(): None if v is None else v.encode() for k, v in update.entries.items()}
+    entries = {k.encode(): None if v is None else v.encode() for k, v in update.updates.items()}
     return {k: v for k, v in {**({} if update.replace else old), **entries}.items() if v is not None}
 
 
 def _changed(old: Any, update: UpdateMap | None) -> dict[str, str]:
     if update is None:
         return dict(old)
-    return {k: v for k, v in {**({} if update.replace else old), **update.entries}.items() if v is not None}
+    return {k: v for k, v in {**({} if update.replace else old), **update.updates}.items() if v is not None}
 
 
 def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSettings, source: Manifest | None) -> Manifest:

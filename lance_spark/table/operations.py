@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lance_spark.schema import Schema
 from lance_spark.table.metadata import BasePath, DataFile, Fragment, IndexFile, IndexMetadata
@@ -30,11 +31,11 @@ class Delete:
 
 @dataclass(frozen=True)
 class Overwrite:
-    """Creates the table or replaces all of its data and its schema; `config_upserts` are merged into the table's config."""
+    """Creates the table or replaces all of its data and its schema; `config_upsert_values` are merged into the table's config."""
 
     fragments: tuple[Fragment, ...]
     schema: Schema
-    config_upserts: Mapping[str, str] = field(default_factory=dict)
+    config_upsert_values: Mapping[str, str] = field(default_factory=dict)
     initial_bases: tuple[BasePath, ...] = ()
 
 
@@ -56,10 +57,10 @@ class RewriteGroup:
 
 @dataclass(frozen=True)
 class RewrittenIndex:
-    """A segment of an index that was written anew for moved rows: `new_uuid` takes the place of `old_uuid`."""
+    """A segment of an index that was written anew for moved rows: `new_id` takes the place of `old_id`."""
 
-    old_uuid: bytes
-    new_uuid: bytes
+    old_id: bytes
+    new_id: bytes
     details_type: str = ""
     details: bytes = b""
     index_version: int = 0
@@ -128,7 +129,7 @@ REWRITE_COLUMNS = 1
 class Update:
     """Changes rows: moved to new fragments (`REWRITE_ROWS`) or in place, by new files for some columns (`REWRITE_COLUMNS`).
 
-    `fields_modified` are the columns changed in `updated_fragments`, `updated_offsets` which rows of them (fragment id -> portable
+    `fields_modified` are the columns changed in `updated_fragments`, `updated_fragment_offsets` which rows of them (fragment id -> portable
     roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in: in tables
     with stable row ids the indexes of others follow them.
     """
@@ -141,32 +142,39 @@ class Update:
     update_mode: int = REWRITE_ROWS
     compacted_sstables: tuple[bytes, ...] = ()
     inserted_keys: InsertedKeys | None = None
-    updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
+    updated_fragment_offsets: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class UpdateMap:
     """A change of string keys: new values, or None to remove one; with `replace` they are all that remains."""
 
-    entries: Mapping[str, str | None]
+    updates: Mapping[str, str | None]
     replace: bool = False
 
 
 @dataclass(frozen=True)
 class UpdateConfig:
-    """Changes metadata; None and the empty mapping leave a kind of metadata as it is. `field_metadata` is by field id."""
+    """Changes metadata; None and the empty mapping leave a kind of metadata as it is. `field_metadata_updates` are by field id."""
 
-    config: UpdateMap | None = None
-    table_metadata: UpdateMap | None = None
-    schema_metadata: UpdateMap | None = None
-    field_metadata: Mapping[int, UpdateMap] = field(default_factory=dict)
+    config_updates: UpdateMap | None = None
+    table_metadata_updates: UpdateMap | None = None
+    schema_metadata_updates: UpdateMap | None = None
+    field_metadata_updates: Mapping[int, UpdateMap] = field(default_factory=dict)
+
+
+class DataReplacementGroup(NamedTuple):
+    """A new data file of a fragment."""
+
+    fragment_id: int
+    new_file: DataFile
 
 
 @dataclass(frozen=True)
 class DataReplacement:
-    """Replaces the data file of some columns in some fragments: (fragment id, new file)."""
+    """Replaces the data file of some columns in some fragments."""
 
-    replacements: tuple[tuple[int, DataFile], ...]
+    replacements: tuple[DataReplacementGroup, ...]
 
 
 @dataclass(frozen=True)

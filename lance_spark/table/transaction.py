@@ -39,6 +39,7 @@ from lance_spark.table.operations import (
     CreateIndex,
     DataOverlay,
     DataReplacement,
+    DataReplacementGroup,
     Delete,
     InsertedKeys,
     Merge,
@@ -97,7 +98,7 @@ def _read_overwrite(m: pb.Transaction.Overwrite) -> Overwrite:
 def _write_overwrite(op: Overwrite, m: pb.Transaction.Overwrite) -> None:
     _add_fragments(op.fragments, m.fragments)
     _write_schema(op.schema, m)
-    m.config_upsert_values.update(op.config_upserts)
+    m.config_upsert_values.update(op.config_upsert_values)
     for base in op.initial_bases:
         write_base_path(base, m.initial_bases.add())
 
@@ -144,7 +145,7 @@ def _write_rewrite(op: Rewrite, m: pb.Transaction.Rewrite) -> None:
         _add_fragments(group.new_fragments, message.new_fragments)
     for index in op.rewritten_indices:
         entry = m.rewritten_indices.add()
-        entry.old_id.uuid, entry.new_id.uuid, entry.new_index_version = index.old_uuid, index.new_uuid, index.index_version
+        entry.old_id.uuid, entry.new_id.uuid, entry.new_index_version = index.old_id, index.new_id, index.index_version
         if index.details_type:
             entry.new_index_details.type_url, entry.new_index_details.value = index.details_type, index.details
         for file in index.files:
@@ -202,7 +203,7 @@ def _write_update(op: Update, m: pb.Transaction.Update) -> None:
     m.fields_for_preserving_frag_bitmap.extend(op.fields_for_preserving_frag_bitmap)
     m.update_mode = op.update_mode  # type: ignore[assignment]
     m.compacted_sstables.extend(op.compacted_sstables)
-    m.updated_fragment_offset_bitmaps.update(op.updated_offsets)
+    m.updated_fragment_offset_bitmaps.update(op.updated_fragment_offsets)
     if (keys := op.inserted_keys) is None:
         return
     m.inserted_rows.field_ids.extend(keys.field_ids)
@@ -223,7 +224,7 @@ def _read_map(m: pb.Transaction.UpdateMap) -> UpdateMap:
 def _write_map(update: UpdateMap, m: pb.Transaction.UpdateMap) -> None:
     m.SetInParent()
     m.replace = update.replace
-    for key, value in update.entries.items():
+    for key, value in update.updates.items():
         entry = m.update_entries.add()
         entry.key = key
         if value is not None:
@@ -246,18 +247,18 @@ def _read_update_config(m: pb.Transaction.UpdateConfig) -> UpdateConfig:
 
 def _write_update_config(op: UpdateConfig, m: pb.Transaction.UpdateConfig) -> None:
     m.SetInParent()
-    if op.config is not None:
-        _write_map(op.config, m.config_updates)
-    if op.table_metadata is not None:
-        _write_map(op.table_metadata, m.table_metadata_updates)
-    if op.schema_metadata is not None:
-        _write_map(op.schema_metadata, m.schema_metadata_updates)
-    for field_id, update in op.field_metadata.items():
+    if op.config_updates is not None:
+        _write_map(op.config_updates, m.config_updates)
+    if op.table_metadata_updates is not None:
+        _write_map(op.table_metadata_updates, m.table_metadata_updates)
+    if op.schema_metadata_updates is not None:
+        _write_map(op.schema_metadata_updates, m.schema_metadata_updates)
+    for field_id, update in op.field_metadata_updates.items():
         _write_map(update, m.field_metadata_updates[field_id])
 
 
 def _read_replacement(m: pb.Transaction.DataReplacement) -> DataReplacement:
-    return DataReplacement(tuple((r.fragment_id, read_data_file(r.new_file, Reading())) for r in m.replacements))
+    return DataReplacement(tuple(DataReplacementGroup(r.fragment_id, read_data_file(r.new_file, Reading())) for r in m.replacements))
 
 
 def _write_replacement(op: DataReplacement, m: pb.Transaction.DataReplacement) -> None:

@@ -107,8 +107,8 @@ CASES = {
     "keys and appended rows": (_inserts(1), ops.Append(()), Outcome.RETRYABLE),
     "removing the same key twice": (CONFIG_REMOVAL, CONFIG_REMOVAL, Outcome.COMPATIBLE),
     "replacing the table's metadata": (
-        ops.UpdateConfig(table_metadata=ops.UpdateMap({"a": "b"}, replace=True)),
-        ops.UpdateConfig(table_metadata=ops.UpdateMap({"c": "d"})),
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"a": "b"}, replace=True)),
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"c": "d"})),
         Outcome.INCOMPATIBLE,
     ),
     "overwrites of the same key": (ops.Overwrite((), Schema(()), {"k": "v"}),) * 2 + (Outcome.INCOMPATIBLE,),
@@ -125,8 +125,8 @@ CASES = {
         Outcome.INCOMPATIBLE,
     ),
     "metadata of one field": (
-        ops.UpdateConfig(field_metadata={1: ops.UpdateMap({})}),
-        ops.UpdateConfig(field_metadata={1: ops.UpdateMap({})}),
+        ops.UpdateConfig(field_metadata_updates={1: ops.UpdateMap({})}),
+        ops.UpdateConfig(field_metadata_updates={1: ops.UpdateMap({})}),
         Outcome.INCOMPATIBLE,
     ),
     "bases of one name": (

@@ -120,7 +120,7 @@ def run(seed: int, uri: str) -> tuple[list[Writer], FaultyFiles]:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_what_a_writer_was_told_is_so(seed: int, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    Dataset.write(uri, table([]), stable_row_ids=seed % 2 == 1)
+    Dataset.write(uri, table([]), enable_stable_row_ids=seed % 2 == 1)
     writers, files = run(seed, uri)
     told = {**dict.fromkeys(range(-CHANGES, 0), "there"), **{i: t for writer in writers for i, t in writer.told.items()}}
     theirs = lance.dataset(uri)

@@ -71,6 +71,6 @@ def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
 
 def test_messages_and_properties_are_in_the_history_of_both(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    ds = Dataset.write(uri, ROWS, commit_message="first", properties={"by": "me"})
+    ds = Dataset.write(uri, ROWS, commit_message="first", transaction_properties={"by": "me"})
     assert [(h.message, h.properties) for h in ds.history()] == [("first", {"by": "me"})]
     assert lance.dataset(uri).read_transaction(1).transaction_properties == {"__lance_commit_message": "first", "by": "me"}

@@ -27,7 +27,7 @@ def rows(*numbers: int) -> pa.Table:
 
 def test_rows_keep_their_ids_and_versions_whoever_changes_them(tmp_path: Path) -> None:
     uri = str(tmp_path)
-    Dataset.write(uri, rows(0, 1, 2, 3), stable_row_ids=True)
+    Dataset.write(uri, rows(0, 1, 2, 3), enable_stable_row_ids=True)
     lance.write_dataset(rows(4, 5), uri, mode="append")
     Dataset.write(uri, rows(6, 7), mode="append")
     lance.dataset(uri).update({"b": "b + 100"}, where="a in (1, 6)")
@@ -46,7 +46,7 @@ def test_rows_keep_their_ids_and_versions_whoever_changes_them(tmp_path: Path) -
 
 def test_two_appends_from_one_version_get_different_ids(tmp_path: Path) -> None:
     uri = str(tmp_path)
-    base = Dataset.write(uri, rows(0), stable_row_ids=True)
+    base = Dataset.write(uri, rows(0), enable_stable_row_ids=True)
     for number in (1, 2):
         other = str(tmp_path.parent / f"{tmp_path.name}-{number}")
         fragments = Dataset.write(other, rows(number)).snapshot.manifest.fragments

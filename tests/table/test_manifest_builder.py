@@ -31,7 +31,7 @@ def replaced(fields: tuple[int, ...], fragment: int = 0, version: tuple[int, int
 
 
 def metadata(field: int, **values: str | None) -> ops.UpdateConfig:
-    return ops.UpdateConfig(field_metadata={field: ops.UpdateMap({KEY if k == "key" else POSITION: v for k, v in values.items()})})
+    return ops.UpdateConfig(field_metadata_updates={field: ops.UpdateMap({KEY if k == "key" else POSITION: v for k, v in values.items()})})
 
 
 REFUSED: dict[str, tuple[ops.Operation, str]] = {
@@ -83,7 +83,7 @@ def test_a_primary_key_is_set_once() -> None:
     for change in (metadata(0, position=None), metadata(0, position="2"), metadata(1, key="true")):
         with pytest.raises(ValueError, match="cannot be changed"):
             after(change, keyed)
-    other = after(ops.UpdateConfig(field_metadata={3: ops.UpdateMap({"unit": "m"}), 0: ops.UpdateMap({"k": "v"})}), keyed)
+    other = after(ops.UpdateConfig(field_metadata_updates={3: ops.UpdateMap({"unit": "m"}), 0: ops.UpdateMap({"k": "v"})}), keyed)
     assert other.schema.fields[0].metadata == {POSITION.encode(): b"1", b"k": b"v"}
     assert other.schema.fields[2].children[0].metadata == {b"unit": b"m"}
 

@@ -49,7 +49,7 @@ class Writers(RuleBasedStateMachine):
         self.stable = stable
         self.ids = itertools.count()
         self.rows = self.fresh(3)
-        Dataset.write(self.uri, table(self.rows), stable_row_ids=stable, max_rows_per_file=2)
+        Dataset.write(self.uri, table(self.rows), enable_stable_row_ids=stable, max_rows_per_file=2)
         self.versions = {1: self.rows}
         self.tags: dict[str, int] = {}
         self.branches: dict[str, tuple[int, Rows]] = {}

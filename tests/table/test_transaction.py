@@ -91,7 +91,7 @@ def test_what_older_writers_say_in_other_fields_is_understood() -> None:
     update = pb.Transaction.Update()
     update.updated_fragment_offsets[3].values.extend([1, 5])
     operation = parse(pb.Transaction(update=update).SerializeToString(), "x").operation
-    assert operation == ops.Update(updated_offsets={3: BitMap([1, 5]).serialize()})
+    assert operation == ops.Update(updated_fragment_offsets={3: BitMap([1, 5]).serialize()})
     rewrite = pb.Transaction.Rewrite()
     rewrite.old_fragments.add().id = 7
     rewrite.new_fragments.add().id = 8

@@ -66,7 +66,7 @@ def test_pylance_reads_and_works_on_what_we_write(tmp_path: Path, version: str) 
 
 def test_stable_row_ids_go_on_counting(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    Dataset.write(uri, TABLE, stable_row_ids=True)
+    Dataset.write(uri, TABLE, enable_stable_row_ids=True)
     lance.write_dataset(TABLE, uri, mode="append")
     Dataset.write(uri, TABLE, "append", max_rows_per_file=4)
     ids = lance.dataset(uri).to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
@@ -76,7 +76,7 @@ def test_stable_row_ids_go_on_counting(tmp_path: Path) -> None:
     assert versions["_row_created_at_version"].to_pylist() == [1] * 10 + [2] * 10 + [3] * 10
     Dataset.write(str(tmp_path / "u"), TABLE)
     with pytest.raises(InvalidOptionError, match="stable row ids"):
-        Dataset.write(str(tmp_path / "u"), TABLE, "overwrite", stable_row_ids=True)
+        Dataset.write(str(tmp_path / "u"), TABLE, "overwrite", enable_stable_row_ids=True)
 
 
 def test_modes(tmp_path: Path) -> None:
