@@ -61,12 +61,25 @@ def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None
     """
     source = resolve(snapshot, reference)
     _check_free(target)
-    record = refs.CloneRecord(str(uuid.uuid4()), target.uri, source.version, source.manifest.branch)
-    with contextlib.suppress(StorageError):
-        refs.put_clone(source.root, record)
+    _note(source, target)
     new = _commit_new(target, _shallow(source), source, shallow=True)
     _check_still_there(source)
     return new
+
+
+def _note(source: Snapshot, target: Store) -> None:
+    """Note the clone with its source, and with the tables of which the source is a clone itself: it reads their files, too."""
+    record = refs.CloneRecord(str(uuid.uuid4()), target.uri, source.version, source.manifest.branch)
+    with contextlib.suppress(StorageError):
+        refs.put_clone(source.root, record)
+    seen = {source.root.uri}
+    for base in source.manifest.base_paths:
+        with contextlib.suppress(StorageError, UnsupportedFeatureError):
+            root = source.locations.root_of(base)
+            for clone in refs.clones(root) if root.uri not in seen else ():
+                if clone.uri == source.root.uri:
+                    refs.put_clone(root, replace(clone, id=str(uuid.uuid4()), uri=target.uri))
+            seen.add(root.uri)
 
 
 def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None) -> Snapshot:

@@ -55,6 +55,11 @@ class Locations:
         anywhere = replace(self, allow_other_stores=True)
         return base.is_dataset_root and anywhere._open(base).uri == store.uri
 
+    def root_of(self, base: BasePath) -> Store:
+        """The root of the table that a base path belongs to; a branch's base path has the name of the branch."""
+        store = self._open(base)
+        return store.at(store.uri.removesuffix(f"/tree/{base.name}"))
+
     def _base(self, base_id: int | None) -> tuple[Store, bool]:
         if base_id is None:
             return self.store, True

@@ -156,6 +156,20 @@ def test_clones_keep_what_they_read_until_they_are_gone(tmp_path: Path) -> None:
     readable(uri, {5: [5]})
 
 
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_a_clone_of_a_clone_keeps_what_it_reads_of_the_first_table(tmp_path: Path, branch: str | None) -> None:
+    clone, other = str(tmp_path / "clone"), str(tmp_path / "other")
+    ds = Dataset.write(tmp_path / "t", rows(1))
+    source = ds if branch is None else ds.create_branch(branch)
+    source.shallow_clone(clone).shallow_clone(other)
+    shutil.rmtree(clone)
+    newer = Dataset.write(source.uri, rows(2), "overwrite")
+    assert newer.cleanup_old_versions(NOW).old_versions == 0
+    assert sorted(lance.dataset(other).to_table()[COLUMN].to_pylist()) == [1]
+    shutil.rmtree(other)
+    assert newer.cleanup_old_versions(NOW).old_versions == 1
+
+
 def test_writers_at_work_lose_nothing_for_seven_days(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri, 2)
