@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -52,6 +53,7 @@ public class LancePlanner extends Rule {
    * scans, and has the push-down run once more. Whatever goes wrong leaves the plan as it was: slower, never wrong.
    */
   public TreeNode apply(TreeNode plan) {
+    if (plan instanceof V2CreateTablePlan) Stored.refusePartitions((V2CreateTablePlan) plan);
     try {
       Swap swap = new Swap();
       LogicalPlan swapped = swap.in((LogicalPlan) plan);
@@ -139,6 +141,21 @@ public class LancePlanner extends Rule {
       Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
       if (!table.storage().locationUri().isEmpty()) options.put("path", table.storage().locationUri().get().toString());
       return options;
+    }
+
+    /** Spark's catalog would note partitions, and tables without any be written. */
+    static void refusePartitions(V2CreateTablePlan plan) {
+      Object[] arguments = elements((scala.Product) plan);
+      boolean lance = false;
+      for (int i = 0; i < arguments.length; i++) {
+        if (!(arguments[i] instanceof TableSpecBase)) continue;
+        scala.Option provider = ((TableSpecBase) arguments[i]).provider();
+        lance = lance || !provider.isEmpty() && SOURCE.equalsIgnoreCase((String) provider.get());
+      }
+      if (lance && !plan.partitioning().isEmpty()) {
+        throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters: leave out PARTITIONED BY, CLUSTERED BY and "
+            + "CLUSTER BY (partitionBy, bucketBy, clusterBy). Conditions on any column are pushed into the scan");
+      }
     }
 
     /** A table that is made of a query must not find data in its place, which it would append to. */

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark import Dataset
@@ -76,6 +76,22 @@ def test_a_table_of_a_query_is_not_added_to_what_is_there(sql: Sql, rows: DataFr
         sql("SELECT * FROM t")
     rows.limit(2).write.format("lance").mode("overwrite").option("path", uri).saveAsTable("t")
     assert sql("SELECT count(*) FROM t") == [(2,)]
+
+
+def test_partitions_buckets_and_clusters_are_refused_not_forgotten(sql: Sql, rows: DataFrame) -> None:
+    for clause in ("PARTITIONED BY (s)", "CLUSTERED BY (id) INTO 4 BUCKETS", "CLUSTER BY (id)"):
+        for what in ("t (id BIGINT, s STRING) USING lance {}", "t USING lance {} AS SELECT 1L AS id, 'a' AS s"):
+            with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
+                sql("CREATE TABLE " + what.format(clause))
+    for write in (
+        lambda: rows.write.format("lance").partitionBy("s").saveAsTable("t"),
+        lambda: rows.write.format("lance").bucketBy(4, "id").saveAsTable("t"),
+        lambda: rows.writeTo("t").using("lance").partitionedBy(rows.s).create(),
+    ):
+        with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
+            write()
+    assert sql("SHOW TABLES") == []
+    sql("CREATE TABLE t (id BIGINT, s STRING) USING parquet PARTITIONED BY (s)")
 
 
 @pytest.mark.parametrize("where", ["LOCATION '{}'", "OPTIONS (path '{}')"])
