@@ -11,8 +11,11 @@ from lance_spark.errors import LanceError
 
 def jar(arguments: argparse.Namespace) -> int:
     """Write the planner as a jar."""
-    from lance_spark.spark.planner import write_jar  # starts a JVM, which other commands do without
-
+    try:
+        from lance_spark.spark.planner import write_jar  # starts a JVM, which other commands do without
+    except ModuleNotFoundError as e:
+        print(f"the planner is compiled by Spark, which is not there ({e}): pip install 'lance-spark[spark]'", file=sys.stderr)
+        return 2
     write_jar(arguments.out)
     return 0
 

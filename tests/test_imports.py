@@ -66,3 +66,10 @@ def test_planning_a_scan_needs_neither_numba_nor_pyspark_nor_clients_nor_the_sql
     code = f"import sys, {modules}; print({{'numba', 'pyspark', 'fsspec', 'sqlglot'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_command_that_needs_spark_says_so_where_there_is_none():
+    code = "import sys; sys.modules |= {'pyspark': None, 'py4j': None}; from lance_spark.__main__ import main; sys.exit(main(['jar', 'x.jar']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'lance-spark[spark]'" in done.stderr and "Traceback" not in done.stderr
