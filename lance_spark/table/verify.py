@@ -11,7 +11,7 @@ from lance_spark.storage import Store
 from lance_spark.table.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.deletion import read_deletions
 from lance_spark.table.history import TRANSACTIONS
-from lance_spark.table.locations import Locations
+from lance_spark.table.locations import DATA, Locations
 from lance_spark.table.manifest import DataFile, Fragment
 from lance_spark.table.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.table.snapshot import Snapshot, open_snapshot
@@ -59,7 +59,12 @@ def verify(snapshot: Snapshot, decode: bool = True) -> Report:
         files += 1
         problems += [Problem(path, kind, message) for kind, message in found]
     policy = CleanupPolicy(retain_versions=_ALL_VERSIONS, delete_unverified=True, dry_run=True)
-    orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy).files
+    orphans: tuple[str, ...] = ()
+    try:
+        orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy).files
+    except CorruptFileError as e:
+        # Which files nothing names is not known without all manifests, tags and branches.
+        problems.append(Problem("other versions and references", "corrupt", str(e)))
     return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
 
 
@@ -71,7 +76,7 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, _Found]]:
     manifest, locations = snapshot.manifest, snapshot.locations
     for fragment in manifest.fragments:
         for file in fragment.files:
-            yield file.path, _data_file(snapshot, fragment, file, decode)
+            yield f"{DATA}/{file.path}", _data_file(snapshot, fragment, file, decode)
         if fragment.deletion is not None:
             yield fragment.deletion.path(fragment.id), _deletions(fragment, locations)
         yield from _sequences(fragment, locations)

@@ -118,6 +118,16 @@ def test_files_that_no_version_names_are_orphans_and_no_problem(uri: str) -> Non
     assert report.orphans == (f"data/{written[0].files[0].path}",)
 
 
+@pytest.mark.parametrize("path", ["_versions/18446744073709551614.manifest", "_refs/tags/t.json"])
+def test_another_version_or_a_tag_that_is_broken_is_told_with_the_rest(uri: str, path: str) -> None:
+    lance.dataset(uri).tags.create("t", 1)
+    Path(uri, path).write_bytes(b"{")
+    os.unlink(first(uri, "data"))
+    report = Dataset.open(uri).verify()
+    assert [problem.kind for problem in report.problems] == ["missing", "corrupt"]
+    assert path in str(report)
+
+
 def test_the_command_says_so_by_its_exit_code(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([sys.executable, "-m", "lance_spark", "verify", uri], capture_output=True, text=True, check=True)
     assert done.stdout == f"{uri}, version 3: 6 files, 0 problems, 0 orphans\n"
