@@ -158,6 +158,9 @@ class DataFileWriter:
             column.waiting_bytes += size // pieces
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
+        if column.waiting:
+            # Columns that came by IPC share their batch's memory: without a copy, a narrow one would hold all batches until its page is full.
+            column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
 
     def _flush(self, column: _LeafColumn) -> None:
         if not column.waiting:
