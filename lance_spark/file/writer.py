@@ -159,7 +159,7 @@ class DataFileWriter:
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
         if column.waiting:
-            # Columns that came by IPC share their batch's memory: without a copy, a narrow one would hold all batches until its page is full.
+            # Columns that came by IPC share their batch's memory; uncopied, a narrow one would hold all batches until its page is full.
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
 
     def _flush(self, column: _LeafColumn) -> None:
