@@ -207,6 +207,9 @@ both deleted or changed the same row it is *retry*), or after taking out of our 
 `CommitConflictError` with `retryable=False`. A number is the condition below the table; where it does not hold the cell counts as empty.
 An operation that is not in the table conflicts with everything.
 
+A commit that finds its version taken tries again on the next one, at least 20 times and for at least two minutes. After that it is a
+`CommitConflictError` with `retryable=True` as well.
+
 This file is printed from `lance_spark/table/conflicts.py`.
 
 """
