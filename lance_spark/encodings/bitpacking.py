@@ -78,28 +78,33 @@ def pack_blocks(
 
 @kernel
 def _unpack(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
+    for block in range(len(starts)):
+        unpack_block(words, starts[block], widths[block], at[block], out)
+
+
+@kernel
+def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np.ndarray) -> None:
+    """Unpack the block that begins at word `start` to the 1024 values of `out` from `target` on."""
     word = out.dtype.type
     bits = np.iinfo(out.dtype).bits
     lanes = np.uint64(1024 // bits)
-    for block in range(len(starts)):
-        width, start, target = widths[block], starts[block], at[block]
-        if width == 0:
-            out[target : target + 1024] = word(0)
-            continue
-        mask = word(word(~word(0)) >> word(bits - width))
-        for row in range(bits):
-            source = np.uint64(start + row * width // bits * (1024 // bits))
-            into = np.uint64(target + ORDER[row // 8] * 16 + row % 8 * 128)
-            shift = row * width % bits
-            # Saying that shifts are below the word's size keeps the compiler from computing in 64 bits.
-            down = word(word(shift) & word(bits - 1))
-            if shift + width <= bits:
-                for lane in range(lanes):
-                    out[into + lane] = word(words[source + lane] >> down) & mask
-            else:
-                up = word(word(bits - shift) & word(bits - 1))
-                for lane in range(lanes):
-                    out[into + lane] = (word(words[source + lane] >> down) | word(words[source + lanes + lane] << up)) & mask
+    if width == 0:
+        out[target : target + 1024] = word(0)
+        return
+    mask = word(word(~word(0)) >> word(bits - width))
+    for row in range(bits):
+        source = np.uint64(start + row * width // bits * (1024 // bits))
+        into = np.uint64(target + ORDER[row // 8] * 16 + row % 8 * 128)
+        shift = row * width % bits
+        # Saying that shifts are below the word's size keeps the compiler from computing in 64 bits.
+        down = word(word(shift) & word(bits - 1))
+        if shift + width <= bits:
+            for lane in range(lanes):
+                out[into + lane] = word(words[source + lane] >> down) & mask
+        else:
+            up = word(word(bits - shift) & word(bits - 1))
+            for lane in range(lanes):
+                out[into + lane] = (word(words[source + lane] >> down) | word(words[source + lanes + lane] << up)) & mask
 
 
 @kernel

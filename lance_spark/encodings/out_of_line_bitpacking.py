@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
+from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_block, word_type
 from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.kernel import kernel
+from lance_spark.encodings.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.memory import empty
 
@@ -42,25 +43,16 @@ class OutOfLineBitpacking(Encoding):
         """The values of each chunk's sequence of blocks."""
         bits, width = self.uncompressed_bits_per_value, self.width
         step = int(block_words(bits, width))
-        full, rest = chunks.counts // BLOCK, chunks.counts % BLOCK
-        left = chunks.sizes[0] // (bits // 8) - np.minimum(full, len(chunks.data) + 1) * step
-        plain = left == rest
-        padded = ~plain & (rest > 0)
-        wrong = (left < 0) | padded & (left < step)
-        if wrong.any():
-            i = int(wrong.argmax())
-            what = f"chunk {i} of {len(wrong)} holds {chunks.counts[i]} values, bit-packed from {bits} to {width} bits"
+        sizes = chunks.sizes[0] // (bits // 8)
+        i = _find_short(sizes, chunks.counts, step)
+        if i >= 0:
+            what = f"chunk {i} of {len(sizes)} holds {chunks.counts[i]} values, bit-packed from {bits} to {width} bits"
             raise CorruptFileError(f"{what}, but its buffer has only {chunks.sizes[0, i]} bytes")
         words, starts = chunk_words(chunks, bits)
-        stops = np.cumsum(chunks.counts)
         total = int(chunks.counts.sum())
-        blocks = full + padded
-        number = np.arange(blocks.sum()) - np.repeat(np.cumsum(blocks) - blocks, blocks)
-        first = np.repeat(starts, blocks) + number * step
-        at = np.repeat(stops - chunks.counts, blocks) + number * BLOCK
-        out = unpack_blocks(words, first, np.full(len(first), width), at, total)
-        # After the blocks, because a block that was filled up has written beyond its values.
-        _copy_rests(words, (starts + full * step)[plain], (stops - rest)[plain], rest[plain], out)
+        check_bytes(total * bits / 8, "bit-packed values")
+        out = empty(total + BLOCK, words.dtype)
+        _unpack_chunks(words, starts, sizes, chunks.counts, width, step, out)
         return FixedWidth(bits, out[:total].view(np.uint8), total)
 
     decode_blocks = decode_chunks
@@ -94,6 +86,37 @@ def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
     """The values of one block."""
     chunks = encode_chunks(block, np.array([block.count]))
     return chunks.encoding, chunks.buffers[0].data
+
+
+@kernel
+def _find_short(sizes: np.ndarray, counts: np.ndarray, step: int) -> int:
+    """The first chunk whose `sizes[c]` words are too few for `counts[c]` values in blocks of `step` words, or -1."""
+    for c in range(len(sizes)):
+        full, rest = counts[c] // BLOCK, counts[c] % BLOCK
+        # In words first: the product of a count that no buffer holds could be too large.
+        if full > sizes[c]:
+            return c
+        left = sizes[c] - full * step
+        if left < 0 or (rest > 0 and left != rest and left < step):
+            return c
+    return -1
+
+
+@kernel
+def _unpack_chunks(
+    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, width: int, step: int, out: np.ndarray
+) -> None:
+    """Unpack all chunks in order: a block that was filled up writes beyond its values, where the next chunk begins."""
+    at = 0
+    for c in range(len(starts)):
+        full, rest = counts[c] // BLOCK, counts[c] % BLOCK
+        plain = sizes[c] - full * step == rest
+        for block in range(full + (rest > 0 and not plain)):
+            unpack_block(words, starts[c] + block * step, width, at + block * BLOCK, out)
+        if plain:
+            for k in range(rest):
+                out[at + full * BLOCK + k] = words[starts[c] + full * step + k]
+        at += counts[c]
 
 
 @kernel

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.bitpacking import chunk_words, word_type
+from lance_spark.encodings.bitpacking import word_type
 from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.limits import check_bytes
+from lance_spark.encodings.words import load64
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.memory import empty
 
@@ -52,11 +53,10 @@ class Rle(Encoding):
             return self._expand(chunks.select(0, 0), chunks.select(0, 0), chunks.counts)
         if (chunks.sizes[0] < 8).any():
             raise CorruptFileError("a run-length block has no room for the size of its values")
-        words, first = chunk_words(replace(chunks, sizes=np.full_like(chunks.sizes, 8)), 64)
-        sizes, room = words[first], chunks.sizes[0] - 8
-        if (sizes > room.astype(np.uint64)).any():
+        starts, room = chunks.starts[0] + 8, chunks.sizes[0] - 8
+        sizes = np.empty(len(starts), np.int64)
+        if not _read_sizes(chunks.data, chunks.starts[0], room, sizes):
             raise CorruptFileError("the run values of a run-length block are longer than the block")
-        starts, sizes = chunks.starts[0] + 8, sizes.astype(np.int64)
         values = replace(chunks, starts=starts[None], sizes=sizes[None])
         lengths = replace(chunks, starts=(starts + sizes)[None], sizes=(room - sizes)[None])
         values, lengths = values.select(0, self.values.num_buffers), lengths.select(0, self.run_lengths.num_buffers)
@@ -164,12 +164,11 @@ def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.nda
 
     Writers of late 2025 cut chunks within runs: the last run of a chunk may be too long, and what is beyond is in the next chunk again.
     """
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(lengths, dtype=np.uint64)])
-    stops = np.cumsum(runs)
-    made, wanted = sums[stops] - sums[stops - runs], counts.astype(np.uint64)
+    made, wanted = np.empty(len(runs), np.uint64), counts.astype(np.uint64)
+    _add_up(lengths, runs, made)
     long = np.flatnonzero(made > wanted)
     if len(long):
-        last = stops[long] - 1
+        last = np.cumsum(runs)[long] - 1
         beyond = made[long] - wanted[long]
         cut = beyond < lengths[last]
         lengths = lengths.copy()
@@ -180,6 +179,30 @@ def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.nda
         i = int(wrong.argmax())
         raise CorruptFileError(f"the runs of chunk {i} of {len(wrong)} make {made[i]} values instead of {counts[i]}")
     return lengths
+
+
+@kernel
+def _read_sizes(data: np.ndarray, starts: np.ndarray, room: np.ndarray, sizes: np.ndarray) -> bool:
+    """Read the u64 at each of `starts` to `sizes`; whether none is more than there is `room` behind it."""
+    for i in range(len(starts)):
+        size = load64(data, np.uint64(starts[i]))
+        if size > np.uint64(room[i]):
+            return False
+        sizes[i] = size
+    return True
+
+
+@kernel
+def _add_up(lengths: np.ndarray, runs: np.ndarray, sums: np.ndarray) -> None:
+    """The sum of the `runs[c]` lengths of each chunk c."""
+    at = np.uint64(0)
+    for c in range(len(runs)):
+        total = np.uint64(0)
+        stop = at + np.uint64(runs[c])
+        for i in range(at, stop):
+            total += np.uint64(lengths[i])
+        sums[c] = total
+        at = stop
 
 
 @kernel

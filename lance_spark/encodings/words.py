@@ -17,6 +17,12 @@ BYTE = U(255)
 
 
 @kernel
+def load16(data: np.ndarray, at: np.uint64) -> np.uint32:
+    """The 2 bytes of `data` from `at` on."""
+    return U32(data[at]) | U32(data[at + U(1)]) << U32(8)
+
+
+@kernel
 def load32(data: np.ndarray, at: np.uint64) -> np.uint32:
     """The 4 bytes of `data` from `at` on."""
     low = U32(data[at]) | U32(data[at + U(1)]) << U32(8)

@@ -8,15 +8,19 @@ that its definition level ends: below a null or empty list there is nothing, not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.words import U
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.tree import Dense
 from lance_spark.memory import empty
+
+_MAX_TABLE = 1 << 22
+"""Most bytes of a table by layer and code: no schema is so deep that it has them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def unravel(structure: Dense, repetition: np.ndarray | None, definition: np.ndar
         raise CorruptFileError("a page of lists without repetition levels")
     if count and (repetition[0] != structure.num_lists or repetition.max() > structure.num_lists):
         raise CorruptFileError(f"repetition levels must begin with {structure.num_lists} and not exceed it")
-    return _unravel_lists(structure, repetition, definition, top)
+    return _unravel_lists(structure, repetition, definition)
 
 
 def _valid_below(definition: np.ndarray | None, null: int) -> np.ndarray | None:
@@ -65,10 +69,24 @@ def _valid_below(definition: np.ndarray | None, null: int) -> np.ndarray | None:
     return np.packbits(definition < null, bitorder="little")
 
 
-def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndarray | None, top: int) -> tuple[Slots, ...]:
+@dataclass(frozen=True)
+class _Tables:
+    """One code for both levels of an event, repetition * `step` + definition; by layer and code whether the event opens a slot there
+    (0 or 1), and whether that is valid (0 or 1).
+    """
+
+    step: int
+    opens: tuple[np.ndarray, ...]
+    valid: tuple[np.ndarray, ...]
+
+
+@lru_cache(maxsize=64)
+def _tables(structure: Dense) -> _Tables:
+    """The pages of a column mostly have the same structure."""
     layers = structure.layers
-    if len(repetition) >= 2**31:
-        raise CorruptFileError(f"a page with {len(repetition)} levels")
+    top = max(max(layer.null, layer.empty) for layer in layers)
+    if (structure.num_lists + 1) * (top + 1) * len(layers) > _MAX_TABLE:
+        raise UnsupportedFeatureError(f"{len(layers)} layers of structure")
     is_list = np.array([layer.is_list for layer in layers])
     opened_by = np.cumsum(is_list)  # the least repetition level that opens a slot in the layer
     ends = np.zeros(top + 1, np.int64)  # by definition level: the innermost layer that still has a slot
@@ -79,13 +97,23 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
         ends[[layer.null or 0, layer.empty or 0]] = innermost
         nulls[layer.null] = number
     ends[0], nulls[0] = 0, -1
-    # One code for both levels of an event, and by code and layer whether the event opens a slot there.
-    codes = repetition * np.uint16(top + 1)
-    codes = codes if definition is None else codes + definition
     levels = np.arange(structure.num_lists + 1)[:, None]
     opens = [((levels >= opened_by[k]) & (ends <= k)).astype(np.uint8).reshape(-1) for k in range(len(layers))]
-    slots = []
-    for number, layer in enumerate(layers):
+    valid = [np.tile(nulls < k, len(levels)).astype(np.uint8) for k in range(len(layers))]
+    return _Tables(top + 1, tuple(opens), tuple(valid))
+
+
+def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndarray | None) -> tuple[Slots, ...]:
+    if len(repetition) >= 2**31:
+        raise CorruptFileError(f"a page with {len(repetition)} levels")
+    tables = _tables(structure)
+    opens = tables.opens
+    codes = repetition * np.uint16(tables.step)
+    codes = codes if definition is None else codes + definition
+    slots: list[Slots] = []
+    # Outermost first: a list layer knows how many slots there are in the layer below.
+    inside: int | None = None
+    for number, layer in reversed(list(enumerate(structure.layers))):
         offsets = validity = None
         if layer.is_list:
             offsets = empty(len(codes) + 1, np.int32)
@@ -93,14 +121,16 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
             offsets = offsets[: count + 1]
             if offsets[0] != 0:
                 raise CorruptFileError("repetition levels continue a list before there is one")
+            inside = int(offsets[-1])
         else:
-            count = int(_count(codes, opens[number]))
+            # Without a list between, as many as in the layer around.
+            count = int(_count(codes, opens[number])) if inside is None else inside
         if layer.null:
             valid = empty(len(codes))
-            _validity(codes, opens[number], np.tile(nulls < number, len(levels)).astype(np.uint8), valid)
+            _validity(codes, opens[number], tables.valid[number], valid)
             validity = np.packbits(valid[:count], bitorder="little")
         slots.append(Slots(count, validity, offsets))
-    return tuple(slots)
+    return tuple(reversed(slots))
 
 
 # No branch depends on the levels, which nobody can predict: each event writes where the next slot is, and only one that opens it moves on.

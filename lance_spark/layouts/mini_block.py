@@ -17,7 +17,9 @@ from lance_spark import spans
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Page, Steps
 from lance_spark.encodings.blocks import Block, Chunks
+from lance_spark.encodings.kernel import kernel
 from lance_spark.encodings.limits import check_bytes
+from lance_spark.encodings.words import U, load16, load32
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow import look_up_later, to_array, to_dictionary_array
 from lance_spark.layouts.assemble import Path, nest
@@ -174,17 +176,40 @@ def _chunk_buffers(layout: MiniBlock, held: _Held) -> tuple[np.ndarray, np.ndarr
     head = 2 * levels + width * layout.num_buffers
     if head > held.sizes.min(initial=head):
         raise CorruptFileError(f"a chunk of {held.sizes.min()} bytes, its head alone has {head}")
-    heads = held.data[held.starts[:, None] + np.arange(head)]
-    small = np.ascontiguousarray(heads[:, : 2 * levels]).view("<u2").astype(np.int64)
-    large = np.ascontiguousarray(heads[:, 2 * levels :]).view(f"<u{width}").astype(np.int64)
-    sizes = np.ascontiguousarray(np.concatenate([small[:, 1:], large], axis=1).T)
-    padded = -(-sizes // _ALIGNMENT) * _ALIGNMENT
-    offsets = -(-head // _ALIGNMENT) * _ALIGNMENT + np.cumsum(padded, axis=0) - padded
-    ends = (offsets + sizes).max(axis=0, initial=head)
-    if (ends > held.sizes).any():
-        c = int(np.argmax(ends > held.sizes))
-        raise CorruptFileError(f"chunk {c} of those read has {held.sizes[c]} bytes, its last buffer ends at {ends[c]}")
-    return small[:, 0], held.starts + offsets, sizes
+    num_levels = np.empty(len(held.starts), np.int64)
+    starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(held.starts)), np.int64)
+    c = _read_heads(held.data, held.starts, held.sizes, levels, width == 4, head, num_levels, starts, sizes)
+    if c >= 0:
+        end = starts[-1, c] + sizes[-1, c] - held.starts[c]
+        raise CorruptFileError(f"chunk {c} of those read has {held.sizes[c]} bytes, its last buffer ends at {end}")
+    return num_levels, starts, sizes
+
+
+@kernel
+def _read_heads(
+    data: np.ndarray,
+    chunk_starts: np.ndarray,
+    chunk_sizes: np.ndarray,
+    levels: int,
+    wide: bool,
+    head: int,
+    num_levels: np.ndarray,
+    starts: np.ndarray,
+    sizes: np.ndarray,
+) -> int:
+    """Read heads of `head` bytes: `levels` numbers of 16 bits, then sizes of 16 or 32. Returns the first chunk that is too short, or -1."""
+    for c in range(len(chunk_starts)):
+        at = U(chunk_starts[c])
+        num_levels[c] = load16(data, at)
+        end = head
+        for b in range(len(starts)):
+            at += U(2) if b < levels else U(4 if wide else 2)
+            starts[b, c] = chunk_starts[c] + (end + 7) // _ALIGNMENT * _ALIGNMENT
+            sizes[b, c] = load32(data, at) if wide and b >= levels - 1 else load16(data, at)
+            end = starts[b, c] + sizes[b, c] - chunk_starts[c]
+        if end > chunk_sizes[c]:
+            return c
+    return -1
 
 
 def _dense_slots(layout: MiniBlock, held: _Held, buffers: Chunks) -> tuple[Slots, ...]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels import Slots, unravel
 from lance_spark.layouts.tree import Dense, Layer
 
@@ -58,6 +58,12 @@ def test_a_null_struct_around_a_list_leaves_no_item_and_one_inside_leaves_one() 
     items, inside, lists, around = unravel(structure, u16(1, 1, 0), u16(2, 1, 0), 3)
     assert (items.count, inside.count, lists.count, around.count) == (2, 2, 2, 2)
     assert (valid(inside), valid(around)) == ([False, True], [False, True])
+
+
+def test_more_layers_than_any_schema_has_are_refused() -> None:
+    structure = Dense(tuple(Layer(True, 2 * i + 1, 2 * i + 2) for i in range(500)))
+    with pytest.raises(UnsupportedFeatureError, match="500 layers"):
+        unravel(structure, u16(500), u16(0), 1)
 
 
 LISTS: st.SearchStrategy[Any] = st.lists(
