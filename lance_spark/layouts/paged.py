@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -27,23 +28,24 @@ class Paged(Generic[T]):
             raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} of a column of {num_rows}")
         cuts = [sp.cut(spans, start, stop) for start, stop in itertools.pairwise(bounds)]
         self._selected = [(i, part) for i, part in enumerate(cuts) if len(part)]
-        self._ends = np.cumsum([sp.count(part) for _, part in self._selected], dtype=np.int64)
+        self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
         self._load = load
         self._loaded: dict[int, T] = {}
 
     def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:
         """The pages of the selected rows number `start` to `stop`, each with the first and last (exclusive) of its rows that are meant."""
-        first = int(np.searchsorted(self._ends, start, side="right"))
-        last = int(np.searchsorted(self._ends, stop, side="left")) + 1 if stop > start else first
+        first = bisect.bisect_right(self._ends, start)
+        last = bisect.bisect_left(self._ends, stop) + 1 if stop > start else first
         wanted = range(first, min(last, len(self._selected)))
-        self._loaded = {i: page for i, page in self._loaded.items() if i in wanted}
         missing = [i for i in wanted if i not in self._loaded]
-        loaded = yield from side_by_side([self._load(*self._selected[i]) for i in missing])
-        self._loaded.update(zip(missing, loaded))
+        if missing:
+            loaded = yield from side_by_side([self._load(*self._selected[i]) for i in missing])
+            self._loaded.update(zip(missing, loaded))
         parts = []
         for i in wanted:
-            begin = int(self._ends[i - 1]) if i else 0
-            parts.append((self._loaded[i], max(start - begin, 0), min(stop, int(self._ends[i])) - begin))
-        # A reader and its pages refer to each other, so what it still held in the end would stay until the garbage collector runs.
-        self._loaded = {i: page for i, page in self._loaded.items() if self._ends[i] > stop}
+            begin, end = self._ends[i - 1] if i else 0, self._ends[i]
+            parts.append((self._loaded[i], max(start - begin, 0), min(stop, end) - begin))
+            # A reader and its pages refer to each other, so what it still held in the end would stay until the garbage collector runs.
+            if end <= stop:
+                del self._loaded[i]
         return parts
