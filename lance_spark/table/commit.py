@@ -11,7 +11,7 @@ import errno
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lance_spark.errors import (
@@ -60,21 +60,29 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
     """
     if done := done_before(store, transaction):
         return done
-    content = serialise_transaction(transaction)
-    path = f"{TRANSACTIONS}/{transaction.file_name}"
-    store.put(path, content)
+    names: list[str] = []
     try:
-        return _commit(store, transaction, settings, base, content)
+        done = _commit(store, transaction, settings, base, names)
     except CommitStateUnknownError:
         raise
-    except LanceError:
-        with contextlib.suppress(StorageError):
-            store.delete(path)
+    except (LanceError, ValueError):
+        _discard(store, names)
         raise
+    # What is left of tries that were overtaken and then rebased, or of a write that another job has done.
+    _discard(store, [name for name in names if name != done.manifest.transaction_file])
+    return done
 
 
-def _commit(store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, content: bytes) -> Snapshot:
-    """Commit the transaction, whose file is there with this content."""
+def _discard(store: Store, names: Iterable[str]) -> None:
+    """Delete transaction files. Best effort: what is left behind is found by cleaning up the table."""
+    for name in names:
+        with contextlib.suppress(StorageError):
+            store.delete(f"{TRANSACTIONS}/{name}")
+
+
+def _commit(store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, names: list[str]) -> Snapshot:
+    """Commit the transaction; the names of the transaction files that this takes are put into `names`."""
+    content = _put_transaction(store, transaction, names)
     if external(store) is None:
         store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
@@ -89,8 +97,7 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
         ready = transaction
         if rebase and current:
             ready = rebased(transaction, _read_snapshot(store, transaction, base), current)
-            content = serialise_transaction(ready)
-            store.put(f"{TRANSACTIONS}/{ready.file_name}", content)
+            content = _put_transaction(store, ready, names)
         source = _restored(store, transaction.operation)
         manifest = build(current.manifest if current else None, ready, settings, time.time_ns(), source)
         manifest = replace(manifest, transaction=content)
@@ -103,6 +110,14 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
         time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
         attempt += 1
     raise CommitConflictError(f"{store.uri}: {attempt} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
+    """Write the transaction's file, noting its name, and return its content."""
+    content = serialise_transaction(transaction)
+    names.append(transaction.file_name)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    return content
 
 
 def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:

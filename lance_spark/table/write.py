@@ -73,6 +73,8 @@ class WriteOptions:
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
             raise InvalidOptionError("txnAppId and txnVersion go together: the name of the application and the number of its write")
+        if self.txn_version is not None and self.txn_version < 0:
+            raise InvalidOptionError(f"txnVersion is a number from 0 on, not {self.txn_version}")
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")

@@ -112,6 +112,7 @@ def test_deleting_from_an_older_version_takes_over_what_others_deleted(tmp_path:
     read = lance.dataset(tmp_path).read_transaction(4)
     assert read is not None
     assert read.read_version == 3
+    assert len(list((tmp_path / "_transactions").iterdir())) == 4
 
 
 def test_rows_that_others_deleted_or_changed_are_looked_at_again(tmp_path: Path) -> None:

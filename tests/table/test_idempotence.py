@@ -55,6 +55,7 @@ def test_jobs_that_run_at_once_write_once(tmp_path: Path) -> None:
         list(threads.map(job, range(count)))
     assert Dataset.open(uri).count_rows() == 4
     assert lance.dataset(uri).count_rows() == 4
+    assert len(list((tmp_path / "t/_transactions").iterdir())) == len(list((tmp_path / "t/data").iterdir())) == 2
 
 
 def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:
@@ -67,6 +68,8 @@ def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:
 def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="go together"):
         Dataset.write(str(tmp_path / "t"), ROWS, txn_app_id="job")
+    with pytest.raises(InvalidOptionError, match="from 0 on"):
+        append(str(tmp_path / "t"), "job", -1)
 
 
 def test_messages_and_properties_are_in_the_history_of_both(tmp_path: Path) -> None:
