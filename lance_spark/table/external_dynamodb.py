@@ -66,6 +66,14 @@ class DynamoDBManifests:
         """Another path for a version that is there."""
         self._put(base, version, path, size, "attribute_exists(base_uri) AND attribute_exists(version)")
 
+    def forget(self, base: str) -> bool:
+        """Remove all that is known of a table; whether there was anything."""
+        known = False
+        while (found := self.latest(base)) is not None:
+            self._ask("delete_item", Key=_key(base, found[0]))
+            known = True
+        return known
+
     def _put(self, base: str, version: int, path: str, size: int, condition: str) -> bool:
         """Whether the condition held."""
         item = {**_key(base, version), "path": {"S": path}, "size": {"N": str(size)}, "committer": {"S": COMMITTER}}

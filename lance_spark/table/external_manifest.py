@@ -44,6 +44,9 @@ class Manifests(Protocol):
     def replace(self, base: str, version: int, path: str, size: int) -> None:
         """Another path for a version that is there."""
 
+    def forget(self, base: str) -> bool:
+        """Remove all that is known of a table; whether there was anything."""
+
 
 @dataclass(frozen=True)
 class External:
@@ -65,6 +68,10 @@ class External:
         """The path of a version's manifest, which is in place now; None if the database does not know the version."""
         path = self.manifests.get(self._base, version)
         return None if path is None else self._in_place(version, path)
+
+    def forget(self) -> bool:
+        """Let the database forget the table, which is deleted; whether it knew it."""
+        return self.manifests.forget(self._base)
 
     def commit(self, version: int, path: str, data: bytes) -> None:
         """Make `data` the manifest of the version, at `path`. FileExistsError if the version has one; else as `Store.put_if_absent`."""
@@ -92,13 +99,12 @@ class External:
         final = staged[1]
         try:
             data = self.store.read(path)
+            self.store.put(final, data)
+            size = len(data)
         except FileNotFoundError:
             # Another reader was faster and has deleted the staged file.
-            if self.manifests.get(self._base, version) != f"{self._base}/{final}":
-                raise
-            return final
-        self.store.put(final, data)
-        self.manifests.replace(self._base, version, f"{self._base}/{final}", len(data))
+            size = self.store.size(final)
+        self.manifests.replace(self._base, version, f"{self._base}/{final}", size)
         with contextlib.suppress(StorageError):
             self.store.delete(path)
         return final

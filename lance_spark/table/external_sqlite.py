@@ -52,6 +52,11 @@ class SqliteManifests:
         with self._connected() as db:
             db.execute("UPDATE manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?", (path, size, base, version))
 
+    def forget(self, base: str) -> bool:
+        """Remove all that is known of a table; whether there was anything."""
+        with self._connected() as db:
+            return db.execute("DELETE FROM manifests WHERE base_uri = ?", (base,)).rowcount > 0
+
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         try:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from lance_spark.errors import RefConflictError, StorageError, VersionNotFoundError
 from lance_spark.storage import Store
 from lance_spark.table import refs
+from lance_spark.table.external_manifest import external
 from lance_spark.table.locations import DATA, DELETIONS, INDICES
 from lance_spark.table.refs import Branch, Tag
 from lance_spark.table.snapshot import VERSIONS, Snapshot, open_snapshot
@@ -102,14 +103,16 @@ class Branches:
         others = refs.branches(root)
         known = others.pop(branch, None)
         files = list(_files_of_branch(root, branch, others))
-        if known is None and not files:
-            refs.branch(root, branch)
         users = [f"branch {b.name!r}" for b in others.values() if b.parent_branch == branch]
         users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
         users += [f"clone {c.uri}" for c in refs.clones(root) if c.branch == branch and clone_exists(root, c.uri)]
         if users:
             raise RefConflictError(f"{root.uri}/{folder} is still needed by {', '.join(users)}")
         refs.delete_branch(root, branch)
+        manifests = external(root.at(f"{root.uri}/{folder}"))
+        remembered = manifests is not None and manifests.forget()
+        if known is None and not files and not remembered:
+            refs.branch(root, branch)
         # The versions go first, so that no reader finds a version whose files are gone.
         for path in sorted(files, key=lambda path: f"/{VERSIONS}/" not in path):
             root.delete(path)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import CorruptFileError, Dataset, InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import RefConflictError
 from lance_spark.storage import Store
 from lance_spark.table.commit import commit
 from lance_spark.table.external_manifest import External, external
@@ -173,6 +174,30 @@ def test_branches_and_cleanup_go_through_the_database_too(place: Place) -> None:
     place.write("overwrite").cleanup_old_versions(retain_versions=1)
     assert [v.version for v in place.open().versions()] == [1, 3]
     assert (branch.count_rows(), place.open().count_rows()) == (2, 2)
+
+
+def test_the_database_forgets_a_branch_that_is_deleted(place: Place) -> None:
+    place.write()
+    for _ in range(2):
+        branch = place.open().create_branch("dev")
+        assert branch.delete("a = 1").version == 2
+        place.open().branches.delete("dev")
+    branch = place.open().create_branch("dev")
+    place.store.delete("_refs/branches/dev.json")
+    for entry in place.store.walk("tree"):
+        place.store.delete(f"tree/{entry.name}")
+    with pytest.raises(RefConflictError, match="removes them"):
+        place.open().create_branch("dev")
+    place.open().branches.delete("dev")
+    assert place.open().create_branch("dev").count_rows() == branch.count_rows() == 2
+
+
+def test_a_reader_that_is_overtaken_finds_the_manifest_in_place(place: Place) -> None:
+    place.write()
+    base = place.external.manifests.base(place.store)
+    place.external.manifests.replace(base, 1, f"{base}/{manifest_path(1)}-{uuid.uuid4()}", 1)
+    assert place.open().version == 1
+    assert place.external.manifests.get(base, 1) == f"{base}/{manifest_path(1)}"
 
 
 def test_pylance_and_we_commit_to_one_table_through_dynamodb(dynamodb: Place, monkeypatch: pytest.MonkeyPatch) -> None:
