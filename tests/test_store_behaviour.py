@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -67,7 +68,9 @@ def azure_server() -> Iterator[str]:
         port = s.getsockname()[1]
     command = [azurite, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--skipApiVersionCheck"]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    process = subprocess.Popen([*command, "--disableTelemetry"], stdout=subprocess.PIPE, text=True, env=environment)
+    command.append("--disableTelemetry")
+    # In a session of its own: what runs here may be a Python script that starts the server and does not pass signals on.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     assert process.stdout is not None
     for line in process.stdout:
         if "successfully" in line:
@@ -80,7 +83,7 @@ def azure_server() -> Iterator[str]:
             client.create_container("tables")
         yield endpoint
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait()
         log.join()
         process.stdout.close()
