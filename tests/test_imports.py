@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "lance_spark"
 LAYERS = ["lance_table", "verbs", "spark", "namespace", "table", "index", "file", "layouts", "encodings"]
 """Each may import those behind it. v2_0 and v0_1 stand where layouts stands, dataset where spark stands without pyspark."""
 BESIDE = {"v2_0": "layouts", "v0_1": "layouts", "dataset": "spark"}
-FREE = {"errors", "schema", "blobs", "selection", "predicate", "byte_ranges", "columns", "spans", "memory", "_proto"}
+FREE = {"errors", "schema", "blobs", "selection", "maps", "predicate", "byte_ranges", "columns", "spans", "memory", "_proto"}
 """May be imported by all, and import none of the layers."""
 STORAGE = {"storage", "storage_local", "storage_location", "storage_options"}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance_spark.blobs import descriptor
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts import assemble
+from lance_spark.maps import map_array
 from lance_spark.schema import Field
 
 
@@ -38,7 +39,10 @@ def pruned(array: pa.Array, read: Field, wanted: Field) -> pa.Array:
         return _struct(array, read, wanted)
     items, buffers = assemble.inner_of(array)
     item = pruned(items, read.children[0], wanted.children[0])
-    return pa.Array.from_buffers(_with_item(array.type, item.type), len(array), buffers, children=[item])
+    t = _with_item(array.type, item.type)
+    if pa.types.is_map(t):
+        return map_array(t, len(array), buffers, item)
+    return pa.Array.from_buffers(t, len(array), buffers, children=[item])
 
 
 def _struct(array: pa.StructArray, read: Field, wanted: Field) -> pa.Array:

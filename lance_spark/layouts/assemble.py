@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_spark import spans
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels import Slots
+from lance_spark.maps import map_array
 from lance_spark.schema import Field
 from lance_spark.selection import take
 from lance_spark.spans import Spans
@@ -139,11 +140,11 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
     if any(not np.array_equal(extents[0][0], e[0]) for e in extents[1:]):
         raise CorruptFileError(f"the columns of {field.name!r} disagree about the lengths of its lists")
     items = merge(item, [e[1] for e in extents])
+    buffers = [validity_of(first), pa.py_buffer(extents[0][0])]
     if field.logical_type == "map":
-        t = pa.map_(items.type.field(0).with_nullable(False), items.type.field(1))
-    else:
-        t = (pa.large_list if pa.types.is_large_list(first.type) else pa.list_)(_shown(item, items))
-    return pa.Array.from_buffers(t, len(first), [validity_of(first), pa.py_buffer(extents[0][0])], children=[items])
+        return map_array(pa.map_(items.type.field(0).with_nullable(False), items.type.field(1)), len(first), buffers, items)
+    t = (pa.large_list if pa.types.is_large_list(first.type) else pa.list_)(_shown(item, items))
+    return pa.Array.from_buffers(t, len(first), buffers, children=[items])
 
 
 def _merge_structs(field: Field, parts: Sequence[pa.Array]) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lance_spark.maps import map_array
 from lance_spark.schema import Field, Schema
 from lance_spark.table.jsonb import to_text
 
@@ -63,6 +64,8 @@ def _items(array: pa.Array) -> pa.Array:
 
 def _with_children(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.Array:
     buffers = array.buffers()[: 1 if pa.types.is_fixed_size_list(target) else 2]
+    if pa.types.is_map(target):
+        return map_array(target, len(array), buffers, items, array.offset)
     return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, [items])
 
 
