@@ -1,36 +1,19 @@
-"""Full-zip pages that no writer of today makes, put together here: large values of which all are null, with levels only."""
+"""Full-zip pages that no writer of today makes, put together here: large values of which all are null, and pages that lie."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Page, Rows, run
+from lance_spark.columns import Rows
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.column import open_field
 from lance_spark.schema import Field
+from tests.layouts.pages import NUMBER, STRING, VECTOR, flat, list_of, read
 
-VECTOR = Field("c", 0, "fixed_size_list:float:2")
-LISTS = Field("c", 1, "list", children=(VECTOR,))
+LISTS = list_of(VECTOR)
 NO_VALUE = pb.CompressiveEncoding(constant=pb.Constant())
 ITEM, LIST = pb.REPDEF_NULLABLE_ITEM, pb.REPDEF_NULL_AND_EMPTY_LIST
-
-
-def read(field: Field, layout: pb.FullZipLayout, buffers: list[bytes], num_rows: int, rows: Rows | None = None) -> pa.Array:
-    """What a file with one column of one page of this layout holds."""
-    data = np.frombuffer(b"".join(buffers), dtype=np.uint8)
-    ends = np.cumsum([0] + [len(b) for b in buffers]).tolist()
-    message = pb.PageLayout(full_zip_layout=layout).SerializeToString()
-    page = Page(0, num_rows, tuple(map(ByteRange, ends[:-1], ends[1:])), "lance.encodings21.PageLayout", message)
-    chosen = range(num_rows) if rows is None else rows
-
-    def fetch(ranges: list[ByteRange]) -> list[Bytes]:
-        return [data[start:stop] for start, stop in ranges]
-
-    return run(open_field(field, {0: Column((page,), (), "", b"")}, chosen, num_rows).read(0, len(chosen)), fetch)
 
 
 def nulls_only(**widths: int) -> pb.FullZipLayout:
@@ -62,3 +45,45 @@ def test_a_page_of_lists_of_nulls_has_no_values() -> None:
 def test_values_of_no_bits_are_refused_unless_all_are_null(layout: pb.FullZipLayout, data: bytes) -> None:
     with pytest.raises(CorruptFileError, match="0 bits"):
         read(VECTOR, layout, [data], 3)
+
+
+VALID, ALL_VALID_LIST = pb.REPDEF_ALL_VALID_ITEM, pb.REPDEF_ALL_VALID_LIST
+STRINGS = {"value_compression": pb.CompressiveEncoding(variable=pb.Variable(offsets=flat(32))), "layers": [VALID]}
+NUMBERS = {"value_compression": flat(32), "bits_per_value": 32, "layers": [VALID]}
+NUMBER_LISTS = {"value_compression": flat(32), "bits_per_value": 32, "bits_rep": 1, "layers": [VALID, ALL_VALID_LIST]}
+TWO_STRINGS = b"\2\0\0\0ab\1\0\0\0c"
+TWO_LISTS = b"\1abcd\0efgh\1ijkl"
+
+
+def test_pages_put_together_are_read() -> None:
+    strings = pb.FullZipLayout(bits_per_offset=32, **STRINGS)
+    assert read(STRING, strings, [TWO_STRINGS, bytes([0, 6, 11])], 2).to_pylist() == ["ab", "c"]
+    assert read(STRING, strings, [TWO_STRINGS, bytes([0, 6, 11])], 2, range(1, 2)).to_pylist() == ["c"]
+    lists = read(list_of(NUMBER), pb.FullZipLayout(**NUMBER_LISTS), [TWO_LISTS, bytes([0, 10, 15])], 2)
+    assert [len(x) for x in lists] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("field", "layout", "buffers", "rows", "complaint"),
+    [
+        (NUMBER, pb.FullZipLayout(**NUMBERS), [], None, "without buffers"),
+        (NUMBER, pb.FullZipLayout(bits_rep=17, **NUMBERS), [bytes(8)], None, "levels of 17 and 0 bits"),
+        (NUMBER, pb.FullZipLayout(**NUMBERS), [bytes(7)], None, "take 8 bytes or more, it has 7"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS], range(1), "without a repetition index"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes(4)], range(1), "index of 4 bytes for 2 rows"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([6, 0, 11])], range(1), "does not ascend"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([0, 99, 99])], range(1), "does not ascend"),
+        (STRING, pb.FullZipLayout(bits_per_offset=24, **STRINGS), [TWO_STRINGS], None, "lengths of 24 bits"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:-1]], None, "the item at byte 6 of those read runs over"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:6]], None, "1 items were read where there should be 2"),
+    ],
+)
+def test_lies_are_found(field: Field, layout: pb.FullZipLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        read(field, layout, buffers, 2, rows)
+
+
+def test_a_level_above_those_of_the_layers_is_found() -> None:
+    layout = pb.FullZipLayout(bits_def=2, value_compression=flat(32), bits_per_value=32, layers=[ITEM])
+    with pytest.raises(CorruptFileError, match="a definition level of 3, the layers have 1"):
+        read(NUMBER, layout, [b"\0abcd\3efgh"], 2)
