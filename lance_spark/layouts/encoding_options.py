@@ -84,9 +84,13 @@ def _number(field: Field, name: str, low: int, high: int) -> int | None:
     text = _text(field, name)
     if text is None:
         return None
-    if not text.lstrip("+-").isdigit() or not low <= int(text) <= high:
+    try:
+        number = int(text)
+    except ValueError:
+        number = low - 1
+    if not low <= number <= high:
         raise _refusal(field, name, text, f"a whole number from {low} to {high}")
-    return int(text)
+    return number
 
 
 def _fraction(field: Field, name: str, default: float) -> float:
