@@ -1,4 +1,4 @@
-"""What a few stored bytes would become too much of is refused before it is made; dictionaries become what the column is."""
+"""Blocks become arrays of the column's type, or are refused: before they are made if a few stored bytes would become too much."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.encodings import limits
-from lance_spark.encodings.blocks import FixedWidth
-from lance_spark.errors import CorruptFileError
+from lance_spark.encodings.blocks import Block, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts import arrow
 
 ITEMS = [pa.array(["x" * 900, ""]), pa.array([b"x" * 900, b""], pa.large_binary()), pa.array([b"x" * 450] * 2, pa.binary(450))]
@@ -35,6 +35,53 @@ def test_one_value_is_not_repeated_beyond_the_limit() -> None:
     assert len(arrow.repeat(ITEMS[2][:1], 20, None)) == 20
     with pytest.raises(CorruptFileError, match="a page of one value"):
         arrow.repeat(ITEMS[2][:1], 30, None)
+
+
+def words(bits: int) -> FixedWidth:
+    return FixedWidth(bits, np.zeros(bits // 8, np.uint8), 1)
+
+
+TEXT = VariableWidth(np.array([0, 1], np.int32), np.frombuffer(b"a", np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("block", "t", "complaint"),
+    [
+        (words(16), pa.int32(), "values of 16 bits, which cannot be int32"),
+        (words(32), pa.bool_(), "values of 32 bits, which cannot be bool"),
+        (words(32), pa.string(), "values of 32 bits, which cannot be string"),
+        (TEXT, pa.int32(), "values of variable width, which cannot be int32"),
+        (FixedSizeList(words(32), 1, None), pa.list_(pa.int32(), 2), "lists of 1, which cannot be fixed_size_list"),
+        (PackedStruct((words(32),)), pa.struct([("a", pa.int32()), ("b", pa.int32())]), "a struct of 1 children, which cannot be struct"),
+        (PackedStruct((words(32),)), pa.int32(), "a struct of 1 children, which cannot be int32"),
+    ],
+)
+def test_values_that_are_not_those_of_the_type_are_refused(block: Block, t: pa.DataType, complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        arrow.to_array(block, t, None)
+
+
+def test_more_text_than_the_type_can_hold_is_refused() -> None:
+    block = VariableWidth(np.array([0, 2**31], np.int64), np.empty(0, np.uint8))
+    with pytest.raises(UnsupportedFeatureError, match="a page with 2147483648 bytes of values, which string cannot hold"):
+        arrow.to_array(block, pa.string(), None)
+
+
+def test_values_that_are_not_stored_as_a_dictionary_become_one() -> None:
+    got = arrow.to_array(FixedWidth(32, np.array([7, 8, 7], np.int32).view(np.uint8), 3), pa.dictionary(pa.int8(), pa.int32()), None)
+    assert got.type == pa.dictionary(pa.int8(), pa.int32())
+    assert got.to_pylist() == [7, 8, 7]
+
+
+def test_a_column_of_nulls_takes_whatever_is_stored() -> None:
+    assert arrow.to_array(words(8), pa.null(), None).to_pylist() == [None]
+
+
+@pytest.mark.parametrize("indices", [words(128), TEXT], ids=["wide", "text"])
+@pytest.mark.parametrize("t", [pa.int32(), pa.dictionary(pa.int8(), pa.int32())], ids=str)
+def test_indices_that_are_no_numbers_are_refused(indices: Block, t: pa.DataType) -> None:
+    with pytest.raises(CorruptFileError, match="dictionary indices must be whole numbers of 8 to 64 bits"):
+        arrow.look_up_later(indices, words(32), t, None)
 
 
 def test_indices_wider_than_those_of_the_column_are_made_to_fit() -> None:

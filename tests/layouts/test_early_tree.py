@@ -55,6 +55,19 @@ CASES = [
 ]
 
 
+def test_a_zipped_page_that_says_no_width_is_left_without_one() -> None:
+    page = early.PageLayout(full_zip_layout=early.FullZipLayout(value_compression=FLAT, layers=[pb.REPDEF_NULLABLE_ITEM]))
+    zipped = pb.FullZipLayout(value_compression=NEW_FLAT, layers=[pb.REPDEF_NULLABLE_ITEM])
+    assert upgraded(page.SerializeToString()) == pb.PageLayout(full_zip_layout=zipped)
+
+
+def test_a_compression_that_is_not_known_is_refused() -> None:
+    brotli = pb20.ArrayEncoding(general_mini_block=pb20.GeneralMiniBlock(inner=FLAT, compression=pb20.Compression(scheme="brotli")))
+    page = early.PageLayout(mini_block_layout=early.MiniBlockLayout(value_compression=brotli, layers=[pb.REPDEF_NULLABLE_ITEM]))
+    with pytest.raises(UnsupportedFeatureError, match="the compression 'brotli'"):
+        upgraded(page.SerializeToString())
+
+
 @pytest.mark.parametrize(("old", "new"), CASES, ids=[str(c[0].WhichOneof("array_encoding")) for c in CASES])
 def test_an_encoding_means_the_same_in_both_grammars(old: pb20.ArrayEncoding, new: pb.CompressiveEncoding) -> None:
     layers = [pb.REPDEF_NULLABLE_ITEM]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.byte_ranges import ByteRange, Bytes
 from lance_spark.columns import Column, Page, Rows, run
 from lance_spark.encodings.bitpacking import pack_blocks
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
 from lance_spark.schema import Field
 from lance_spark.v2_0.field import early_bytes_columns, open_field
 from tests.rows import assert_same_values, selections
@@ -124,6 +125,17 @@ def test_a_column_with_a_zone_map_is_read_like_any_other() -> None:
     assert read("int8", no_nulls(flat(8)), [b"\1\2"], 2, column=column).to_pylist() == [1, 2]
 
 
+def packed(bits: int, from_bits: int) -> pb.Bitpacked:
+    return pb.Bitpacked(compressed_bits_per_value=bits, uncompressed_bits_per_value=from_bits, buffer=buffer(0))
+
+
+def nested(depth: int) -> pb.ArrayEncoding:
+    message = flat(8)
+    for _ in range(depth):
+        message = no_nulls(message)
+    return message
+
+
 def u64(*values: int) -> bytes:
     return np.array(values, dtype=np.uint64).tobytes()
 
@@ -162,6 +174,19 @@ STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
             [b"\1\2"],
             "a page of nulls of",
         ),
+        ("int64", binary(flat(24), flat(8, 1), 10), [bytes(6), b"ab"], "offsets or indices of 24 bits"),
+        ("string", binary(pb.ArrayEncoding(bitpacked=packed(9, 8)), flat(8, 1), 10), [bytes(8), b"ab"], "integers of 8 bits packed to 9"),
+        ("int8", pb.ArrayEncoding(bitpacked=packed(3, 16)), [bytes(8)], "packed integers of 16 bits in a column of int8"),
+        ("int8", pb.ArrayEncoding(list=pb.List(offsets=flat(64), null_offset_adjustment=9)), [bytes(16)], "a page of lists in a column"),
+        ("int64", pb.ArrayEncoding(fixed_size_binary=pb.FixedSizeBinary(bytes=flat(8), byte_width=3)), [bytes(6)], "a column of int64"),
+        (
+            "string",
+            pb.ArrayEncoding(fixed_size_binary=pb.FixedSizeBinary(bytes=flat(8), byte_width=2**30)),
+            [bytes(6)],
+            "2 values of 1073741824 bytes in a column of string",
+        ),
+        ("int64", pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[flat(64)], buffer=buffer(0))), [bytes(16)], "packed structs of"),
+        ("int64", pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[nested(20)], buffer=buffer(0))), [bytes(16)], "nested more than"),
     ],
 )
 def test_lies_are_found(logical_type: str, message: pb.ArrayEncoding, buffers: list[bytes], complaint: str) -> None:
@@ -177,6 +202,8 @@ def test_lies_are_found(logical_type: str, message: pb.ArrayEncoding, buffers: l
         lambda: pb.ArrayEncoding(constant=pb.Constant(value=b"1")),
         lambda: pb.ArrayEncoding(fsst=pb.Fsst(binary=flat(8))),
         lambda: binary(STRING, flat(8), 10),
+        lambda: binary(pb.ArrayEncoding(nullable=pb.Nullable(some_nulls=pb.Nullable.SomeNull(values=STRING))), flat(8), 10),
+        lambda: pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[STRING], buffer=buffer(0))),
         lambda: pb.ArrayEncoding(flat=pb.Flat(bits_per_value=8, buffer=pb.Buffer(buffer_type=pb.Buffer.file))),
         lambda: pb.ArrayEncoding(flat=pb.Flat(bits_per_value=8, compression=pb.Compression(scheme="brotli"))),
     ],
@@ -187,11 +214,80 @@ def test_unknown_encodings_are_refused(make: Callable[[], pb.ArrayEncoding]) -> 
 
 
 def test_endless_nesting_is_refused() -> None:
-    message = flat(8)
-    for _ in range(20):
-        message = no_nulls(message)
     with pytest.raises(CorruptFileError, match="nested more than"):
-        read("int8", message, [bytes(2)], 2)
+        read("int8", nested(20), [bytes(2)], 2)
+
+
+def test_more_items_than_can_be_numbered_are_refused() -> None:
+    message = pb.ArrayEncoding(fixed_size_list=pb.FixedSizeList(dimension=2**31 - 1, items=flat(8)))
+    with pytest.raises(CorruptFileError, match="17179869184 lists of 2147483647 items"):
+        read("fixed_size_list:int8:2147483647", message, [b""], 2**34)
+
+
+BLOBS = pb.ColumnEncoding(blob=pb.Blob(inner=COLUMN))
+PLACES = pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[flat(64), flat(64)], buffer=buffer(0)))
+
+
+def test_blobs_are_where_descriptors_say() -> None:
+    stored = b"bytes" + u64(0, 3, 1, 0, 0, 0)
+    column = Column((page_of(PLACES, 5, len(stored), 3),), (), "lance.encodings.ColumnEncoding", BLOBS.SerializeToString())
+    data = np.frombuffer(stored, np.uint8)
+    steps = open_field(Field("c", 0, "large_binary"), {0: column}, range(3), 3).read(0, 3)
+    assert run(steps, lambda ranges: [data[start:stop] for start, stop in ranges]).to_pylist() == [b"byt", None, b""]
+
+
+def page_of(message: pb.ArrayEncoding, start: int, stop: int, num_rows: int) -> Page:
+    return Page(0, num_rows, (ByteRange(start, stop),), "lance.encodings.ArrayEncoding", message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("logical_type", "stored", "complaint"),
+    [
+        ("int64", u64(0, 1), "a blob column of int64"),
+        ("large_binary", u64(2**62, 1), "a blob beyond any file's end"),
+        ("large_binary", u64(0, 2**62), "a blob beyond any file's end"),
+    ],
+)
+def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        read(logical_type, PLACES, [stored], 1, column=BLOBS)
+
+
+@pytest.mark.parametrize(
+    ("field", "column", "error", "complaint"),
+    [
+        ("int8", Column((page_of(flat(8), 0, 2, 2),), (), "", b"\xff"), CorruptFileError, "the column's encoding cannot be parsed"),
+        (
+            "int8",
+            Column((replace(page_of(flat(8), 0, 2, 2), encoding=b"\xff"),), (), "", b""),
+            CorruptFileError,
+            "a page's encoding cannot be",
+        ),
+        (
+            "int8",
+            Column((replace(page_of(flat(8), 0, 2, 2), encoding_type="lance.encodings21.PageLayout"),), (), "", b""),
+            UnsupportedFeatureError,
+            "'lance.encodings21.PageLayout' in a file of storage version 2.0",
+        ),
+        ("list", Column((page_of(flat(8), 0, 2, 2),), (), "", b""), CorruptFileError, "a page of lists encoded as Flat"),
+    ],
+)
+def test_columns_that_are_not_of_2_0_are_refused(field: str, column: Column, error: type[LanceError], complaint: str) -> None:
+    item = Field("item", 1, "int8")
+    with pytest.raises(error, match=complaint):
+        run(
+            open_field(Field("c", 0, field, children=(item,) if field == "list" else ()), {0: column, 1: column}, range(2), 2).read(0, 2),
+            list,
+        )
+
+
+def test_a_list_that_ends_behind_the_items_of_its_page_is_refused() -> None:
+    lists = pb.ArrayEncoding(list=pb.List(offsets=flat(64), null_offset_adjustment=10, num_items=3))
+    columns = {0: Column((page_of(lists, 0, 16, 2),), (), "", b""), 1: Column((page_of(flat(8), 16, 20, 4),), (), "", b"")}
+    data = np.frombuffer(u64(2, 4) + b"abcd", np.uint8)
+    steps = open_field(Field("c", 0, "list", children=(Field("item", 1, "int8"),)), columns, range(2), 2).read(0, 2)
+    with pytest.raises(CorruptFileError, match="a list ends at item 4 of a page of 3 items"):
+        run(steps, lambda ranges: [data[start:stop] for start, stop in ranges])
 
 
 @pytest.mark.parametrize("logical_type", ["string", "large_binary"])
