@@ -242,7 +242,7 @@ class Dataset:
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:
         """Remove columns; parts of structs with dots. The rest of the table's files stays as it is."""
-        return self._changed(alter.drop_columns(self.snapshot, columns))
+        return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Rename columns, or change whether they may be null: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`."""

@@ -15,6 +15,7 @@ from lance_spark.table.commit import commit
 from lance_spark.table.conform import check_fits
 from lance_spark.table.manifest import Manifest
 from lance_spark.table.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
+from lance_spark.table.row_columns import check_not_reserved
 from lance_spark.table.scan import ScanPlan, plan_tasks
 from lance_spark.table.snapshot import Snapshot, list_versions
 from lance_spark.table.transaction import Transaction
@@ -34,6 +35,8 @@ class AlterColumn(TypedDict, total=False):
 def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
     manifest = snapshot.manifest
+    if isinstance(columns, Mapping):
+        raise TypeError("add_columns takes fields or a schema; columns with values come from a job, not from expressions")
     added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
     if manifest.data_format == "0.1":
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
@@ -41,6 +44,7 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
         raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
     new = from_arrow(added, _next_field_id(manifest))
     check_fits(added, new)
+    check_not_reserved(new)
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     _check_names(schema.fields)
     return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
@@ -81,9 +85,10 @@ def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Sna
             return field
         return replace(field, name=alteration.get("name", field.name), nullable=alteration.get("nullable", field.nullable))
 
-    fields = _edited(schema.fields, altered)
-    _check_names(fields)
-    return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=None if tightened else True))
+    changed = replace(schema, fields=_edited(schema.fields, altered))
+    _check_names(changed.fields)
+    check_not_reserved(changed)
+    return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True))
 
 
 def _check_no_nulls(snapshot: Snapshot, path: str) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_spark.blobs import of_version
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.schema import BLOB, Field, Schema, from_arrow
+from lance_spark.table.row_columns import check_not_reserved
 
 
 def _encoding(name: str) -> Callable[[Field, str], Field]:
@@ -78,6 +79,7 @@ def new_schema(data: pa.Schema, version: tuple[int, int], options: Mapping[str, 
     no file can hold.
     """
     schema = from_arrow(data)
+    check_not_reserved(schema)
     for key, value in options.items():
         path, name = split_key(key)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema import Field, Schema
 
 ROW_ID = -10
@@ -18,6 +19,16 @@ ROW_COLUMNS = (
     Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
 )
 ROW_COLUMN_IDS = frozenset(f.id for f in ROW_COLUMNS)
+
+
+RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
+"""Names that no column of a table may have: pylance cannot read such tables."""
+
+
+def check_not_reserved(schema: Schema) -> None:
+    """Raise SchemaMismatchError if a column has a reserved name."""
+    if names := [f.name for f in schema.fields if f.name in RESERVED]:
+        raise SchemaMismatchError(f"columns of tables cannot be called {', '.join(names)}; these names are reserved")
 
 
 def with_row_columns(schema: Schema) -> Schema:

@@ -128,9 +128,15 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         (lambda: ds.drop_columns(["a", "b", "s", "l"]), "at least one column"),
         (lambda: ds.alter_columns({"path": "a", "name": "b"}), "two columns called 'b'"),
         (lambda: ds.alter_columns({"path": "b", "nullable": False}), "has nulls"),
+        (lambda: ds.add_columns(pa.field("_rowid", pa.uint64())), "_rowid; these names are reserved"),
+        (lambda: ds.alter_columns({"path": "a", "name": "_rowaddr"}), "_rowaddr; these names are reserved"),
     ):
         with pytest.raises(SchemaMismatchError, match=message):
             change()
+    with pytest.raises(TypeError, match="sequence of names"):
+        ds.drop_columns("ab")
+    with pytest.raises(TypeError, match="takes fields"):
+        ds.add_columns({"n": "a + 1"})  # type: ignore[arg-type]
     assert Dataset.open(str(tmp_path / "t")).version == ds.version
     with pytest.raises(UnsupportedFeatureError, match="data_type"):
         ds.alter_columns({"path": "a", "data_type": pa.int64()})  # type: ignore[typeddict-unknown-key]

@@ -23,6 +23,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
+from lance_spark.table.row_columns import RESERVED
 from lance_spark.table.write import WriteOptions, begin_write, commit_write, discard, write_fragments
 
 TABLE = pa.table(
@@ -124,6 +125,16 @@ def test_data_that_does_not_fit_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match=r"n\.x"):
         Dataset.write(uri, too_late, "append", max_rows_per_file=1)
     assert (len(data_files(uri)), lance.dataset(uri).version) == (1, 1)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_names_that_pylance_reserves_are_refused(tmp_path: Path, name: str) -> None:
+    data = pa.table({name: pa.array([1], pa.uint64())})
+    with pytest.raises(OSError, match="reserved name"):
+        lance.write_dataset(data, tmp_path / "theirs")
+    with pytest.raises(SchemaMismatchError, match="reserved"):
+        Dataset.write(tmp_path / "ours", data)
+    assert not (tmp_path / "ours").exists()
 
 
 def test_appending_nothing_makes_no_version(tmp_path: Path) -> None:
