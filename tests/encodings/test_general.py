@@ -167,6 +167,13 @@ def test_bad_buffers_are_refused(scheme: Scheme, data: bytes, count: int) -> Non
         decode_bytes(scheme, data, count)
 
 
+def test_one_bad_zstd_frame_of_several_is_enough() -> None:
+    good = framed("zstd", TEXT)
+    for frames in ([good, good[:-3]], [good[:-3], good]):
+        with pytest.raises(CorruptFileError, match="zstd buffers"):
+            General("zstd", None, BYTES).decode_chunks(as_chunks([frames], [len(TEXT)] * 2))
+
+
 def test_the_bad_chunk_is_named() -> None:
     node = General("lz4", None, BYTES)
     with pytest.raises(CorruptFileError, match="buffer 1 "):

@@ -43,6 +43,17 @@ def test_structure_put_together_is_read() -> None:
     assert read(list_of(NUMBER), layout, [u64(0, 2), u64(1, 2), b"", b""], 3).to_pylist() == [[7], [], [7, 7]]
 
 
+CHUNKED = pb23.ValuePlane(chunked=pb23.Chunked(value=flat(32), num_buffers=1))
+CHUNKS = [numbers(np.uint32, 2 << 4 | 1, 2 << 4), (numbers(np.uint16, 0, 8, 0, 0) + numbers(np.int32, 1, 2, 0, 0)) * 2]
+
+
+@pytest.mark.parametrize(("nulls", "expected"), [((), [1, 2, 1, 2]), ((1, 2), [1, None, None, 2])])
+def test_some_rows_of_chunks_have_their_part_of_the_structure(nulls: tuple[int, ...], expected: list[int | None]) -> None:
+    layout = of_items(CHUNKED, validity(NULL, len(nulls)))
+    for rows in (range(4), range(1), range(1, 3), range(3, 4)):
+        assert read(NUMBER, layout, [*CHUNKS, u64(*nulls)], 4, rows).to_pylist() == expected[rows.start : rows.stop]
+
+
 LISTS = list_of(NUMBER)
 TWO = of_items(SEVEN, lists(3, 2), validity(NULL, 0))
 

@@ -18,6 +18,7 @@ from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.rle import Rle
 from lance_spark.encodings.tree import decode_message
 from lance_spark.encodings.variable import Variable
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts.grammar import GRAMMARS
 from lance_spark.layouts.shred import split
 from lance_spark.layouts.write import encode_pages
@@ -33,6 +34,24 @@ def describe(array: pa.Array, version: tuple[int, int]) -> list[pb.PageLayout]:
     (leaf,) = field.leaves()
     (part,) = split(field, array)
     return [pb.PageLayout.FromString(page.encoding) for page in encode_pages(leaf, part, GRAMMARS[version])]
+
+
+PACKED = {"packed": "true"}
+
+
+@pytest.mark.parametrize(
+    ("array", "metadata", "complaint"),
+    [
+        (pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int8())]), 1)), None, "column 'c': writing fixed-size lists of structs"),
+        (pa.array([{"a": 1}, {"a": None}]), PACKED, "a packed struct whose field 'a' holds nulls"),
+        (pa.array([{"a": [1, None]}], pa.struct([("a", pa.list_(pa.int8(), 2))])), PACKED, "a packed struct whose field 'a' holds nulls"),
+    ],
+    ids=["lists of structs", "nulls", "nulls in lists"],
+)
+def test_what_cannot_be_written_is_refused(array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
+    (field,) = from_arrow(pa.schema([pa.field("c", array.type, metadata=metadata)])).fields
+    with pytest.raises(UnsupportedFeatureError, match=complaint):
+        [encode_pages(leaf, part, GRAMMARS[2, 2]) for leaf, part in zip(field.leaves(), split(field, array))]
 
 
 @dataclass(frozen=True)

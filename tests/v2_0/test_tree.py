@@ -106,6 +106,23 @@ def test_fixed_size_binary(logical_type: str, rows: Rows) -> None:
     assert got.cast(pa.string()).to_pylist() == [["one", "two", "six", "ten"][i] for i in rows]
 
 
+def with_nulls(values: pb.ArrayEncoding, index: int) -> pb.ArrayEncoding:
+    return pb.ArrayEncoding(nullable=pb.Nullable(some_nulls=pb.Nullable.SomeNull(validity=flat(1, index), values=values)))
+
+
+def test_nulls_are_beside_the_values_or_in_the_values_that_are_in_them() -> None:
+    assert read("int8", with_nulls(with_nulls(flat(8), 1), 2), [b"\1\2\3", b"\5", b"\3"], 3).to_pylist() == [1, None, None]
+    items = dictionary(flat(8), flat(8, 1), 2)
+    assert read("dict:int8:int8:false", with_nulls(items, 2), [b"\0\1\0", b"ab", b"\5"], 3).to_pylist() == [97, None, 97]
+    vectors = pb.ArrayEncoding(fixed_size_list=pb.FixedSizeList(dimension=2, items=flat(8)))
+    assert read("fixed_size_list:int8:2", with_nulls(vectors, 1), [b"\1\2\3\4", b"\2"], 2).to_pylist() == [None, [3, 4]]
+
+
+def test_offsets_of_packed_integers_are_read() -> None:
+    ends = pb.ArrayEncoding(bitpacked=packed(4, 8))
+    assert read("string", binary(ends, flat(8, 1), 10), [bytes([0x31]), b"abc"], 2).to_pylist() == ["a", "bc"]
+
+
 def test_offsets_of_any_width_and_bytes_in_nullable() -> None:
     ends = np.array([1, 4 + 10, 4], dtype=np.uint16)
     message = binary(no_nulls(flat(16)), no_nulls(flat(8, 1)), 10)
