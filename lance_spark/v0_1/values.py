@@ -8,7 +8,7 @@ import pyarrow as pa
 from lance_spark import spans as sp
 from lance_spark.byte_ranges import ByteRange
 from lance_spark.columns import Steps
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.plain import GAP, binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
 from lance_spark.selection import take
 from lance_spark.spans import Spans
@@ -17,8 +17,7 @@ from lance_spark.spans import Spans
 def read_plain(page: ByteRange, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
     """Values of fixed width. There are no nulls in this encoding: what was null was written as 0."""
     bits = bit_width(t)
-    if bits is None:
-        raise UnsupportedFeatureError(f"a legacy column of {t}")
+    assert bits is not None
     wanted = sp.merged(spans, GAP * 8 // bits)
     data = yield from read_bits(page, bits, wanted)
     return _only(fixed_width_array(t, sp.count(wanted), data), spans, wanted)
