@@ -46,6 +46,11 @@ class CleanupPolicy:
     delete_rate_limit: int | None = None
     dry_run: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("retain_versions", "delete_rate_limit"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, it is {value}")
+
 
 @dataclass(frozen=True)
 class CleanupStats:
@@ -151,12 +156,10 @@ def _open_all(store: Store, versions: Iterable[int]) -> Iterator[tuple[int, Mani
 
 def _old(manifests: dict[int, Manifest], policy: CleanupPolicy, latest: int) -> set[int]:
     """The versions that the policy gives up."""
-    if policy.retain_versions is not None and policy.retain_versions < 1:
-        raise ValueError(f"at least one version must be retained, not {policy.retain_versions}")
     old = {version for version in manifests if version < latest}
     if policy.older_than is not None:
-        before = datetime.now(UTC) - policy.older_than
-        old = {version for version in old if to_datetime(manifests[version].timestamp) < before}
+        now = datetime.now(UTC)
+        old = {version for version in old if now - to_datetime(manifests[version].timestamp) > policy.older_than}
     if policy.retain_versions is not None:
         old -= set(sorted(manifests)[-policy.retain_versions :])
     return old
@@ -237,8 +240,9 @@ def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
         interval = int(config["interval"])
         retain = int(config["retain_versions"]) if "retain_versions" in config else None
         older_than = duration(config["older_than"]) if "older_than" in config else None
-    except ValueError as e:
+        policy = CleanupPolicy(older_than, retain, error_if_tagged_old_versions=False)
+    except (ValueError, OverflowError) as e:
         raise LanceError(f"{snapshot.store.uri}: the table's config for cleaning up is wrong: {config}: {e}") from None
     if (interval and snapshot.version % interval) or (older_than is None and retain is None):
         return None
-    return cleanup_old_versions(snapshot, CleanupPolicy(older_than, retain, error_if_tagged_old_versions=False))
+    return cleanup_old_versions(snapshot, policy)

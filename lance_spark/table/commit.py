@@ -162,6 +162,8 @@ def commit_operation(
 
     Raises what `commit` raises, and ValueError for an operation that does not fit the table.
     """
+    if not isinstance(operation, Operation):
+        raise TypeError(f"the operation must be one of lance_spark.table.operations, not {type(operation).__name__}")
     if read_version is None:
         if not isinstance(operation, Overwrite | Restore):
             raise ValueError(f"the operation {type(operation).__name__} needs the version that it was prepared for, read_version")

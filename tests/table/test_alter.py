@@ -178,6 +178,8 @@ def test_operations_prepared_by_hand(tmp_path: Path) -> None:
     assert Dataset.open(uri).history()[-1].message == "first"
     with pytest.raises(ValueError, match="read_version"):
         Dataset.commit(uri, Append(()))
+    with pytest.raises(TypeError, match="must be one of"):
+        Dataset.commit(uri, lance.LanceOperation.Append([]), read_version=1)
     with pytest.raises(LanceError, match="no version 77"):
         Dataset.commit(uri, Restore(77))
 

@@ -87,8 +87,11 @@ def test_what_is_old_is_said_by_age_and_by_number(tmp_path: Path) -> None:
     assert ds.cleanup_old_versions(NOW, retain_versions=9).old_versions == 0
     assert Dataset.open(uri, version=2).cleanup_old_versions(NOW).old_versions == 1
     readable(uri, {i: [i] for i in (2, 3, 4, 5)})
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="retain_versions must be at least 1"):
         ds.cleanup_old_versions(retain_versions=0)
+    with pytest.raises(ValueError, match="delete_rate_limit"):
+        ds.cleanup_old_versions(NOW, delete_rate_limit=0)
+    assert ds.cleanup_old_versions(timedelta.max).files == ()
 
 
 def test_files_that_later_versions_share_stay(tmp_path: Path) -> None:
@@ -230,13 +233,13 @@ def test_a_table_that_asks_for_it_is_cleaned_up_by_its_writers(tmp_path: Path, t
     readable(uri, {i: [i] for i in range(5, 9)})
 
 
-def test_a_commit_stands_even_if_cleaning_up_cannot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("wish", [("older_than", "soon"), ("older_than", "9999999999999days"), ("retain_versions", "0"), ("interval", "x")])
+def test_a_commit_stands_even_if_cleaning_up_cannot(tmp_path: Path, caplog: pytest.LogCaptureFixture, wish: tuple[str, str]) -> None:
     uri = str(tmp_path / "t")
-    table(uri, 1)
-    lance.dataset(uri).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "soon"})
-    assert Dataset.write(uri, rows(3), "append").version == 3
-    assert "soon" in caplog.text
-    with pytest.raises(LanceError, match="soon"):
+    ds = table(uri, 1).update_config({f"lance.auto_cleanup.{key}": value for key, value in dict([("interval", "1"), wish]).items()})
+    assert Dataset.write(uri, rows(3), "append").version == ds.version + 1 == 3
+    assert wish[1] in caplog.text
+    with pytest.raises(LanceError, match=wish[1]):
         auto_cleanup(Dataset.open(uri).snapshot)
 
 
