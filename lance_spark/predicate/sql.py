@@ -49,7 +49,8 @@ def parse(sql: str, schema: Schema) -> Predicate:
         tree = sqlglot.parse_one(_doubled_quotes(sql), read="spark")
         return bind.predicate(_Translation(schema, sql).node(tree), sql)
     except SqlglotError as e:
-        raise InvalidOptionError(f"the filter {_short(sql)} is no SQL condition: {e}") from e
+        reason = re.sub("\x1b\\[\\d*m", "", str(e))  # sqlglot underlines for terminals
+        raise InvalidOptionError(f"the filter {_short(sql)} is no SQL condition: {reason}") from e
     except RecursionError as e:
         raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
 

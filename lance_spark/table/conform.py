@@ -51,7 +51,8 @@ def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path:
     twice = sorted({n for n in names if sum(n.lower() == m.lower() for m in names) > 1})
     found = [f"{path}{name!r} is there twice (names that differ only in case count as one)" for name in twice]
     places = _match(names, fields)
-    found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in range(len(names)) if i not in places]
+    unknown = [i for i in range(len(names)) if i not in places and names[i] not in twice]
+    found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in unknown]
     for field, at in zip(fields, places, strict=True):
         if at is not None:
             found += _differences(data[at].type, field, f"{path}{field.name!r}")

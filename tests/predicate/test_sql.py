@@ -134,3 +134,9 @@ def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case):
 def test_any_text_is_a_predicate_or_an_error_of_ours(text):
     with contextlib.suppress(LanceError):
         evaluate(parse(text, SCHEMA), TABLE)
+
+
+def test_what_the_parser_says_is_plain_text():
+    with pytest.raises(InvalidOptionError, match="is no SQL condition") as e:
+        parse("i >", SCHEMA)
+    assert str(e.value).replace("\n", "").isprintable()

@@ -168,6 +168,20 @@ def test_char_columns_are_padded(sql: Sql) -> None:
         sql("INSERT INTO t VALUES (1, 'toolong', 'x')")
 
 
+def test_collations_and_fields_of_intervals_are_those_of_the_catalog(sql: Sql) -> None:
+    sql("CREATE TABLE t (c STRING COLLATE UTF8_LCASE, st STRUCT<n: STRING COLLATE UTF8_LCASE, i: INT>, h INTERVAL HOUR) USING lance")
+    assert sql("SELECT * FROM t") == []
+    sql("INSERT INTO t VALUES ('a', named_struct('n', 'Q', 'i', 1), INTERVAL '1' HOUR), ('B', NULL, NULL), ('A', NULL, INTERVAL '2' HOUR)")
+    assert sql("SELECT c FROM t WHERE c = 'A' ORDER BY h") == [("a",), ("A",)]
+    assert sql("SELECT st.i FROM t WHERE st.n = 'q'") == [(1,)]
+    assert sql("SELECT lower(max(c)), count(c) FROM t") == [("b", 3)]
+    assert sql("SELECT lower(c), count(*) FROM t GROUP BY c ORDER BY c") == [("a", 2), ("b", 1)]
+    assert sql("SELECT c FROM t ORDER BY c DESC LIMIT 1") == [("B",)]
+    assert sql("SELECT CAST(h AS STRING) FROM t WHERE h > INTERVAL '1' HOUR") == [("INTERVAL '02' HOUR",)]
+    sql("CREATE TABLE copy USING lance AS SELECT * FROM t")
+    assert sql("SELECT l.c, r.c FROM t l JOIN copy r ON l.c = r.c WHERE r.st.n = 'q' ORDER BY l.h") == [("a", "a"), ("A", "a")]
+
+
 def test_a_column_that_the_catalog_alone_has_is_a_clear_error(sql: Sql) -> None:
     sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
     sql("ALTER TABLE t ADD COLUMN z INT")

@@ -143,6 +143,7 @@ def test_all_differences_are_told_at_once() -> None:
         "'U' is there twice",
     ):
         assert part in str(e.value)
+    assert "'U' (int8)" not in str(e.value)
 
 
 def test_nulls_are_refused_where_the_table_forbids_them() -> None:
