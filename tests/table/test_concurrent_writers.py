@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset
+from lance_spark import CommitConflictError, Dataset
 
 # Many more for a soak: LANCE_SPARK_SOAK=1 lets 8 processes append 25 times from each of their two threads.
 PROCESSES, APPENDS = (8, 25) if os.environ.get("LANCE_SPARK_SOAK") else (2, 6)
@@ -24,13 +26,27 @@ def _rows(writer: int, number: int) -> pa.Table:
     return pa.table({"writer": [writer] * 3, "number": [number] * 3, "row": [0, 1, 2]})
 
 
+def _until_it_lands(append: Callable[[], object]) -> None:
+    """Run `append` again whenever its library gives up because others are always faster, which is for certain a commit that is not done."""
+    while True:
+        try:
+            append()
+            return
+        except CommitConflictError as e:
+            if not e.retryable:
+                raise
+        except OSError as e:
+            if "Too many concurrent writers" not in str(e):
+                raise
+
+
 def _append(process: int, uri: str, options: dict[str, str], start: Any) -> None:
     def append(writer: int) -> None:
         for number in range(APPENDS):
             if process % 2:
-                lance.write_dataset(_rows(writer, number), uri, mode="append", storage_options=options)
+                _until_it_lands(partial(lance.write_dataset, _rows(writer, number), uri, mode="append", storage_options=options))
             else:
-                Dataset.write(uri, _rows(writer, number), "append", storage_options=options)
+                _until_it_lands(partial(Dataset.write, uri, _rows(writer, number), "append", storage_options=options))
 
     start.wait(timeout=60)
     with ThreadPoolExecutor(2) as threads:
