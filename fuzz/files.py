@@ -54,8 +54,9 @@ def _mutate_data_file(data: bytes, rng: random.Random) -> bytes:
     if len(data) < FOOTER.size or data[-4:] != MAGIC:
         return mutate_bytes(data, rng)
     _, columns_at, buffers_at, num_buffers, num_columns, major, minor, _ = FOOTER.unpack(data[-FOOTER.size :])
-    if (major, minor) in ((0, 1), (0, 2)) or not num_columns or buffers_at + 16 * num_buffers + FOOTER.size != len(data):
-        # A legacy file: its numbers are at the end, its values before them.
+    torn = columns_at + 16 * num_columns > len(data) or buffers_at + 16 * num_buffers + FOOTER.size != len(data)
+    if (major, minor) in ((0, 1), (0, 2)) or not num_columns or torn:
+        # A legacy file: its numbers are at the end, its values before them. Or one whose footer was changed before.
         out = bytearray(data)
         start = rng.randrange(len(out))
         part = out[start : start + 64]
@@ -78,7 +79,7 @@ def _mutate_data_file(data: bytes, rng: random.Random) -> bytes:
 
 def _mutate_buffers(out: bytearray, column: file2_pb2.ColumnMetadata, rng: random.Random) -> None:
     pairs = [pair for page in column.pages for pair in zip(page.buffer_offsets, page.buffer_sizes)]
-    pairs = [pair for pair in pairs if pair[1]]
+    pairs = [(at, size) for at, size in pairs if size and at < len(out)]
     for _ in range(rng.choice((1, 1, 2, 4)) if pairs else 0):
         at, size = rng.choice(pairs)
         # The beginning holds the counts and sizes.
