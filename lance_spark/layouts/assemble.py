@@ -124,6 +124,8 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
     The parts agree in everything but the children of their structs. A struct's children come in the order of `field`; where two parts
     have the same leaf, the first counts.
     """
+    if not parts:
+        raise CorruptFileError(f"no column holds anything of {field.name!r}")
     first = parts[0]
     if any(len(p) != len(first) for p in parts):
         raise CorruptFileError(f"the columns of {field.name!r} have {sorted({len(p) for p in parts})} rows")

@@ -61,6 +61,8 @@ def of(field: Field, child: str, rows: list[Any]) -> pa.Array:
 @pytest.mark.parametrize(
     ("field", "parts", "complaint"),
     [
+        (STRUCT, [], "no column holds anything of 's'"),
+        (STRUCT, [[{"a": 1}]], "no column holds anything of 'b'"),
         (STRUCT, [[{"a": 1}], [{"b": 1}, {"b": 2}]], r"the columns of 's' have \[1, 2\] rows"),
         (LISTS, [[[{"a": 1}]], [[{"b": 1}, {"b": 2}]]], "the columns of 'l' disagree about the lengths of its lists"),
         (MAP, [[[{"key": None}]], [[{"value": 1}]]], "a map with a key that is null"),
