@@ -126,9 +126,10 @@ def _mutate_repeated(values: Any, field: FieldDescriptor, nodes: list[Message], 
         del values[:]
         values.extend(order)
     elif field.type == FieldDescriptor.TYPE_MESSAGE:
-        others = [n for n in nodes if n.DESCRIPTOR is field.message_type]
+        # Serialised first: protobuf crashes when it copies a message into a part of itself.
+        others = [n.SerializeToString() for n in nodes if n.DESCRIPTOR is field.message_type]
         if others:
-            values.add().CopyFrom(rng.choice(others))
+            _replace(values.add(), rng.choice(others))
     elif len(values) and rng.random() < 0.8:
         i = rng.randrange(len(values))
         values[i] = _scalar(field, values[i], rng)
