@@ -131,6 +131,9 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
         raise CorruptFileError(f"the columns of {field.name!r} have {sorted({len(p) for p in parts})} rows")
     if field.is_leaf or (len(parts) == 1 and len(paths(field)) == 1):
         return first
+    for part in parts:
+        if not _is_made_for(field, part.type):
+            raise CorruptFileError(f"a column of {field.name!r}, a {field.logical_type}, has values of {part.type}")
     if field.logical_type == "struct":
         return _merge_structs(field, parts)
     item = field.children[0]
@@ -147,6 +150,14 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
         return map_array(pa.map_(items.type.field(0).with_nullable(False), items.type.field(1)), len(first), buffers, items)
     t = (pa.large_list if pa.types.is_large_list(first.type) else pa.list_)(_shown(item, items))
     return pa.Array.from_buffers(t, len(first), buffers, children=[items])
+
+
+def _is_made_for(field: Field, t: pa.DataType) -> bool:
+    if field.logical_type == "struct":
+        return bool(pa.types.is_struct(t))
+    if is_fixed_size_list(field):
+        return bool(pa.types.is_fixed_size_list(t))
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t))
 
 
 def _merge_structs(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
