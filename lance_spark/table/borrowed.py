@@ -39,7 +39,7 @@ def _with_shape(field: Field, ids: Collection[int], known: dict[int, list[Field]
         return field  # a list has a shape when its item has
     for stored in known.get(field.id, ()):
         path = _first_leaf(stored, ids)
-        if path is not None:
+        if path is not None and path.children:
             return replace(field, children=(*field.children, path.children[0]))
     return field
 
