@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lance_spark.errors import CorruptFileError
 from lance_spark.maps import map_array
 from lance_spark.schema import Field, Schema
 from lance_spark.table.jsonb import to_text
@@ -75,4 +76,7 @@ def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_nested(target) and target.num_fields == 1 and array.type.num_fields == 1:
         return _with_children(array, target, _relabelled(_items(array), target.field(0).type))
-    return array.cast(target)
+    try:
+        return array.cast(target)
+    except pa.ArrowException as e:
+        raise CorruptFileError(f"values of {array.type} where the schema has {target}") from e

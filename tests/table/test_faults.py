@@ -121,7 +121,7 @@ def run(seed: int, uri: str) -> tuple[list[Writer], FaultyFiles]:
 def test_what_a_writer_was_told_is_so(seed: int, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, table([]), enable_stable_row_ids=seed % 2 == 1)
-    writers, files = run(seed, uri)
+    writers, _ = run(seed, uri)
     told = {**dict.fromkeys(range(-CHANGES, 0), "there"), **{i: t for writer in writers for i, t in writer.told.items()}}
     theirs = lance.dataset(uri)
     ids = sorted(theirs.to_table()["id"].to_pylist())
@@ -132,14 +132,17 @@ def test_what_a_writer_was_told_is_so(seed: int, tmp_path: Path) -> None:
     theirs.validate()
     report = Dataset.open(uri).verify()
     assert report.ok, report
-    assert files.faults > 0
 
 
 def test_faults_are_survived_more_often_than_not_and_doubt_is_rare(tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
+    faults = 0
     for seed in range(10):
         uri = str(tmp_path / str(seed))
         Dataset.write(uri, table([]))
-        for writer in run(3 * seed, uri)[0]:
+        writers, files = run(3 * seed, uri)
+        faults += files.faults
+        for writer in writers:
             outcomes += writer.outcomes
+    assert faults > 10
     assert outcomes["done"] > outcomes["failed"] > outcomes["unknown"], outcomes
