@@ -15,7 +15,7 @@ import atheris
 
 from fuzz import files
 from fuzz.read import SECONDS, limit_memory, prepare, read
-from fuzz.run import check
+from fuzz.run import FOUND, check
 from fuzz.seeds import ROOT, Seed, seeds
 
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -65,6 +65,7 @@ def test_one_input(data: bytes) -> None:
 def main() -> None:
     prepare()
     CORPUS.mkdir(exist_ok=True)
+    FOUND.mkdir(exist_ok=True)
     for i, seed in enumerate(seeds()):
         (CORPUS / f"seed{i}").write_bytes(i.to_bytes(2, "little") + seed.data)
         read(seed, seed.data)
@@ -74,6 +75,7 @@ def main() -> None:
         f"-max_total_time={sys.argv[1]}",
         f"-timeout={3 * SECONDS}",
         f"-max_len={MAX_BYTES}",
+        f"-artifact_prefix={FOUND}/",
         "-rss_limit_mb=0",
         "-print_final_stats=1",
     ]
