@@ -121,11 +121,12 @@ class DataFileWriter:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
+        batch_bytes = batch.nbytes
         parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in self._format.split(f, array))
         for column, part in zip(self._columns, parts, strict=True):
             if column.leaf.is_blob:
                 part = self._blobs.place(column.leaf, part, version_2=self._format.blobs_of_version_2)
-            self._add(column, part)
+            self._add(column, part, batch_bytes)
         self._num_rows += batch.num_rows
 
     def finish(self) -> WrittenFile:
@@ -146,8 +147,8 @@ class DataFileWriter:
         ids = tuple(c.leaf.id for c in self._columns)
         return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._position, self._version)
 
-    def _add(self, column: _LeafColumn, array: pa.Array) -> None:
-        """Let `array` wait for its page, in pieces that are no larger than a page where rows allow it."""
+    def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
+        """Let `array`, of a batch of `batch_bytes`, wait for its page, in pieces that are no larger than a page where rows allow it."""
         if not len(array) and not column.waiting and not column.metadata.pages:
             column.waiting.append(array)  # a column of items gets a page even when all lists of the file are empty
         size = array.nbytes
@@ -158,7 +159,7 @@ class DataFileWriter:
             column.waiting_bytes += size // pieces
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
-        if column.waiting:
+        if column.waiting and size < batch_bytes // 4:
             # Columns that came by IPC share their batch's memory; uncopied, a narrow one would hold all batches until its page is full.
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
 
