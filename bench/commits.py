@@ -6,31 +6,26 @@ Ours and pylance's one after the other, on a local disk and on a moto server tha
 from __future__ import annotations
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import platform
 import shutil
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import boto3
 import lance
 import pyarrow as pa
 
 from lance_spark import Dataset, LanceError
 from lance_spark.table.history import newest_first, transaction_of
 from lance_spark.table.manifest import serialise
+from tests import s3_server
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONTESTANTS = ("ours", "pylance")
@@ -99,33 +94,10 @@ def load(who: str, uri: str, options: dict[str, str], writers: int, appends: int
     return Load(writers * appends / seconds, statistics.mean(overtaken), max(overtaken), given_up.value)
 
 
-@contextlib.contextmanager
-def s3() -> Iterator[dict[str, str]]:
-    """The storage options of a moto server with the bucket "tables"."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    command = [sys.executable, str(Path(__file__).parents[1] / "tests/s3_server.py"), "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    endpoint = f"http://127.0.0.1:{port}"
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{endpoint}/moto-api/").close()
-                break
-            time.sleep(0.1)
-        client = boto3.client("s3", "us-east-1", endpoint_url=endpoint, aws_access_key_id="k", aws_secret_access_key="s")
-        client.create_bucket(Bucket="tables")
-        yield {**KEYS, "endpoint": endpoint}
-    finally:
-        server.terminate()
-        server.wait()
-
-
 def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
     """The lines of the first table."""
-    with s3() as options:
-        for place, uri, given in (("local disk", str(folder), {}), ("S3 (moto)", "s3://tables", options)):
+    with s3_server.running() as endpoint:
+        for place, uri, given in (("local disk", str(folder), {}), ("S3 (moto)", "s3://tables", {**KEYS, "endpoint": endpoint})):
             results = [load(who, f"{uri}/{who}", given, writers, appends) for who in CONTESTANTS]
             ratio = results[0].rate / results[1].rate
             yield [place, *results[0].cells, *results[1].cells, f"{ratio:.2f}"]

@@ -6,14 +6,47 @@ same time both would succeed, and one be lost.
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import subprocess
+import sys
 import threading
+import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
-from moto.dynamodb.responses import DynamoHandler
-from moto.s3.responses import S3Response
-from moto.server import main
-
 _LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def running() -> Iterator[str]:
+    """The address of such a server in a process of its own, on loopback only, with the bucket "tables"."""
+    import boto3  # the server itself does without
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, __file__, "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Running on" in line:
+            break
+    # The server logs every request, and would wait for ever once the pipe is full.
+    log = threading.Thread(target=process.stderr.read)
+    log.start()
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        urllib.request.urlopen(f"{endpoint}/moto-api/").close()
+        boto3.client("s3", "us-east-1", endpoint_url=endpoint, aws_access_key_id="a", aws_secret_access_key="b").create_bucket(
+            Bucket="tables"
+        )
+        yield endpoint
+    finally:
+        process.terminate()
+        process.wait()
+        log.join()
+        process.stderr.close()
 
 
 def _one_at_a_time(kind: type, name: str) -> None:
@@ -26,7 +59,15 @@ def _one_at_a_time(kind: type, name: str) -> None:
     setattr(kind, name, locked)
 
 
-if __name__ == "__main__":
+def _serve() -> None:
+    from moto.dynamodb.responses import DynamoHandler
+    from moto.s3.responses import S3Response
+    from moto.server import main
+
     _one_at_a_time(S3Response, "put_object")
     _one_at_a_time(DynamoHandler, "put_item")
     main()
+
+
+if __name__ == "__main__":
+    _serve()
