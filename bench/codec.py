@@ -22,8 +22,8 @@ from bench import sizes
 from bench.columns import Column, columns
 from lance_spark.file.reader import open_data_file
 from lance_spark.file.writer import DataFileWriter
-from lance_spark.schema import from_arrow
-from lance_spark.storage import Store
+from lance_spark.schema.schema import from_arrow
+from lance_spark.storage.store import Store
 
 VERSION = (2, 2)
 ROUNDS = 5

@@ -23,8 +23,8 @@ import lance
 import pyarrow as pa
 
 from lance_spark import Dataset, LanceError
-from lance_spark.table.history import newest_first, transaction_of
-from lance_spark.table.manifest import serialise
+from lance_spark.metadata.manifest import serialise
+from lance_spark.table.versions.history import newest_first, transaction_of
 from tests import s3_server
 
 DOCS = Path(__file__).parent.parent / "docs"

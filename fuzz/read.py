@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from fuzz.seeds import ROOT, Seed
 from lance_spark import Dataset
-from lance_spark.encodings import limits
+from lance_spark.buffers import limits
 from lance_spark.errors import LanceError
-from lance_spark.table import transaction
+from lance_spark.metadata import transaction
 
 SECONDS = 10
 """What reading one small table may take."""

@@ -12,7 +12,7 @@ from lance_spark.errors import LanceError
 def jar(arguments: argparse.Namespace) -> int:
     """Write the planner as a jar."""
     try:
-        from lance_spark.spark.planner import write_jar  # starts a JVM, which other commands do without
+        from lance_spark.spark.planner.install import write_jar  # starts a JVM, which other commands do without
     except ModuleNotFoundError as e:
         print(f"the planner is compiled by Spark, which is not there ({e}): pip install 'lance-spark[spark]'", file=sys.stderr)
         return 2

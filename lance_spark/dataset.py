@@ -9,25 +9,25 @@ from os import PathLike
 
 import pyarrow as pa
 
-from lance_spark.blobs import BlobHandling
+from lance_spark.metadata.operations import Operation
 from lance_spark.predicate import Predicate, parse
-from lance_spark.storage import Store
-from lance_spark.table import alter
-from lance_spark.table.blob_files import BlobFile, take_blobs
-from lance_spark.table.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
-from lance_spark.table.clone import create_branch, deep_clone, shallow_clone
-from lance_spark.table.commit import commit_operation
-from lance_spark.table.delete import delete
-from lance_spark.table.history import COMMIT_MESSAGE, HistoryEntry, history
-from lance_spark.table.manifest_builder import TableSettings
-from lance_spark.table.operations import Operation
-from lance_spark.table.references import Branches, Reference, Tags, resolve
-from lance_spark.table.scan import ScanPlan, all_live_rows, plan_tasks
-from lance_spark.table.snapshot import Snapshot, in_use, list_versions, open_snapshot, timestamp_of
-from lance_spark.table.take import take, take_by_row_id
-from lance_spark.table.task import read_task
-from lance_spark.table.verify import Report, verify
-from lance_spark.table.write import NO_OPTIONS, Data, Mode, WriteOptions, write
+from lance_spark.schema.blobs import BlobHandling
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import TableSettings
+from lance_spark.table.changes import alter
+from lance_spark.table.changes.delete import delete
+from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
+from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
+from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.scan.blob_files import BlobFile, take_blobs
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.scan.take import take, take_by_row_id
+from lance_spark.table.scan.task import read_task
+from lance_spark.table.versions.history import COMMIT_MESSAGE, HistoryEntry, history
+from lance_spark.table.versions.snapshot import Snapshot, in_use, list_versions, open_snapshot, timestamp_of
+from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Dataset:
         storage_options: Mapping[str, str] | None = None,
         allow_other_stores: bool = False,
     ) -> Dataset:
-        """Open the latest version, or that of a number, tag or time; see `table.snapshot.open_snapshot` for what goes together.
+        """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for what goes together.
 
         `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say.
         """
@@ -113,7 +113,7 @@ class Dataset:
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (making it if need be), or "overwrite" it.
 
-        Columns are matched by name; see `table.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
+        Columns are matched by name; see `table.write.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
         SchemaMismatchError, and CommitConflictError when another writer came first with a change that ours cannot follow.
         """
         options = WriteOptions(
@@ -141,7 +141,7 @@ class Dataset:
         commit_message: str | None = None,
         enable_stable_row_ids: bool = False,
     ) -> Dataset:
-        """Commit a change that was prepared by hand: one of `lance_spark.table.operations`, whose files are written already.
+        """Commit a change that was prepared by hand: one of `lance_spark.metadata.operations`, whose files are written already.
 
         `read_version` is the version that it was prepared for; Overwrite, which may also make the table, and Restore need none. What
         other writers did since is taken into account, see docs/conflicts.md. The rows themselves are not looked at.
@@ -176,12 +176,12 @@ class Dataset:
 
     @property
     def tags(self) -> Tags:
-        """The table's tags: `tags.list()`, `tags.create("name", 3)` and so on; see `table.references.Tags`."""
+        """The table's tags: `tags.list()`, `tags.create("name", 3)` and so on."""
         return Tags(self.snapshot)
 
     @property
     def branches(self) -> Branches:
-        """The table's branches without the main one: `branches.list()`, `branches.delete("name")`; see `table.references.Branches`."""
+        """The table's branches without the main one: `branches.list()`, `branches.delete("name")` and so on."""
         return Branches(self.snapshot)
 
     def checkout_version(self, version: Reference) -> Dataset:
@@ -214,7 +214,7 @@ class Dataset:
     ) -> CleanupStats:
         """Remove versions of this branch that are older than `older_than` (by default 14 days), and the files that nothing needs any more.
 
-        See `table.cleanup.CleanupPolicy` for the rest. Raises RefConflictError if an old version is tagged.
+        See `table.maintenance.cleanup.CleanupPolicy` for the rest. Raises RefConflictError if an old version is tagged.
         """
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE

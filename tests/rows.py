@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lance_spark.columns import Rows
+from lance_spark.reading.steps import Rows
 
 
 @st.composite

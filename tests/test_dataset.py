@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.table.manifest import serialise
-from lance_spark.table.scan import ScanPlan, plan_tasks
-from lance_spark.table.task import read_task
+from lance_spark.metadata.manifest import serialise
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.task import read_task
 
 VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
 
@@ -287,7 +287,7 @@ def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory, parallelism,
 
 
 def test_large_fragments_are_divided_and_small_ones_packed(uri, monkeypatch):
-    import lance_spark.table.scan as scan
+    import lance_spark.table.scan.plan as scan
 
     snapshot = Dataset.open(uri).snapshot
     assert len(plan_tasks(snapshot, ScanPlan(), 12)) == 1

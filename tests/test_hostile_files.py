@@ -37,7 +37,7 @@ def test_kernels_stay_within_bounds_on_what_was_found(pytestconfig: pytest.Confi
 def test_code_that_is_checked_for_bounds_is_not_taken_for_the_other_in_the_cache(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
-        "import numpy as np\nfrom lance_spark.encodings.kernel import kernel\n"
+        "import numpy as np\nfrom lance_spark.kernels.kernel import kernel\n"
         "@kernel\ndef get(data, at):\n    return data[np.uint64(at)]\nprint(get(np.zeros(1, np.uint8), 1) >= 0)\n"
     )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")} | {"PYTHONPATH": str(ROOT)}

@@ -1,74 +1,132 @@
-"""The package's parts depend on each other in one direction, and the heavy libraries are imported only where design says."""
+"""Imports point one way: `ROOMS` lists the folders of the package from the top to the bottom, and each imports only those below it."""
+
+from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent / "lance_spark"
-LAYERS = ["lance_table", "verbs", "spark", "namespace", "table", "index", "file", "layouts", "encodings"]
-"""Each may import those behind it. v2_0 and v0_1 stand where layouts stands, dataset where spark stands without pyspark."""
-BESIDE = {"v2_0": "layouts", "v0_1": "layouts", "dataset": "spark"}
-FREE = {"errors", "schema", "blobs", "selection", "maps", "predicate", "byte_ranges", "columns", "spans", "memory", "_proto"}
-"""May be imported by all, and import none of the layers."""
-STORAGE = {"storage", "storage_local", "storage_location", "storage_options"}
+ROOMS = [
+    "__main__",
+    "__init__",
+    "spark",
+    "spark/planner",
+    "dataset",
+    "table/changes",
+    "table/scan",
+    "table/write",
+    "table/commit",
+    "table/maintenance",
+    "table/versions",
+    "table/build",
+    "table/manifest_store",
+    "file",
+    "v0_1",
+    "v2_0",
+    "layouts",
+    "layouts/mini_block",
+    "layouts/full_zip",
+    "layouts/constant",
+    "layouts/choose",
+    "layouts/levels",
+    "layouts/values",
+    "layouts/nodes",
+    "encodings",
+    "metadata",
+    "predicate",
+    "arrow",
+    "storage",
+    "reading",
+    "schema",
+    "buffers",
+    "kernels",
+    "_proto",
+    "errors",
+]
+"""Folders with modules in them, and the modules beside them at the top of the package."""
+SIZE = 20
+"""The largest number of files in a folder."""
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)
 
 
-def part(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def room(path: Path) -> str:
+    """The folder that a module is in; the module itself at the top of the package."""
+    inner = path.relative_to(ROOT).with_suffix("")
+    return str(inner.parent if len(inner.parts) > 1 else inner)
 
 
-def imports(path: Path):
-    """(module, inside a function) of every import."""
-    tree = ast.parse(path.read_text())
-    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)}
-    for node in ast.walk(tree):
+def imports(path: Path) -> Iterator[str]:
+    """The full name of everything that a module imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((a.name, id(node) in inside) for a in node.names)
+            yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield from ((f"{node.module}.{a.name}", id(node) in inside) for a in node.names)
+            yield from (f"{node.module}.{a.name}" for a in node.names)
 
 
-def layer(name: str) -> int:
-    return LAYERS.index(BESIDE.get(name, name))
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_one_way(path):
-    own = part(path)
-    for name, _ in imports(path):
-        if not name.startswith("lance_spark."):
-            continue
-        other = name.split(".")[1]
-        if own in ("__init__", "__main__") or other in FREE | STORAGE or other == own or other == "__init__":
-            continue
-        assert own not in FREE | STORAGE, f"{own} is for all to import, so it must not import {name}"
-        same_level = own in BESIDE or other in BESIDE
-        assert layer(own) < layer(other) or (same_level and layer(own) <= layer(other)), f"{own} must not import {name}"
+def imported(name: str) -> Path:
+    """The file of our package that `lance_spark.x.y.Name` is in."""
+    parts = name.split(".")[1:]
+    for count in range(len(parts), -1, -1):
+        place = ROOT.joinpath(*parts[:count])
+        if place.with_suffix(".py").is_file() and count:
+            return place.with_suffix(".py")
+        if (place / "__init__.py").is_file():
+            return place / "__init__.py"
+    raise AssertionError(name)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_pyspark_and_fsspec_stay_in_their_places(path):
-    names = [name.split(".")[0] for name, _ in imports(path)]
-    if part(path) not in ("spark", "verbs", "lance_table"):
+def test_imports_point_down(path: Path) -> None:
+    own = room(path)
+    for name in imports(path):
+        if name.split(".")[0] == "lance_spark" and own != (other := room(imported(name))):
+            assert ROOMS.index(own) < ROOMS.index(other), f"{own} must not import {name}: it is above or beside it"
+
+
+def test_every_room_is_known_says_what_it_is_and_is_not_crowded() -> None:
+    files = [p for p in ROOT.rglob("*") if p.suffix in (".py", ".java") and "_proto" not in p.parts]
+    folders = {p.parent for p in files} - {ROOT}
+    assert {room(p) for p in files} <= set(ROOMS) | {"table"}
+    for folder in folders:
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+        assert text, f"{folder} does not say what it is"
+        assert sum(p.parent == folder for p in files) <= SIZE, f"{folder} has more than {SIZE} files"
+
+
+def test_modules_form_no_cycle() -> None:
+    below = {p: {imported(n) for n in imports(p) if n.split(".")[0] == "lance_spark"} - {p} for p in MODULES}
+    left = dict(below)
+    while free := [p for p, others in left.items() if not others & left.keys()]:
+        left = {p: others for p, others in left.items() if p not in free}
+    assert not left, f"these modules import each other: {sorted(str(p.relative_to(ROOT)) for p in left)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pyspark_and_fsspec_stay_in_their_places(path: Path) -> None:
+    names = {name.split(".")[0] for name in imports(path)}
+    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if top not in ("spark", "verbs", "lance_table"):
         assert "pyspark" not in names
-    if part(path) not in STORAGE:
+    if top != "storage":
         assert "fsspec" not in names
     assert "lance" not in names, "pylance is the oracle, never a dependency"
 
 
-def test_planning_a_scan_needs_neither_numba_nor_pyspark_nor_clients_nor_the_sql_parser():
-    modules = "lance_spark.table.scan, lance_spark.table.commit, lance_spark.dataset"
+def test_planning_a_scan_needs_neither_numba_nor_pyspark_nor_clients_nor_the_sql_parser() -> None:
+    modules = "lance_spark.table.scan.plan, lance_spark.table.commit.commit, lance_spark.dataset"
     code = f"import sys, {modules}; print({{'numba', 'pyspark', 'fsspec', 'sqlglot'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
-def test_the_command_that_needs_spark_says_so_where_there_is_none():
+def test_the_command_that_needs_spark_says_so_where_there_is_none() -> None:
     without = "import sys; sys.modules |= {'pyspark': None, 'py4j': None}"
     code = f"{without}; from lance_spark.__main__ import main; sys.exit(main(['jar', 'x.jar']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.encodings.bitpacking import word_type
-from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.memory import empty
+from lance_spark.encodings.fastlanes import word_type
 from lance_spark.encodings.flat import Flat, bytes_for
-from lance_spark.encodings.kernel import kernel
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.memory import empty
+from lance_spark.kernels.kernel import kernel
 
 
 @dataclass(frozen=True)

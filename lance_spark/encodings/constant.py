@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
-from lance_spark.encodings.limits import check_bytes
+from lance_spark.buffers.blocks import Chunks, Encoding, FixedWidth
+from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 
 

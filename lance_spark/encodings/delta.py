@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedWidth
-from lance_spark.encodings.limits import check_bytes
+from lance_spark.buffers.blocks import Block, Chunks, Encoding, FixedWidth
+from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 

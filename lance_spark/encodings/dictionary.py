@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.blocks import Encoding, FixedWidth
+from lance_spark.buffers.blocks import Encoding, FixedWidth
+from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 

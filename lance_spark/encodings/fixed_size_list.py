@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedSizeList, FixedWidth
 from lance_spark.encodings import flat
-from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedSizeList, FixedWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 

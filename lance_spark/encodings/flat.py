@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
-from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import U, copy, copy_ranges
+from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.memory import empty, zeros
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.memory import empty, zeros
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U, copy, copy_ranges
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
+from lance_spark.buffers.blocks import Block, Chunks, EncodedChunks, Encoding, VariableWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.memory import empty
 from lance_spark.encodings import variable
-from lance_spark.encodings.blocks import Block, Chunks, EncodedChunks, Encoding, VariableWidth
-from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.symbol_table import ESCAPE, SymbolTable
-from lance_spark.encodings.symbol_table import train as train_table
-from lance_spark.encodings.words import U, load64, store64
+from lance_spark.encodings.fsst_symbols import ESCAPE, SymbolTable
+from lance_spark.encodings.fsst_symbols import train as train_table
 from lance_spark.errors import CorruptFileError
-from lance_spark.memory import empty
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U, load64, store64
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings import limits, lz4
-from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
+from lance_spark.buffers import limits
+from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, VariableWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.memory import empty
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.flat import Flat, bytes_for, copy_together
 from lance_spark.errors import CorruptFileError
-from lance_spark.memory import empty
+from lance_spark.kernels import lz4
 
 Scheme = Literal["lz4", "zstd"]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.bitpacking import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
-from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.memory import empty
+from lance_spark.encodings.fastlanes import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
 from lance_spark.errors import CorruptFileError
-from lance_spark.memory import empty
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lance_spark.buffers.blocks import Block, Chunks, EncodedChunks, Encoding, FixedWidth, PackedStruct
 from lance_spark.encodings import flat
-from lance_spark.encodings.blocks import Block, Chunks, EncodedChunks, Encoding, FixedWidth, PackedStruct
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
+from lance_spark.buffers.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.delta import check_bits, check_counts, numbers_within_chunks
 
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.bitpacking import word_type
-from lance_spark.encodings.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.limits import check_bytes
+from lance_spark.buffers.memory import empty
+from lance_spark.encodings.fastlanes import word_type
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General
-from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.limits import check_bytes
-from lance_spark.encodings.words import load64
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.memory import empty
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import load64
 
 LONGEST_RUN = 255
 """Run lengths are written as one byte: what every version of the format can read."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import Encoding
+from lance_spark.buffers.blocks import Encoding
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta

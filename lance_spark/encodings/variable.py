@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.byte_ranges import Bytes
-from lance_spark.encodings.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth, VariableWidth
+from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth, VariableWidth
+from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.memory import empty, zeros
 from lance_spark.encodings.flat import Flat
-from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
 from lance_spark.errors import CorruptFileError
-from lance_spark.memory import empty, zeros
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
 
 CHUNK_BYTES = 4096
 """What a mini-block chunk may take, offsets included, unless it is a single value."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.encodings.blocks import Block, Encoding, FixedWidth, PackedStruct, VariableWidth
-from lance_spark.encodings.kernel import kernel
-from lance_spark.encodings.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
+from lance_spark.buffers.blocks import Block, Encoding, FixedWidth, PackedStruct, VariableWidth
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
 
 
 @dataclass(frozen=True)

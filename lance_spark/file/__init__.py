@@ -1,0 +1,1 @@
+"""One data file: footer, metadata, reader and writer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.storage import Store
+from lance_spark.storage.store import Store
 
 
 def sidecar_path(path: str, blob_id: int) -> str:

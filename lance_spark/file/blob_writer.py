@@ -13,12 +13,12 @@ from typing import BinaryIO, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.blobs import BlobKind
-from lance_spark.layouts import assemble
-from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
-from lance_spark.layouts.encoding_options import BlobThresholds
-from lance_spark.layouts.values import bytes_of
-from lance_spark.schema import Field
+from lance_spark.layouts.choose.encoding_options import BlobThresholds
+from lance_spark.layouts.levels import assemble
+from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
+from lance_spark.layouts.values.to_blocks import bytes_of
+from lance_spark.schema.blobs import BlobKind
+from lance_spark.schema.schema import Field
 
 Put = Callable[[memoryview], tuple[int, int]]
 """Writes bytes to the data file, aligned, and says where they start and how many they are."""

@@ -14,11 +14,11 @@ import numpy as np
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import file2_pb2, file_pb2
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Page, Steps
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.fields import parse_fields
-from lance_spark.schema import Schema
+from lance_spark.reading.steps import Column, Page, Steps
+from lance_spark.schema.field_messages import parse_fields
+from lance_spark.schema.schema import Schema
 
 FOOTER = struct.Struct("<QQQIIHH4s")
 """Positions of column metadata, of its offset table, of the global buffers' offset table; counts of buffers and columns; version; magic."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lance_spark._proto import file_pb2, table_pb2
-from lance_spark.byte_ranges import ByteRange
-from lance_spark.columns import Steps
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.fields import parse_fields
-from lance_spark.schema import Schema
+from lance_spark.reading.steps import Steps
+from lance_spark.schema.field_messages import parse_fields
+from lance_spark.schema.schema import Schema
 from lance_spark.v0_1.page_table import PageTable
 from lance_spark.v0_1.statistics import Statistics
 

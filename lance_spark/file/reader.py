@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_spark import spans
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Counts, FieldReader, Rows, Steps, run, side_by_side
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.blob_places import external_store, sidecar_path
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
-from lance_spark.file.whole import pruned, whole
-from lance_spark.layouts import column as layouts
-from lance_spark.layouts.blob import ExternalRange, SidecarRange
-from lance_spark.layouts.possible import possible_values
+from lance_spark.file.whole_structs import pruned, whole
+from lance_spark.layouts import read_column as layouts
+from lance_spark.layouts.page_pruning import possible_values
+from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.predicate.bounds import Bounds
-from lance_spark.schema import Field, Schema
-from lance_spark.storage import Store
+from lance_spark.reading import spans
+from lance_spark.reading.steps import Column, Counts, FieldReader, Rows, Steps, run, side_by_side
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.storage.store import Store
 from lance_spark.v0_1 import field as v0_1
 from lance_spark.v0_1.statistics import page_bounds
 from lance_spark.v2_0 import field as v2_0

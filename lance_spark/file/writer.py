@@ -16,18 +16,18 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
-from lance_spark.blobs import in_file
+from lance_spark.arrow.selection import joined
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.blob_writer import BlobWriter, Sidecars
-from lance_spark.file.fields import serialise_fields
 from lance_spark.file.footer import FOOTER, MAGIC
-from lance_spark.layouts import write as layouts
-from lance_spark.layouts.encoded_page import EncodedPage
-from lance_spark.layouts.grammar import GRAMMARS, Grammar
-from lance_spark.layouts.shred import split
+from lance_spark.layouts import write_page as layouts
+from lance_spark.layouts.levels.shred import split
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.nodes.version_grammar import GRAMMARS, Grammar
 from lance_spark.layouts.write_blob import encode_blob_pages
-from lance_spark.schema import Field, Schema
-from lance_spark.selection import joined
+from lance_spark.schema.blobs import in_file
+from lance_spark.schema.field_messages import serialise_fields
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20

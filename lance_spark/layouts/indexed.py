@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans
-from lance_spark.columns import Page, Steps
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.arrow import to_dictionary_array
-from lance_spark.layouts.assemble import Path, nest
-from lance_spark.layouts.full_zip import num_buffers, read_values
-from lance_spark.layouts.sparse import read_structure
-from lance_spark.layouts.tree import Indexed
-from lance_spark.spans import Spans
+from lance_spark.layouts.full_zip.read import num_buffers, read_values
+from lance_spark.layouts.levels.assemble import Path, nest
+from lance_spark.layouts.levels.sparse import read_structure
+from lance_spark.layouts.nodes.page_layouts import Indexed
+from lance_spark.layouts.values.to_arrow import to_dictionary_array
+from lance_spark.reading import spans
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Page, Steps
 
 
 def read(layout: Indexed, page: Page, path: Path, t: pa.DataType) -> Steps[tuple[pa.Array, Spans]]:

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.buffers.blocks import FixedWidth, PackedStruct, split_evenly
 from lance_spark.encodings import packed_struct
-from lance_spark.encodings.blocks import FixedWidth, PackedStruct, split_evenly
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.layouts import write_mini_block
-from lance_spark.layouts.arrow import BLOB_V1, BLOB_V2
-from lance_spark.layouts.encoded_page import EncodedPage
-from lance_spark.layouts.grammar import Grammar
-from lance_spark.layouts.shred import shred
-from lance_spark.layouts.write import encode_pages
-from lance_spark.schema import PACKED, Field, from_arrow
+from lance_spark.layouts.levels.shred import shred
+from lance_spark.layouts.mini_block import write as write_mini_block
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.nodes.version_grammar import Grammar
+from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
+from lance_spark.layouts.write_page import encode_pages
+from lance_spark.schema.schema import PACKED, Field, from_arrow
 
 _DESCRIPTORS_PER_CHUNK = 256
 

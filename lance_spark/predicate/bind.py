@@ -11,7 +11,7 @@ import pyarrow.types as types
 
 from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Predicate
-from lance_spark.schema import Field, Schema
+from lance_spark.schema.schema import Field, Schema
 
 _KINDS = (
     ("null", types.is_null),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.schema import quoted
+from lance_spark.schema.schema import quoted
 
 
 @dataclass(frozen=True)

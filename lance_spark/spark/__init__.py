@@ -1,0 +1,1 @@
+"""Adapters to Spark: the data source, its options, types, reader and writer."""

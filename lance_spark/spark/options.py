@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lance_spark.blobs import BLOB_HANDLINGS, BlobHandling
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling
 from lance_spark.spark.types import FIXED_SIZE
-from lance_spark.storage_options import TABLES as STORAGE_OPTIONS
-from lance_spark.table.new_schema import COLUMN_OPTIONS
-from lance_spark.table.scan import MAX_TASK_BYTES
+from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
+from lance_spark.table.scan.plan import MAX_TASK_BYTES
+from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 
 STORAGE = "storage."
 _SIZE_SUFFIX = f".{FIXED_SIZE}"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import SchemaMismatchError
-from lance_spark.schema import quoted
+from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import to_spark
 
 _SAME_VALUES = ("StringType", "DayTimeIntervalType", "TimeType")

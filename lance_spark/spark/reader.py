@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import keep_import_cache_small
-from lance_spark.table.scan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
-from lance_spark.table.snapshot import Snapshot
-from lance_spark.table.task import read_task, row_counts
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
+from lance_spark.table.scan.task import read_task, row_counts
+from lance_spark.table.versions.snapshot import Snapshot
 
 SIZE_MARK = b"LanceSize:"
 

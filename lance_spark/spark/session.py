@@ -11,8 +11,8 @@ from pyspark.sql.utils import is_remote
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
 from lance_spark.spark.options import STORAGE
+from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.unpruned import warn
 
 
 def enable(spark: SparkSession) -> None:
@@ -36,7 +36,7 @@ def _teach(spark: SparkSession) -> None:
             warn("this is Spark Connect, whose server needs the jar of `python -m lance_spark jar`")
         return
     # A client of Connect alone has no py4j to import this with.
-    from lance_spark.spark import planner
+    from lance_spark.spark.planner import install as planner
 
     planner.install(spark)
 

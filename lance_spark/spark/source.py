@@ -16,20 +16,20 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.predicate import parse
-from lance_spark.schema import from_arrow
+from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
-from lance_spark.spark.pushdown import Request
 from lance_spark.spark.reader import LanceReader, Partitioning
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
-from lance_spark.storage import Store
-from lance_spark.table.manifest import Manifest
-from lance_spark.table.scan import ScanPlan
-from lance_spark.table.snapshot import Snapshot, open_snapshot
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 NO_PATH = (
     "no path of a Lance table is given. Use .load(path) and .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "

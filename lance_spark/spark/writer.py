@@ -11,11 +11,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.table import write
-from lance_spark.table.metadata import Fragment
+from lance_spark.table.write import write
 
 STOPPED_AFTER_S = 5.0
 """By then Spark has killed the Python workers of a failed job: it looks every 2 s, and gives them `spark.python.task.killTimeout`, 2 s."""

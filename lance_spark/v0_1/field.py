@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.columns import FieldReader, Rows, Steps, side_by_side
+from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.plain import GAP, bit_width, dictionary_array, offsets_of, read_bits
-from lance_spark.schema import Field
-from lance_spark.selection import joined
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import GAP, bit_width, dictionary_array, offsets_of, read_bits
+from lance_spark.reading.pages import Paged
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import FieldReader, Rows, Steps, side_by_side
+from lance_spark.schema.schema import Field
 from lance_spark.v0_1.page_table import PageTable
 from lance_spark.v0_1.values import read_plain, read_strings
 

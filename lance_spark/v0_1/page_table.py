@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_spark.byte_ranges import ByteRange
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.columns import Steps
 from lance_spark.predicate.bounds import Bounds
-from lance_spark.schema import Field, Schema
+from lance_spark.reading.steps import Steps
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.v0_1.field import open_field
 from lance_spark.v0_1.page_table import PageTable
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.byte_ranges import ByteRange
-from lance_spark.columns import Steps
+from lance_spark.arrow.selection import take
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import GAP, binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
-from lance_spark.selection import take
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import GAP, binary_array, bit_width, fixed_width_array, is_large, offsets_of, read_bits, validity_of
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 
 
 def read_plain(page: ByteRange, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:

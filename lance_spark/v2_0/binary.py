@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.columns import Steps
-from lance_spark.encodings.blocks import VariableWidth
+from lance_spark.buffers.blocks import VariableWidth
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import binary_array, is_large, offsets_of, validity_of, values_of
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import binary_array, is_large, offsets_of, validity_of, values_of
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 from lance_spark.v2_0.encoding import Encoding
 from lance_spark.v2_0.extents import read_extents
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.byte_ranges import ByteRange
-from lance_spark.columns import FieldReader, Steps
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import binary_array, offsets_of, validity_of
+from lance_spark.reading.flat_buffers import binary_array, offsets_of, validity_of
+from lance_spark.reading.steps import FieldReader, Steps
 
 DESCRIPTORS = pa.struct([pa.field("position", pa.uint64(), False), pa.field("size", pa.uint64(), False)])
 

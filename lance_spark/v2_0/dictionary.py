@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.columns import Steps, side_by_side
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.arrow import look_up
-from lance_spark.layouts.plain import dictionary_array, values_of
-from lance_spark.spans import Spans
+from lance_spark.layouts.values.to_arrow import look_up
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import dictionary_array, values_of
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps, side_by_side
 from lance_spark.v2_0.encoding import Encoding
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_spark.columns import FieldReader, Steps
-from lance_spark.layouts.plain import binary_array, is_large, values_of
+from lance_spark.reading.flat_buffers import binary_array, is_large, values_of
+from lance_spark.reading.steps import FieldReader, Steps
 
 
 def list_type(t: pa.DataType) -> pa.DataType:

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lance_spark.columns import Steps
-from lance_spark.spans import Spans
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 
 
 class Encoding(Protocol):

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import GAP, values_of
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import GAP, values_of
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 from lance_spark.v2_0.encoding import Encoding
 
 

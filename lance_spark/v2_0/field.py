@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_spark import spans as sp
 from lance_spark._proto import encodings_v2_0_pb2 as pb
-from lance_spark.columns import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.arrow.selection import joined, take
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.plain import GAP
-from lance_spark.schema import Field
-from lance_spark.selection import joined, take
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import GAP
+from lance_spark.reading.pages import Paged
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.schema.schema import Field
 from lance_spark.v2_0.blob import DESCRIPTORS, BlobReader
 from lance_spark.v2_0.early_strings import EarlyStringsReader, list_type
 from lance_spark.v2_0.list import List, ListReader

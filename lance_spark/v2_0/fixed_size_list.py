@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.columns import Steps
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import fixed_size_list_array
-from lance_spark.spans import Spans
+from lance_spark.reading.flat_buffers import fixed_size_list_array
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 from lance_spark.v2_0.encoding import Encoding
 
 

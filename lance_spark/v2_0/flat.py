@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Steps
+from lance_spark.buffers.blocks import VariableWidth
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.encodings import flat
-from lance_spark.encodings.blocks import VariableWidth
 from lance_spark.encodings.general import General, Scheme
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import bit_width, cut_bits, fixed_width_array, read_bits
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import bit_width, cut_bits, fixed_width_array, read_bits
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 
 
 @dataclass(frozen=True)

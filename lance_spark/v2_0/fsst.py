@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.columns import Steps
 from lance_spark.encodings import fsst
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.variable import Variable
-from lance_spark.layouts.plain import binary_array, is_large, offsets_of
-from lance_spark.spans import Spans
+from lance_spark.reading.flat_buffers import binary_array, is_large, offsets_of
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 from lance_spark.v2_0.binary import Binary
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.columns import Column, FieldReader, Steps
+from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.paged import Paged
-from lance_spark.layouts.plain import offsets_of, validity_of
-from lance_spark.selection import joined
-from lance_spark.spans import Spans
+from lance_spark.reading.flat_buffers import offsets_of, validity_of
+from lance_spark.reading.pages import Paged
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Column, FieldReader, Steps
 from lance_spark.v2_0.encoding import Encoding
 from lance_spark.v2_0.extents import read_extents
 

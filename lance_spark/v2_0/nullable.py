@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark import spans as sp
-from lance_spark.columns import Steps, side_by_side
-from lance_spark.encodings.limits import check_bytes
-from lance_spark.layouts.plain import bit_width
-from lance_spark.spans import Spans
+from lance_spark.buffers.limits import check_bytes
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import bit_width
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps, side_by_side
 from lance_spark.v2_0.encoding import Encoding
 
 

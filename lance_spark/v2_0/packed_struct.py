@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_spark import spans as sp
-from lance_spark.byte_ranges import ByteRange
-from lance_spark.columns import Steps
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.plain import bit_width, fixed_width_array, read_bits
-from lance_spark.spans import Spans
+from lance_spark.reading import spans as sp
+from lance_spark.reading.flat_buffers import bit_width, fixed_width_array, read_bits
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps
 
 
 @dataclass(frozen=True)

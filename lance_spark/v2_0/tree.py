@@ -9,10 +9,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
-from lance_spark.byte_ranges import ByteRange
-from lance_spark.columns import Column, Page
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.encodings.general import Scheme
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.reading.steps import Column, Page
 from lance_spark.v2_0.binary import Binary, FixedSizeBinary
 from lance_spark.v2_0.bitpacked import Bitpacked, BitpackedForNonNeg
 from lance_spark.v2_0.dictionary import Dictionary

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
+from lance_spark.buffers.blocks import Block, FixedSizeList, FixedWidth, VariableWidth
 from lance_spark.encodings import general
-from lance_spark.encodings.blocks import Block, FixedSizeList, FixedWidth, VariableWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.layouts.encoded_page import EncodedPage
-from lance_spark.layouts.encoding_options import EncodingOptions
-from lance_spark.layouts.plain import offsets_of, validity_of
-from lance_spark.layouts.values import to_block
-from lance_spark.schema import Field, Schema
+from lance_spark.layouts.choose.encoding_options import EncodingOptions
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.values.to_blocks import to_block
+from lance_spark.reading.flat_buffers import offsets_of, validity_of
+from lance_spark.schema.schema import Field, Schema
 
 _SCHEMES: Mapping[str | None, general.Scheme] = {"lz4": "lz4", "zstd": "zstd"}
 

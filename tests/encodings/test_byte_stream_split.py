@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import split_evenly
 from lance_spark.encodings import byte_stream_split
-from lance_spark.encodings.blocks import split_evenly
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import block_of, bytes_of, numbers
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import block_of, bytes_of, numbers
+from tests.encodings.cases.strings import as_chunks, stored
 
 # name, values, values in a chunk, bytes of the chunks
 CASES = [

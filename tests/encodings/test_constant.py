@@ -7,8 +7,8 @@ import pytest
 
 from lance_spark.encodings.constant import Constant
 from lance_spark.errors import CorruptFileError
-from tests.encodings.numbers import bytes_of
-from tests.encodings.strings import as_chunks
+from tests.encodings.cases.numbers import bytes_of
+from tests.encodings.cases.strings import as_chunks
 
 
 def test_the_value_is_repeated() -> None:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import Block, FixedSizeList, FixedWidth, VariableWidth, split_evenly
 from lance_spark.encodings import fixed_size_list
-from lance_spark.encodings.blocks import Block, FixedSizeList, FixedWidth, VariableWidth, split_evenly
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import block_of, random_numbers
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import block_of, random_numbers
+from tests.encodings.cases.strings import as_chunks, stored
 
 
 def lists(items: Block, dimension: int, validity: list[int] | None = None) -> FixedSizeList:

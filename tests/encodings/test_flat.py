@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import Chunks, FixedWidth, split_evenly
 from lance_spark.encodings import flat
-from lance_spark.encodings.blocks import Chunks, FixedWidth, split_evenly
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import SIZES, block_of, bytes_of, numbers, random_numbers
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import SIZES, block_of, bytes_of, numbers, random_numbers
+from tests.encodings.cases.strings import as_chunks, stored
 
 BITS = np.array([1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1], bool)
 

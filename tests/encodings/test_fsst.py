@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import FixedWidth
 from lance_spark.encodings import fsst, variable
-from lance_spark.encodings.blocks import FixedWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
-from lance_spark.encodings.symbol_table import SymbolTable
+from lance_spark.encodings.fsst_symbols import SymbolTable
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
-from tests.encodings.strings import as_chunks, block_of, byte_strings, stored, strings_of
+from tests.encodings.cases.strings import as_chunks, block_of, byte_strings, stored, strings_of
 
 ALL_BYTES = bytes(range(256))
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import EncodedBuffer, EncodedChunks, FixedWidth, VariableWidth
 from lance_spark.encodings import general, variable
-from lance_spark.encodings.blocks import EncodedBuffer, EncodedChunks, FixedWidth, VariableWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General, Scheme
 from lance_spark.encodings.rle import Rle
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
-from tests.encodings.strings import as_chunks, block_of, byte_strings, stored, strings_of
+from tests.encodings.cases.strings import as_chunks, block_of, byte_strings, stored, strings_of
 
 SCHEMES: list[Scheme] = ["lz4", "zstd"]
 BYTES = Flat(8)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings import limits
-from lance_spark.encodings.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
+from lance_spark.buffers import limits
+from lance_spark.buffers.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta
@@ -20,13 +20,13 @@ from lance_spark.encodings.dictionary import Dictionary
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.fsst_symbols import SymbolTable
 from lance_spark.encodings.general import General
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.packed_struct import PackedStructEncoding
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
-from lance_spark.encodings.symbol_table import SymbolTable
 from lance_spark.encodings.tree import decode_message, encode_message
 from lance_spark.encodings.variable import Variable
 from lance_spark.encodings.variable_packed_struct import PackedField, VariablePackedStruct

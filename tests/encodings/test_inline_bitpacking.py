@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from lance_spark.buffers.blocks import Chunks, split_evenly
 from lance_spark.encodings import inline_bitpacking
-from lance_spark.encodings.blocks import Chunks, split_evenly
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.errors import CorruptFileError
-from tests.encodings.numbers import WORDS, block_of, bytes_of, numbers, random_numbers
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import WORDS, block_of, bytes_of, numbers, random_numbers
+from tests.encodings.cases.strings import as_chunks, stored
 
 # name, values, bytes of the only chunk
 CASES = [

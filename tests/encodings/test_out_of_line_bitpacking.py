@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import split_evenly
 from lance_spark.encodings import out_of_line_bitpacking
-from lance_spark.encodings.blocks import split_evenly
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import SIZES, WORDS, block_of, bytes_of, numbers, random_numbers
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import SIZES, WORDS, block_of, bytes_of, numbers, random_numbers
+from tests.encodings.cases.strings import as_chunks, stored
 
 # name, values, packed width, bytes of the only chunk
 CASES = [

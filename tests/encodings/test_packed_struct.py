@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import Block, PackedStruct, VariableWidth, split_evenly
 from lance_spark.encodings import packed_struct
-from lance_spark.encodings.blocks import Block, PackedStruct, VariableWidth, split_evenly
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.packed_struct import PackedStructEncoding
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import block_of, bytes_of, random_numbers
-from tests.encodings.strings import as_chunks, stored, strings_of
+from tests.encodings.cases.numbers import block_of, bytes_of, random_numbers
+from tests.encodings.cases.strings import as_chunks, stored, strings_of
 
 A = block_of(np.array([0x0201, 0x0403], "<u2"))
 B = block_of(np.array([5, 6], "<u1"))

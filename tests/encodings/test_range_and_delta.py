@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.encodings.blocks import Encoding
+from lance_spark.buffers.blocks import Encoding
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta
 from lance_spark.encodings.dictionary import Dictionary
@@ -15,8 +15,8 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import bytes_of
-from tests.encodings.strings import as_chunks
+from tests.encodings.cases.numbers import bytes_of
+from tests.encodings.cases.strings import as_chunks
 
 
 def little(dtype: str, *values: int) -> bytes:

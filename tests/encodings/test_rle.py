@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import split_evenly
 from lance_spark.encodings import out_of_line_bitpacking, rle
-from lance_spark.encodings.blocks import split_evenly
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.numbers import WORDS, block_of, bytes_of, runs
-from tests.encodings.strings import as_chunks, stored
+from tests.encodings.cases.numbers import WORDS, block_of, bytes_of, runs
+from tests.encodings.cases.strings import as_chunks, stored
 
 # name, values, values in a chunk, run values of the chunks, run lengths of the chunks
 CASES = [

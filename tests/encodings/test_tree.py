@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import Chunks, Encoding, FixedWidth
+from lance_spark.buffers.blocks import Chunks, Encoding, FixedWidth
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta

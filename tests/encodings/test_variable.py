@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import Encoding, FixedWidth, VariableWidth
 from lance_spark.encodings import variable
-from lance_spark.encodings.blocks import Encoding, FixedWidth, VariableWidth
 from lance_spark.encodings.constant import Constant
 from lance_spark.encodings.delta import Delta
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings.strings import as_chunks, block_of, byte_strings, stored, strings_of
+from tests.encodings.cases.strings import as_chunks, block_of, byte_strings, stored, strings_of
 
 u32 = "<u4"
 u64 = "<u8"

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark.buffers.blocks import FixedWidth, VariableWidth
 from lance_spark.encodings import flat, fsst, variable
 from lance_spark.encodings import variable_packed_struct as packed
-from lance_spark.encodings.blocks import FixedWidth, VariableWidth
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.variable import Variable
 from lance_spark.encodings.variable_packed_struct import PackedField, VariablePackedStruct
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from tests.encodings import numbers
-from tests.encodings.strings import block_of, strings_of
+from tests.encodings.cases import numbers
+from tests.encodings.cases.strings import block_of, strings_of
 
 U16_AND_STRING = VariablePackedStruct((PackedField(Flat(16), 16, False), PackedField(Variable(Flat(32)), 32, True)))
 STRING_64_AND_U8 = VariablePackedStruct((PackedField(Variable(Flat(64)), 64, True), PackedField(Flat(8), 8, False)))

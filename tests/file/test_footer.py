@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark._proto import file2_pb2, file_pb2
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Steps, run
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.footer import FOOTER, Descriptor, Footer, file_version, read_columns, read_descriptor, read_footer
+from lance_spark.reading.steps import Column, Steps, run
 from tests.layouts.data import written_by_pylance
 
 

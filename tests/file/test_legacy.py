@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark._proto import file_pb2
-from lance_spark.columns import run
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.legacy import LegacyFile, read_legacy_file
 from lance_spark.file.reader import open_data_file
-from lance_spark.storage import Store
+from lance_spark.reading.steps import run
+from lance_spark.storage.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lance.file import LanceFileReader, LanceFileWriter
 
-from lance_spark.columns import Rows
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.reader import open_data_file
 from lance_spark.file.writer import DataFileWriter, WrittenFile
-from lance_spark.schema import from_arrow
-from lance_spark.storage import Store
+from lance_spark.reading.steps import Rows
+from lance_spark.schema.schema import from_arrow
+from lance_spark.storage.store import Store
 from tests.arrays import LEAVES, ArrayMaker, types
 
 VERSIONS = [(2, 1), (2, 2)]

@@ -15,8 +15,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from lance_spark.file.reader import DataFileReader, open_data_file
-from lance_spark.schema import Field
-from lance_spark.storage import Store
+from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
 
 _LEAVES: list[pa.DataType] = [
     pa.bool_(),

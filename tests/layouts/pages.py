@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark._proto import encodings_v2_3_pb2 as pb23
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Page, Rows, run
-from lance_spark.layouts.column import open_field
-from lance_spark.schema import Field
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.layouts.read_column import open_field
+from lance_spark.reading.steps import Column, Page, Rows, run
+from lance_spark.schema.schema import Field
 
 NUMBER = Field("c", 0, "int32")
 STRING = Field("c", 0, "string")

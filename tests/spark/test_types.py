@@ -12,9 +12,9 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.schema import EXTENSION_NAME, Schema, logical_type
+from lance_spark.metadata.row_columns import ROW_COLUMNS
+from lance_spark.schema.schema import EXTENSION_NAME, Schema, logical_type
 from lance_spark.spark.types import FIXED_SIZE, SPARK_VERSION, promised, stored, to_spark
-from lance_spark.table.row_columns import ROW_COLUMNS
 
 TO_SPARK = [
     (pa.null(), "void"),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.storage import Store
-from lance_spark.storage_local import Entry, Files, LocalFiles
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.storage.local import Entry, Files, LocalFiles
+from lance_spark.storage.store import Store
 
 
 class FaultyFiles:

@@ -18,8 +18,8 @@ import pytest
 
 from lance_spark import CommitStateUnknownError, Dataset
 from lance_spark.errors import LanceError, StorageError
-from lance_spark.table.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write import begin_write, commit_write, discard, write_fragments
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
 from tests.table.faults import FaultyFiles, FaultyStore
 
 SEEDS = 2000 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 200

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lance_spark import CommitConflictError, Dataset, VersionNotFoundError
 from lance_spark.errors import RefConflictError
-from lance_spark.table.write import begin_write, commit_write, discard, write_fragments
+from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
 
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 NAMES = ("ours", "ours too", "pylance")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Rows, run
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.file.legacy import read_legacy_file
+from lance_spark.reading.steps import Rows, run
 from lance_spark.v0_1.field import open_field
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, selections, without_dictionaries

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.columns import run
 from lance_spark.errors import CorruptFileError
-from lance_spark.schema import Field
+from lance_spark.reading.steps import run
+from lance_spark.schema.schema import Field
 from lance_spark.v0_1.field import open_field
 from lance_spark.v0_1.page_table import PageTable
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileWriter
 
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Rows, run
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.file.footer import read_columns, read_descriptor, read_footer
-from lance_spark.schema import Field
+from lance_spark.reading.steps import Rows, run
+from lance_spark.schema.schema import Field
 from lance_spark.v2_0.field import open_field
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
-from lance_spark.byte_ranges import ByteRange, Bytes
-from lance_spark.columns import Column, Page, Rows, run
-from lance_spark.encodings.bitpacking import pack_blocks
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.encodings.fastlanes import pack_blocks
 from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
-from lance_spark.schema import Field
+from lance_spark.reading.steps import Column, Page, Rows, run
+from lance_spark.schema.schema import Field
 from lance_spark.v2_0.field import early_bytes_columns, open_field
 from tests.rows import assert_same_values, selections
 

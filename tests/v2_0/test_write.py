@@ -14,7 +14,7 @@ from lance.file import LanceFileReader
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.writer import DataFileWriter
-from lance_spark.schema import from_arrow
+from lance_spark.schema.schema import from_arrow
 from lance_spark.v2_0.tree import decode_page
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, without_dictionaries

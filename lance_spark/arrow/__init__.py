@@ -1,0 +1,1 @@
+"""Helpers over Arrow data that pyarrow lacks: choosing rows, making maps, JSON columns."""

@@ -1,0 +1,165 @@
+"""Bit-packing in FastLanes order, shared by the inline and the out-of-line encoding. Spec: "Bitpacking".
+
+A block is 1024 values of T bits (T = 8, 16, 32, 64) packed to W bits each. It has 1024 / T lanes of T rows: row r of a lane takes
+the bits from r * W on of the lane's W words, and word i of lane l is word i * lanes + l of the block. So the lanes can be
+packed side by side, which compilers turn into vector instructions. Row r of lane l is value ORDER[r // 8] * 16 + r % 8 * 128 + l.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.buffers.blocks import Chunks, FixedWidth
+from lance_spark.buffers.limits import check_bytes
+from lance_spark.buffers.memory import empty
+from lance_spark.encodings.flat import copy_together
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.kernel import kernel
+
+BLOCK = 1024
+"""Values in a block; a shorter one is padded."""
+
+ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+
+_WORDS: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def word_type(bits: int) -> type[np.unsignedinteger]:
+    """The word of a block of `bits` wide values."""
+    if bits not in _WORDS:
+        raise CorruptFileError(f"bit-packing of values of {bits} bits")
+    return _WORDS[bits]
+
+
+def chunk_words(chunks: Chunks, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The only buffers of `chunks` as words of `bits` bits, and the word that each starts at."""
+    size = bits // 8
+    data, starts = chunks.data, chunks.starts[0]
+    if data.ctypes.data % size or (starts % size).any():
+        data, starts = copy_together(data, starts, chunks.sizes[0] // size * size)
+    return data[: len(data) // size * size].view(word_type(bits)), starts // size
+
+
+def block_words(bits: int, width: int | np.ndarray) -> int | np.ndarray:
+    """The number of words that a block of `bits` wide values takes when packed to `width` bits."""
+    return BLOCK // bits * width
+
+
+def chunk_widths(block: FixedWidth, counts: np.ndarray) -> np.ndarray:
+    """The bits that the largest value of each chunk needs, negative numbers being large; `counts` are the values in each chunk (int64)."""
+    words = block.view(word_type(block.bits))
+    merged = np.empty(len(counts), words.dtype)
+    _merge_bits(words, np.cumsum(counts), merged)
+    powers = np.uint64(1) << np.arange(block.bits, dtype=np.uint64)
+    return np.searchsorted(powers, merged.astype(np.uint64), side="right")
+
+
+def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
+    """An array of at least `count` values, where block i, packed to `widths[i]` bits from word `starts[i]` on, is unpacked to `at[i]`.
+
+    Blocks are written in order and with all of their 1024 values: where fewer are wanted, the next begins earlier. The caller has
+    checked that the blocks lie within `words`, and `at` within `count`.
+    """
+    check_bytes(count * words.itemsize, "bit-packed values")
+    out = empty(count + BLOCK, words.dtype)
+    _unpack(words, starts, widths, at, out)
+    return out
+
+
+def pack_blocks(
+    values: np.ndarray, first: np.ndarray, counts: np.ndarray, widths: np.ndarray, starts: np.ndarray, words: np.ndarray
+) -> None:
+    """Pack block i, the `counts[i]` values from `first[i]` on, to `widths[i]` bits into `words` from `starts[i]` on; zeros fill it up."""
+    _pack(values, first, counts, widths, starts, words, np.zeros(BLOCK, values.dtype))
+
+
+# Indices in the kernels are unsigned: numba lets signed ones count from the end, and that test keeps loops from being vectorised.
+
+
+@kernel
+def _unpack(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
+    for block in range(len(starts)):
+        unpack_block(words, starts[block], widths[block], at[block], out)
+
+
+@kernel
+def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np.ndarray) -> None:
+    """Unpack the block that begins at word `start` to the 1024 values of `out` from `target` on."""
+    word = out.dtype.type
+    bits = np.iinfo(out.dtype).bits
+    lanes = np.uint64(1024 // bits)
+    if width == 0:
+        out[target : target + 1024] = word(0)
+        return
+    mask = word(word(~word(0)) >> word(bits - width))
+    for row in range(bits):
+        source = np.uint64(start + row * width // bits * (1024 // bits))
+        into = np.uint64(target + ORDER[row // 8] * 16 + row % 8 * 128)
+        shift = row * width % bits
+        # Saying that shifts are below the word's size keeps the compiler from computing in 64 bits.
+        down = word(word(shift) & word(bits - 1))
+        if shift + width <= bits:
+            for lane in range(lanes):
+                out[into + lane] = word(words[source + lane] >> down) & mask
+        else:
+            up = word(word(bits - shift) & word(bits - 1))
+            for lane in range(lanes):
+                out[into + lane] = (word(words[source + lane] >> down) | word(words[source + lanes + lane] << up)) & mask
+
+
+@kernel
+def _pack(
+    values: np.ndarray,
+    first: np.ndarray,
+    counts: np.ndarray,
+    widths: np.ndarray,
+    starts: np.ndarray,
+    words: np.ndarray,
+    padded: np.ndarray,
+) -> None:
+    for block in range(len(starts)):
+        if counts[block] == 1024:
+            _pack_block(values, first[block], widths[block], starts[block], words)
+        else:
+            count = counts[block]
+            padded[:count] = values[first[block] : first[block] + count]
+            padded[count:] = 0
+            _pack_block(padded, 0, widths[block], starts[block], words)
+
+
+@kernel
+def _pack_block(values: np.ndarray, first: int, width: int, start: int, words: np.ndarray) -> None:
+    word = words.dtype.type
+    bits = np.iinfo(words.dtype).bits
+    lanes = np.uint64(1024 // bits)
+    if width == 0:
+        return
+    for row in range(bits):
+        target = np.uint64(start + row * width // bits * (1024 // bits))
+        source = np.uint64(first + ORDER[row // 8] * 16 + row % 8 * 128)
+        shift = row * width % bits
+        up = word(word(shift) & word(bits - 1))
+        # The first row to touch a word sets it: the row that begins it, or the one that spills into it.
+        if shift == 0:
+            for lane in range(lanes):
+                words[target + lane] = values[source + lane]
+        else:
+            for lane in range(lanes):
+                words[target + lane] |= word(values[source + lane] << up)
+        if shift + width > bits:
+            down = word(word(bits - shift) & word(bits - 1))
+            for lane in range(lanes):
+                words[target + lanes + lane] = word(values[source + lane] >> down)
+
+
+@kernel
+def _merge_bits(values: np.ndarray, stops: np.ndarray, merged: np.ndarray) -> None:
+    word = values.dtype.type
+    start = np.uint64(0)
+    for chunk in range(len(stops)):
+        stop = np.uint64(stops[chunk])
+        bits = word(0)
+        for i in range(start, stop):
+            bits |= values[i]
+        merged[chunk] = bits
+        start = stop

@@ -1,0 +1,95 @@
+"""Which columns a storage version can hold: asked on the driver, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.layouts.choose.encoding_options import BlobThresholds, EncodingOptions
+from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.schema.schema import Field, Schema, parse_logical_type
+
+WRITABLE: Mapping[str, tuple[int, int]] = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
+"""The storage versions that can be written."""
+
+_VARIABLE = ("string", "large_string", "binary", "large_binary")
+
+
+def check_holds(schema: Schema, version: tuple[int, int]) -> None:
+    """Raise UnsupportedFeatureError, naming the column and what can hold it, for a column that files of `version` cannot; and
+    InvalidOptionError for field metadata that asks for an encoding that there is not.
+    """
+    if not schema.fields:
+        raise UnsupportedFeatureError("data without columns: a table of Lance has at least one, which tells how many rows there are")
+    for path, field in _walk(schema.fields, ""):
+        why = _refusal(field, version)
+        if why:
+            raise UnsupportedFeatureError(f"column {path!r}: {why}")
+        if field.is_leaf:
+            named = replace(field, name=path)
+            EncodingOptions.of(named)
+            BlobThresholds.of(named)
+    if version < (2, 2):
+        for field in schema.fields:
+            _check_blobs(field, version, in_list=False)
+
+
+def _walk(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:
+    for field in fields:
+        path = prefix + field.name
+        yield path, field
+        if not field.is_leaf:
+            yield from _walk(field.children, path + ".")
+
+
+def _refusal(field: Field, version: tuple[int, int]) -> str:
+    """Why files of `version` cannot hold the field, whatever is below it; empty if they can."""
+    kind = field.logical_type.split(":")[0]
+    has_maps = version in GRAMMARS and GRAMMARS[version].maps
+    if not field.name:
+        return "a column without a name, which pylance cannot read; give it one"
+    if kind == "struct" and not field.children:
+        return "structs without fields are not written, for pylance cannot tell which of them are null; give it a field or leave it out"
+    if kind == "map" and not has_maps:
+        return f"storage version {_name(version)} has no maps; 2.2 has"
+    if kind == "fixed_size_list" and field.children:
+        return "fixed-size lists of structs are not written: pylance does not read them beside other columns. Lists of any size are"
+    if kind == "fixed_size_list" and not _is_fixed_width(parse_logical_type(field.logical_type, field.name)):
+        return f"no storage version has {field.type}; lists of any size can have such items"
+    if field.is_packed and not field.is_blob:
+        return next((why for why in (_packed_refusal(child, version) for child in field.children) if why), "")
+    return ""
+
+
+def _packed_refusal(child: Field, version: tuple[int, int]) -> str:
+    """Why a packed struct in files of `version` cannot have this child."""
+    kind = child.logical_type
+    what = f"its field {child.name!r} of type {kind} cannot be in a packed struct (lance-encoding:packed)"
+    if child.children or kind in ("null", "json", "bool") or kind.startswith(("dict:", "fixed_size_list:bool")):
+        return what
+    needs_variable = kind in _VARIABLE or (kind.startswith("fixed_size_list") and version != (2, 0))
+    if needs_variable and not (version in GRAMMARS and GRAMMARS[version].variable_packed_structs):
+        return f"{what} of storage version {_name(version)}; it can in 2.2"
+    return ""
+
+
+def _check_blobs(field: Field, version: tuple[int, int], *, in_list: bool) -> None:
+    """Before 2.2 positions of blobs have no room for the levels of lists; 2.0 has no levels."""
+    if field.is_blob and in_list and version in GRAMMARS:
+        raise UnsupportedFeatureError(f"column {field.name!r}: storage version {_name(version)} has no lists of blobs; 2.2 has")
+    if not field.is_leaf:
+        for child in field.children:
+            _check_blobs(child, version, in_list=in_list or field.logical_type != "struct")
+
+
+def _is_fixed_width(t: pa.DataType) -> bool:
+    while pa.types.is_fixed_size_list(t):
+        t = t.value_type
+    return bool(pa.types.is_primitive(t) or pa.types.is_decimal(t) or pa.types.is_fixed_size_binary(t))
+
+
+def _name(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,1 @@
+"""How the writer chooses the encoding of a page: options, dictionaries, constants, statistics."""

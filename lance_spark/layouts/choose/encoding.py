@@ -1,0 +1,252 @@
+"""How to store the values of a page: a few statistics, then tables of decisions.
+
+What a reader must understand is the grammar of the file's version; within it every choice here is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from lance_spark.buffers.blocks import (
+    Block,
+    EncodedChunks,
+    Encoding,
+    FixedSizeList,
+    FixedWidth,
+    PackedStruct,
+    VariableWidth,
+    split_evenly,
+)
+from lance_spark.encodings import (
+    byte_stream_split,
+    fixed_size_list,
+    flat,
+    fsst,
+    general,
+    inline_bitpacking,
+    packed_struct,
+    rle,
+    variable,
+    variable_packed_struct,
+)
+from lance_spark.encodings.fastlanes import BLOCK, block_words, chunk_widths
+from lance_spark.layouts.choose import auto_dictionary as dictionary
+from lance_spark.layouts.choose.auto_dictionary import has_dictionaries
+from lance_spark.layouts.choose.encoding_options import EncodingOptions
+from lance_spark.layouts.choose.nulls_and_constants import WORDS
+from lance_spark.layouts.levels.shred import Shredded
+from lance_spark.layouts.nodes.version_grammar import Grammar
+
+WIDE = 256
+"""Bytes from which on values are zipped with their levels instead of being put in chunks."""
+
+TOO_WIDE = 8 << 10
+"""Bytes from which on not even those who ask for chunks get them: two values and their levels must fit into 32 KiB."""
+
+HUGE = 32 << 10
+"""Bytes beyond which values are compressed one by one."""
+
+MIN_FSST_BYTES, MIN_FSST_LENGTH = 32 << 10, 5
+"""Strings of fewer bytes in all, or of which none is that long, are not worth a symbol table."""
+
+SCHEMES = ("lz4", "zstd")
+
+_BSS_SAMPLE = 8192
+_FLAT_CHUNK_BYTES = 8186
+_MAX_CHUNK_VALUES = 4096
+
+
+def is_small_without_constant(page: Shredded) -> bool:
+    """Whether a constant page would be no gain: it has raw levels, 2 bytes each, where chunks have them packed."""
+    if (page.repetition is None and page.definition is None) or page.num_visible < dictionary.MIN_VALUES:
+        return False
+    return isinstance(page.values, VariableWidth) or (isinstance(page.values, FixedWidth) and page.values.bits in (1, *WORDS, 128))
+
+
+def is_wide(values: Block, options: EncodingOptions) -> bool:
+    """Whether values go into a full-zip page."""
+    if options.structure == "fullzip":
+        return True
+    if isinstance(values, PackedStruct) and not packed_struct.is_fixed(values):
+        return True
+    if isinstance(values, VariableWidth):
+        widest = int(np.diff(values.offsets).max(initial=0))
+    else:
+        widest = _row_bits(values) // 8
+    return widest >= (TOO_WIDE if options.structure == "miniblock" else WIDE)
+
+
+def _row_bits(values: Block) -> int:
+    """Bits of one value."""
+    if isinstance(values, FixedWidth):
+        return values.bits
+    if isinstance(values, FixedSizeList):
+        return values.dimension * _row_bits(values.items)
+    if isinstance(values, PackedStruct):
+        return sum(_row_bits(child) for child in values.children)
+    raise AssertionError("strings have no fixed width")
+
+
+def encode_chunks(values: Block, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
+    """Values in chunks of at most `max_values`, each in the smallest encoding of those in the tables below."""
+    if isinstance(values, VariableWidth):
+        return _encode_strings(values, max_values, options, grammar)
+    if isinstance(values, FixedSizeList):
+        return fixed_size_list.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
+    if isinstance(values, PackedStruct):
+        return packed_struct.encode_chunks(values, _flat_counts(values.count, _row_bits(values), max_values))
+    sizes = _word_sizes(values, max_values, options)
+    best = min(sizes, key=sizes.__getitem__)
+    if options.compression in SCHEMES and values.bits >= 8:
+        compressed = _compress_chunks(_planes_or_flat(values, max_values, options), options)
+        if _size(compressed) < sizes[best]:
+            return compressed
+    return _WORD_ENCODINGS[best][1](values, max_values)
+
+
+def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -> dict[str, float]:
+    """About how many bytes each encoding takes."""
+    if values.bits not in WORDS or options.compression == "none":
+        return {"flat": _flat_size(values, max_values, options)}
+    return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
+
+
+def _encode_strings(values: VariableWidth, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
+    chunk_bytes = options.chunk_bytes or variable.CHUNK_BYTES
+    if not grammar.large_chunks:
+        chunk_bytes = min(chunk_bytes, variable.CHUNK_BYTES)
+    if wants_fsst(values, options):
+        node = fsst.train(values)
+        if node is not None:
+            return fsst.encode_chunks(values, node, max_values, chunk_bytes)
+    chunks = variable.encode_chunks(values, max_values, chunk_bytes)
+    if options.compression in SCHEMES:
+        compressed = _compress_chunks(chunks, options)
+        return compressed if _size(compressed) < _size(chunks) else chunks
+    return chunks
+
+
+def _compress_chunks(chunks: EncodedChunks, options: EncodingOptions) -> EncodedChunks:
+    if options.compression == "lz4":
+        return general.encode_chunks(chunks, "lz4")
+    return general.encode_chunks(chunks, "zstd", options.level)
+
+
+def _size(chunks: EncodedChunks) -> int:
+    """The bytes of all buffers, and of what comes with each chunk."""
+    return sum(len(buffer.data) for buffer in chunks.buffers) + 12 * len(chunks.counts)
+
+
+def _planes_or_flat(values: FixedWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
+    """What is to be compressed: bytes of equal significance side by side if that helps."""
+    plain = _encode_flat(values, max_values)
+    if options.bss == "off" or values.bits not in (32, 64):
+        return plain
+    # The reader takes no larger chunks of byte planes.
+    planes = byte_stream_split.encode_chunks(values, split_evenly(values.count, min(max_values, (8 << 12) // values.bits)))
+    if options.bss == "on":
+        return planes
+    few = FixedWidth(values.bits, values.data[: _BSS_SAMPLE * values.bits // 8], min(values.count, _BSS_SAMPLE))
+    trial = replace(options, bss="on"), replace(options, bss="off")
+    with_planes, without = (_size(_compress_chunks(_planes_or_flat(few, max_values, o), o)) for o in trial)
+    return planes if with_planes < without else plain
+
+
+def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
+    """Whether strings are compressed with a symbol table."""
+    if options.compression is not None:
+        return options.compression == "fsst"
+    if not options.is_text:
+        return False  # binary data is mostly compressed or random already, and symbols take time
+    return int(values.offsets[-1]) >= MIN_FSST_BYTES and int(np.diff(values.offsets).max()) >= MIN_FSST_LENGTH
+
+
+def _flat_counts(count: int, bits: int, max_values: int) -> np.ndarray:
+    """Values in each chunk: the largest power of two that keeps it below 8 KiB."""
+    per_chunk = max_values
+    while per_chunk > 2 and per_chunk * bits > 8 * _FLAT_CHUNK_BYTES:
+        per_chunk //= 2
+    return split_evenly(count, per_chunk)
+
+
+def _encode_flat(values: FixedWidth, max_values: int) -> EncodedChunks:
+    return flat.encode_chunks(values, _flat_counts(values.count, values.bits, max_values))
+
+
+def _flat_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+    return values.count * values.bits / 8 + 12 * len(_flat_counts(values.count, values.bits, max_values))
+
+
+def _encode_packed(values: FixedWidth, max_values: int) -> EncodedChunks:
+    return inline_bitpacking.encode_chunks(values, split_evenly(values.count, BLOCK))
+
+
+def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+    if max_values < BLOCK:
+        return np.inf  # a chunk is a block of 1024, however few values are in it
+    widths = chunk_widths(values, split_evenly(values.count, BLOCK))
+    return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + 12) * len(widths)
+
+
+def _encode_runs(values: FixedWidth, max_values: int) -> EncodedChunks:
+    chunks = rle.encode_chunks(values, split_evenly(values.count, max_values))
+    sizes = np.sum([np.diff(b.bounds) for b in chunks.buffers], axis=0)
+    if sizes.max() > _FLAT_CHUNK_BYTES:
+        # Where there are few runs on the whole, there can still be many in one chunk.
+        return rle.encode_chunks(values, _flat_counts(values.count, values.bits + 8, max_values))
+    return chunks
+
+
+def _runs_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
+    runs = rle.count_runs(values)
+    if runs >= options.rle_threshold * values.count:
+        return np.inf
+    # A run of more than 255 is several, and chunks cut runs; neither is counted exactly.
+    runs += values.count // rle.LONGEST_RUN // 2
+    return runs * (values.bits / 8 + 1) + 20 * len(split_evenly(values.count, max_values))
+
+
+_Size = Callable[[FixedWidth, int, EncodingOptions], float]
+_WORD_ENCODINGS: dict[str, tuple[_Size, Callable[[FixedWidth, int], EncodedChunks]]] = {
+    "flat": (_flat_size, _encode_flat),
+    "bit-packed": (_packed_size, _encode_packed),
+    "runs": (_runs_size, _encode_runs),
+}
+
+
+def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encoding, FixedWidth | VariableWidth]:
+    """Values each compressed by itself, for a full-zip page."""
+    if isinstance(values, VariableWidth):
+        if options.compression in SCHEMES or (options.compression is None and np.diff(values.offsets).max() > HUGE):
+            # Level 0 is the library's own.
+            return general.encode_values(variable.encode_values(values), "zstd", options.level or 0)
+        if wants_fsst(values, options):
+            node = fsst.train(values)
+            if node is not None:
+                return fsst.encode_values(values, node)
+        return variable.encode_values(values)
+    if isinstance(values, FixedSizeList):
+        return fixed_size_list.encode_values(values)
+    if isinstance(values, PackedStruct):
+        if packed_struct.is_fixed(values):
+            return packed_struct.encode_values(values)
+        return variable_packed_struct.encode_values([encode_single_values(child, options) for child in values.children])
+    if values.bits == 1:
+        bits = np.unpackbits(values.data, count=values.count, bitorder="little")
+        values = FixedWidth(8, bits, values.count)
+    return flat.encode_values(values)
+
+
+def make_dictionary(values: Block, options: EncodingOptions, grammar: Grammar) -> tuple[FixedWidth, Block] | None:
+    """Indices and distinct values, where that is smaller."""
+    if not has_dictionaries(values, grammar):
+        return None
+    if isinstance(values, VariableWidth):
+        size = float(values.offsets[-1]) + values.count * values.offsets.itemsize
+    else:
+        assert isinstance(values, FixedWidth)
+        size = min(_word_sizes(values, _MAX_CHUNK_VALUES, options).values())
+    return dictionary.make_dictionary(values, size, options)

@@ -1,0 +1,1 @@
+"""Constant pages: one value, or only nulls."""

@@ -1,0 +1,55 @@
+"""Constant pages: nothing but nulls, or (from 2.2) one value for all. Spec: file_encoding.md, "Constant Page Layout"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.buffers.blocks import FixedWidth, VariableWidth
+from lance_spark.encodings.tree import encode_message
+from lance_spark.layouts.levels.shred import Shredded
+from lance_spark.layouts.levels.write import encode_levels
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.nodes.version_grammar import Grammar
+
+MAX_INLINE = 32
+"""Most bytes of a value that is stored in the message."""
+
+
+def encode_nulls(page: Shredded, grammar: Grammar) -> EncodedPage:
+    """The page of events of which none has a valid value."""
+    layout = pb.ConstantLayout(layers=page.layers)  # type: ignore[arg-type]
+    if page.repetition is None and len(page.layers) == 1:
+        return EncodedPage.of(pb.PageLayout(constant_layout=layout), [], page.num_rows)  # every row is null, there is no more to say
+    bounds = np.array([0, page.num_events], dtype=np.int64)
+    buffers = []
+    for levels, compression, count in (
+        (page.repetition, layout.rep_compression, "num_rep_values"),
+        (page.definition, layout.def_compression, "num_def_values"),
+    ):
+        if levels is None:
+            buffers.append(np.empty(0, dtype=np.uint8))
+        elif not grammar.compressed_levels:
+            buffers.append(levels.view(np.uint8))
+        else:
+            encoded = encode_levels(levels, bounds, grammar)
+            compression.CopyFrom(encode_message(encoded.encoding))
+            setattr(layout, count, len(levels))
+            buffers.append(encoded.buffer.data)
+    return EncodedPage.of(pb.PageLayout(constant_layout=layout), buffers, page.num_rows)
+
+
+def encode_value(page: Shredded, value: FixedWidth | VariableWidth) -> EncodedPage:
+    """The page whose valid values are all `value`, a block of one. Its levels are always raw."""
+    layout = pb.ConstantLayout(layers=page.layers)  # type: ignore[arg-type]
+    buffers = []
+    if isinstance(value, FixedWidth) and len(value.data) <= MAX_INLINE:
+        layout.inline_value = value.data.tobytes()
+    else:
+        parts = [value.data] if isinstance(value, FixedWidth) else [value.offsets.view(np.uint8), value.data]
+        header = np.array([len(parts), *map(len, parts)], dtype="<u4")
+        buffers.append(np.concatenate([header.view(np.uint8), *parts]))
+    if page.repetition is not None or page.definition is not None:
+        for levels in (page.repetition, page.definition):
+            buffers.append(np.empty(0, dtype=np.uint8) if levels is None else levels.view(np.uint8))
+    return EncodedPage.of(pb.PageLayout(constant_layout=layout), buffers, page.num_rows)

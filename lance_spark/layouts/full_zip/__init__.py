@@ -1,0 +1,1 @@
+"""Full-zip pages: large values, each with its own levels and length."""

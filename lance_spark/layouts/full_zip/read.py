@@ -1,0 +1,279 @@
+"""Full-zip pages: large values, each with its levels and its length right before it, so that one row can be read alone.
+
+Implements "Full Zip Page Layout" of the file encoding page. Buffers: the zipped data; where values or rows differ in size, the
+repetition index: the offset of every row and the end of the last, in words of 1, 2, 4 or 8 bytes.
+An item: the control word (repetition << bits of definition | definition), of as many bytes as its bits need; then, of fixed
+width, the value if the item is visible; of variable width, the length and the bytes if the value is valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.buffers.blocks import Block, FixedWidth, VariableWidth
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.buffers.limits import check_bytes
+from lance_spark.encodings.constant import Constant
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import copy
+from lance_spark.layouts.levels.assemble import Path, nest
+from lance_spark.layouts.levels.read import Slots, unravel
+from lance_spark.layouts.levels.sparse import read_structure, valid_slots
+from lance_spark.layouts.nodes.page_layouts import Dense, FullZip, Sparse
+from lance_spark.layouts.values.to_arrow import spread, to_array
+from lance_spark.reading import spans
+from lance_spark.reading.flat_buffers import bit_width
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Page, Steps
+
+
+def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
+    if not page.buffers:
+        raise CorruptFileError("a full-zip page without buffers")
+    if isinstance(layout.structure, Sparse):
+        array = yield from _read_sparse(layout, layout.structure, page, path, t)
+        return array, spans.whole(page.num_rows)
+    if layout.bits_per_value is not None and not layout.structure.num_lists:
+        wanted = rows * _stride(layout)
+    elif spans.count(rows) == page.num_rows:
+        wanted = spans.whole(page.buffers[0].stop - page.buffers[0].start)
+    else:
+        wanted = yield from _row_offsets(page, rows)
+    data = yield from _read_spans(page, wanted)
+    if layout.bits_per_value is not None and not layout.structure.num_lists:
+        return _fixed_rows(layout, data, path, t, spans.count(rows)), rows
+    zipped = _unzip(layout, data, None if layout.structure.num_lists else spans.count(rows))
+    slots = unravel(layout.structure, zipped.repetition, zipped.definition, zipped.count)
+    return nest(path, slots, _leaf(layout, zipped, t, slots[0])), rows
+
+
+def _read_sparse(layout: FullZip, structure: Sparse, page: Page, path: Path, t: pa.DataType) -> Steps[pa.Array]:
+    """A whole page whose values are those of valid slots only; the index of those of variable width is of no use here."""
+    slots = yield from read_structure(structure, page, page.buffers[num_buffers(layout) :])
+    (data,) = yield page.buffers[:1]
+    block = read_values(layout, data)
+    valid = valid_slots(slots[0])
+    if block.count != valid.sum():
+        raise CorruptFileError(f"the page's structure speaks of {valid.sum()} valid values, it holds {block.count}")
+    leaf = to_array(block, t, None) if valid.all() else spread(block, t, valid)
+    return nest(path, slots, leaf)
+
+
+def num_buffers(layout: FullZip) -> int:
+    """How many buffers values without levels take: those of variable width have an index."""
+    return 1 if layout.bits_per_value is not None else 2
+
+
+def read_values(layout: FullZip, data: Bytes) -> Block:
+    """The values of `data`, which has no levels."""
+    return layout.value.decode_values(_unzip(layout, data, layout.num_items).values)
+
+
+def _stride(layout: FullZip) -> int:
+    """The bytes of an item that has a value, of fixed width."""
+    assert layout.bits_per_value is not None
+    if _all_null(layout) and _word_bytes(layout):
+        return _word_bytes(layout)
+    if layout.bits_per_value % 8 or not 0 < layout.bits_per_value < 2**34:
+        raise CorruptFileError(f"values of {layout.bits_per_value} bits in a full-zip page")
+    return _word_bytes(layout) + layout.bits_per_value // 8
+
+
+def _all_null(layout: FullZip) -> bool:
+    """Whether the page has levels only, as writers of late 2025 stored large values of which all are null."""
+    return layout.bits_per_value == 0 and layout.value == Constant(None)
+
+
+def _nulls(levels: np.ndarray | None, count: int, t: pa.DataType) -> pa.Array:
+    """The leaf's array of a page without values, given the definition levels of visible items."""
+    if levels is None or len(levels) != count or not levels.all():
+        raise CorruptFileError("a full-zip page of values of 0 bits that are not null")
+    check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
+    return pa.nulls(count, t)
+
+
+def _word_bytes(layout: FullZip) -> int:
+    bits = layout.bits_rep + layout.bits_def
+    if layout.bits_rep > 16 or layout.bits_def > 16:
+        raise CorruptFileError(f"levels of {layout.bits_rep} and {layout.bits_def} bits")
+    return 0 if not bits else 1 if bits <= 8 else 2 if bits <= 16 else 4
+
+
+def _row_offsets(page: Page, rows: Spans) -> Steps[Spans]:
+    """The bytes of these rows in the zipped data, from the part of the repetition index between the first and the last of them."""
+    if len(page.buffers) < 2:
+        raise CorruptFileError("a full-zip page without a repetition index")
+    start, stop = page.buffers[1]
+    width, rest = divmod(stop - start, page.num_rows + 1)
+    if rest or width not in (1, 2, 4, 8):
+        raise CorruptFileError(f"a repetition index of {stop - start} bytes for {page.num_rows} rows")
+    first, last = int(rows[0, 0]), int(rows[-1, 1])
+    (index,) = yield [ByteRange(start + first * width, start + (last + 1) * width)]
+    offsets: np.ndarray = index.view(f"<u{width}")[rows - first].astype(np.int64)
+    flat, size = offsets.reshape(-1), page.buffers[0].stop - page.buffers[0].start
+    if (flat < 0).any() or (flat[1:] < flat[:-1]).any() or flat[-1] > size:
+        raise CorruptFileError(f"the repetition index does not ascend within the {size} bytes of the page")
+    return offsets
+
+
+def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
+    """These bytes of the zipped data, one span after the other."""
+    start, stop = page.buffers[0]
+    if len(wanted) and wanted[-1, 1] > stop - start:
+        raise CorruptFileError(f"the rows of the page take {wanted[-1, 1]} bytes or more, it has {stop - start}")
+    answers = yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()]
+    data: Bytes = answers[0] if len(answers) == 1 else np.concatenate([*answers, np.empty(0, np.uint8)])
+    return data
+
+
+def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count: int) -> pa.Array:
+    """Rows that all take the same bytes: without control words the data is the values."""
+    assert isinstance(layout.structure, Dense)
+    definition, word = None, _word_bytes(layout)
+    if word:
+        items = data.reshape(count, _stride(layout))
+        words = np.ascontiguousarray(items[:, :word]).view(f"<u{word}").reshape(-1)
+        definition = (words & (2**layout.bits_def - 1)).astype(np.uint16)
+        data = np.ascontiguousarray(items[:, word:]).reshape(-1)
+    slots = unravel(layout.structure, None, definition, count)
+    if _all_null(layout):
+        return nest(path, slots, _nulls(definition, count, t))
+    bits = 8 * (_stride(layout) - word)
+    block = layout.value.decode_values(FixedWidth(bits, data, count))
+    return nest(path, slots, to_array(block, t, slots[0].validity))
+
+
+@dataclass(frozen=True)
+class _Zipped:
+    """Items taken apart: their levels (None: there are none), how many they are, and the compressed values of those that have one."""
+
+    repetition: np.ndarray | None
+    definition: np.ndarray | None
+    count: int
+    values: Block
+
+
+def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
+    """Take `count` items apart, or when None as many as there are."""
+    width = 0 if layout.bits_per_value is None else _stride(layout) - _word_bytes(layout)
+    if layout.bits_per_value is None and layout.bits_per_offset not in (32, 64):
+        raise CorruptFileError(f"lengths of {layout.bits_per_offset} bits in a full-zip page")
+    length = 0 if width else (layout.bits_per_offset or 0) // 8
+    has_value = np.zeros(2**layout.bits_def, np.bool_)
+    if not _all_null(layout):
+        has_value[: (_visible(layout) + 1) if width else 1] = True
+    shape = (_word_bytes(layout), layout.bits_def, length, width)
+    totals = np.zeros(3, np.int64)
+    stopped = _measure(data, shape, has_value, totals)
+    if stopped >= 0:
+        raise CorruptFileError(f"the item at byte {stopped} of those read runs over the end of the {len(data)} bytes")
+    items, num_values, num_bytes = totals.tolist()
+    if count is not None and items != count:
+        raise CorruptFileError(f"{items} items were read where there should be {count}")
+    repetition = np.empty(items if layout.bits_rep else 0, np.uint16)
+    definition = np.empty(items if layout.bits_def else 0, np.uint16)
+    values, offsets = np.empty(num_bytes, np.uint8), np.zeros(num_values + 1, np.int64)
+    _split(data, shape, has_value, repetition, definition, values, offsets)
+    block = FixedWidth(8 * width, values, num_values) if width else VariableWidth(offsets, values)
+    return _Zipped(repetition if layout.bits_rep else None, definition if layout.bits_def else None, items, block)
+
+
+def _visible(layout: FullZip) -> int:
+    """The highest definition level of items that are visible: those of the layers inside the innermost list."""
+    level = 0
+    if isinstance(layout.structure, Dense):
+        for layer in layout.structure.layers:
+            if layer.is_list:
+                break
+            level = max(level, layer.null)
+    return level
+
+
+def _leaf(layout: FullZip, zipped: _Zipped, t: pa.DataType, slots: Slots) -> pa.Array:
+    """The leaf's array, with a slot for every visible item."""
+    if _all_null(layout):
+        visible = None if zipped.definition is None else zipped.definition[zipped.definition <= _visible(layout)]
+        return _nulls(visible, slots.count, t)
+    block = layout.value.decode_values(zipped.values)
+    if layout.bits_per_value is None and zipped.definition is not None:
+        levels = zipped.definition[zipped.definition <= _visible(layout)]
+        if levels.any():
+            return spread(block, t, levels == 0)
+    if block.count != slots.count:
+        raise CorruptFileError(f"the page's levels speak of {slots.count} values, it holds {block.count}")
+    return to_array(block, t, slots.validity)
+
+
+@kernel
+def _word(data: np.ndarray, at: np.int64, size: int) -> np.int64:
+    """A little-endian number of up to 8 bytes."""
+    word = np.uint64(0)
+    for i in range(size):
+        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+    return np.int64(word)
+
+
+@kernel
+def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.ndarray, totals: np.ndarray) -> np.int64:
+    """Count items, values and bytes of values; the position of an item that does not fit, or -1."""
+    word_bytes, bits_def, length_bytes, width = shape
+    at, end = np.int64(0), len(data)
+    while at < end:
+        start = at
+        if end - at < word_bytes:
+            return start
+        level = _word(data, at, word_bytes) & ((1 << bits_def) - 1)
+        at += word_bytes
+        if has_value[level]:
+            size = np.int64(width)
+            if length_bytes:
+                if end - at < length_bytes:
+                    return start
+                size = _word(data, at, length_bytes)
+                at += length_bytes
+            if size < 0 or size > end - at:
+                return start
+            at += size
+            totals[1] += 1
+            totals[2] += size
+        totals[0] += 1
+    return np.int64(-1)
+
+
+@kernel
+def _split(
+    data: np.ndarray,
+    shape: tuple[int, int, int, int],
+    has_value: np.ndarray,
+    repetition: np.ndarray,
+    definition: np.ndarray,
+    values: np.ndarray,
+    offsets: np.ndarray,
+) -> None:
+    """Take apart what `_measure` has checked."""
+    word_bytes, bits_def, length_bytes, width = shape
+    at, out, item, value = np.int64(0), np.int64(0), 0, 0
+    while at < len(data):
+        word = _word(data, at, word_bytes)
+        level = word & ((1 << bits_def) - 1)
+        at += word_bytes
+        if len(repetition):
+            repetition[item] = word >> bits_def
+        if len(definition):
+            definition[item] = level
+        item += 1
+        if has_value[level]:
+            size = np.int64(width)
+            if length_bytes:
+                size = _word(data, at, length_bytes)
+                at += length_bytes
+            copy(data, np.uint64(at), values, np.uint64(out), np.uint64(size))
+            at += size
+            out += size
+            value += 1
+            offsets[value] = out

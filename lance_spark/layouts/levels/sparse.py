@@ -1,0 +1,120 @@
+"""The sparse structure of storage version 2.3: layers told by the positions of what is not as usual, instead of levels for each value.
+
+The specification's draft of it differs from what is written; this follows the bytes. Layers come outermost first. Each covers a
+domain of slots, the first that of the page's rows; a list layer's items are the domain of the next, and the last is that of the
+values. A sequence (positions, counts) is one block in a buffer of its own, unless its encoding needs no bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lance_spark.buffers.blocks import Encoding, FixedWidth
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.levels.read import Slots
+from lance_spark.layouts.nodes.page_layouts import Sparse, SparseFixedSizeList, SparseList, SparseValidity
+from lance_spark.reading.spans import Spans, count
+from lance_spark.reading.steps import Page, Steps
+
+MAX_SLOTS = 2**28
+"""The rows or items of a page must be less than this."""
+
+_NO_BYTES = np.empty(0, np.uint8)
+
+
+def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) -> Steps[tuple[Slots, ...]]:
+    """The slots of every layer, innermost first; `buffers` begin with those of the structure."""
+    if max([page.num_rows, *(layer.num_items for layer in structure.layers if isinstance(layer, SparseList))]) >= MAX_SLOTS:
+        # Nothing else bounds them: structure may take no bytes at all.
+        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows, or of as many items")
+    needed = sum(e.num_buffers > 0 for e in _sequences(structure))
+    if needed > len(buffers):
+        raise CorruptFileError(f"{needed} buffers of structure are needed, the page has {len(buffers)}")
+    answers: Sequence[Bytes] = (yield buffers[:needed]) if needed else []
+    payloads = iter(answers)
+    slots, domain = [], page.num_rows // math.prod(layer.dimension for layer in structure.layers if isinstance(layer, SparseFixedSizeList))
+    for layer in structure.layers:
+        if isinstance(layer, SparseValidity):
+            slots.append(Slots(domain, _validity(layer, domain, payloads)))
+        elif isinstance(layer, SparseList):
+            offsets = _offsets(layer, domain, payloads)
+            slots.append(Slots(domain, _validity(layer.validity, domain, payloads), offsets))
+            domain = layer.num_items
+        else:
+            slots.append(Slots(domain, _validity(layer.validity, domain, payloads)))
+            domain *= layer.dimension
+    return tuple(reversed(slots))
+
+
+def _sequences(structure: Sparse) -> Iterator[Encoding]:
+    """All encoded sequences in the order of their buffers."""
+    for layer in structure.layers:
+        if isinstance(layer, SparseList):
+            yield layer.non_empty
+            yield layer.counts
+            yield layer.validity.positions
+        else:
+            yield (layer.validity if isinstance(layer, SparseFixedSizeList) else layer).positions
+
+
+def _sequence(encoding: Encoding, length: int, payloads: Iterator[Bytes]) -> np.ndarray:
+    data = next(payloads) if encoding.num_buffers else _NO_BYTES
+    if not length:
+        return np.empty(0, np.int64)
+    block = encoding.decode_block(data, length)
+    if not isinstance(block, FixedWidth) or block.bits != 64 or block.count != length:
+        raise CorruptFileError(f"a sequence of structure must be {length} numbers of 64 bits")
+    return block.view(np.int64)
+
+
+def _positions(encoding: Encoding, length: int, domain: int, payloads: Iterator[Bytes]) -> np.ndarray:
+    """Slot numbers, checked to ascend within the domain."""
+    if length > domain:
+        raise CorruptFileError(f"{length} positions among {domain} slots")
+    positions = _sequence(encoding, length, payloads)
+    if length and (positions[0] < 0 or positions[-1] >= domain or (positions[1:] <= positions[:-1]).any()):
+        raise CorruptFileError(f"positions of structure that do not ascend within {domain} slots")
+    return positions
+
+
+def _validity(layer: SparseValidity, domain: int, payloads: Iterator[Bytes]) -> np.ndarray | None:
+    positions = _positions(layer.positions, layer.num_positions, domain, payloads)
+    if not layer.valid and not len(positions):
+        return None
+    bits = np.full(domain, not layer.valid)
+    bits[positions] = layer.valid
+    return np.packbits(bits, bitorder="little")
+
+
+def _offsets(layer: SparseList, domain: int, payloads: Iterator[Bytes]) -> np.ndarray:
+    positions = _positions(layer.non_empty, layer.num_non_empty, domain, payloads)
+    counts = _sequence(layer.counts, layer.num_non_empty, payloads)
+    # Compared one by one before they are added, so that no sum overflows.
+    if (len(counts) and (counts.min() < 1 or counts.max() > layer.num_items)) or int(counts.sum()) != layer.num_items:
+        raise CorruptFileError(f"the lengths of the lists do not add up to {layer.num_items} items")
+    lengths = np.zeros(domain + 1, np.int64)
+    lengths[positions + 1] = counts
+    return np.cumsum(lengths)
+
+
+def valid_slots(slots: Slots) -> np.ndarray:
+    """Which slots of a layer are valid, as booleans."""
+    if slots.validity is None:
+        return np.ones(slots.count, np.bool_)
+    return np.unpackbits(slots.validity, count=slots.count, bitorder="little").view(np.bool_)
+
+
+def restrict(slots: Sequence[Slots], rows: Spans) -> tuple[Slots, ...]:
+    """The slots of these rows only, of a structure without lists."""
+    kept = []
+    for layer in slots:
+        validity = layer.validity
+        if validity is not None:
+            bits = valid_slots(layer)
+            validity = np.packbits(np.concatenate([bits[a:b] for a, b in rows.tolist()]), bitorder="little")
+        kept.append(Slots(count(rows), validity))
+    return tuple(kept)

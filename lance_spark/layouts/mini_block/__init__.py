@@ -1,0 +1,1 @@
+"""Mini-block pages: small values in chunks that are decoded whole."""

@@ -1,0 +1,45 @@
+"""What the encoding of one page gives to the file writer, and the placing of many small buffers in one big one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.kernels.kernel import kernel
+
+ENCODING_TYPE = "lance.encodings21.PageLayout"
+
+
+@dataclass(frozen=True)
+class EncodedPage:
+    """A page of `num_rows` rows, ready to be written: its buffers (uint8) in order, and the message that describes them."""
+
+    encoding_type: str
+    encoding: bytes
+    buffers: tuple[np.ndarray, ...]
+    num_rows: int
+
+    @classmethod
+    def of(cls, layout: pb.PageLayout, buffers: Sequence[np.ndarray], num_rows: int) -> EncodedPage:
+        """The page of a layout message of 2.1 or 2.2."""
+        return cls(ENCODING_TYPE, layout.SerializeToString(deterministic=True), tuple(buffers), num_rows)
+
+
+def copy_pieces(out: np.ndarray, at: np.ndarray, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+    """Copy piece i of `data`, from `begins[i]` to `ends[i]`, to `at[i]` in `out`."""
+    _copy_pieces(out, at, np.ascontiguousarray(data), begins, ends)
+
+
+def put_unsigned(out: np.ndarray, at: np.ndarray, numbers: np.ndarray, width: int) -> None:
+    """Write each of `numbers` as `width` bytes, little endian, to its place in `out`."""
+    for byte in range(width):
+        out[at + byte] = (numbers >> (8 * byte)) & 0xFF
+
+
+@kernel
+def _copy_pieces(out: np.ndarray, at: np.ndarray, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+    for i in range(len(at)):
+        out[at[i] : at[i] + ends[i] - begins[i]] = data[begins[i] : ends[i]]

@@ -1,0 +1,326 @@
+"""Page layouts: the message of a page's encoding -> frozen nodes that say how its buffers are to be read.
+
+Implements "Structural Encoding" of the file encoding page for storage versions 2.1 and 2.2 (PageLayout), and the PlanarLayout of 2.3.
+Layouts name no version: what a version does not allow is the writer's business, and every reader takes any tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark._proto import encodings_v2_3_pb2 as pb23
+from lance_spark.buffers.blocks import Encoding
+from lance_spark.encodings.tree import decode_message
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.nodes.early_2_1 import upgraded
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of lists or items. `null` and `empty` are the definition levels of a null slot and an empty list; 0 means there is none."""
+
+    is_list: bool
+    null: int
+    empty: int
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Structure by repetition and definition levels; layers innermost first."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def num_lists(self) -> int:
+        """How many of the layers are lists, which is also the repetition level that starts a row."""
+        return sum(layer.is_list for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class SparseValidity:
+    """Some slots of a layer: the null ones, or when `valid` the ones that are not. `positions` codes u64 slot numbers."""
+
+    valid: bool
+    positions: Encoding
+    num_positions: int
+
+
+@dataclass(frozen=True)
+class SparseList:
+    """A list layer: which lists are not empty, and how many items each of those has. `num_items` is the number of all items."""
+
+    num_items: int
+    non_empty: Encoding
+    num_non_empty: int
+    counts: Encoding
+    validity: SparseValidity
+
+
+@dataclass(frozen=True)
+class SparseFixedSizeList:
+    """A layer of fixed-size lists."""
+
+    dimension: int
+    validity: SparseValidity
+
+
+SparseLayer = SparseValidity | SparseList | SparseFixedSizeList
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Structure by the positions of what is exceptional (2.3); layers outermost first."""
+
+    layers: tuple[SparseLayer, ...]
+
+
+Structure = Dense | Sparse
+
+
+@dataclass(frozen=True)
+class MiniBlock:
+    """Values in small chunks. `large` chunks have sizes of 32 bits, others of 16. `num_items` is None when the structure tells it."""
+
+    structure: Structure
+    value: Encoding
+    repetition: Encoding | None
+    definition: Encoding | None
+    dictionary: Encoding | None
+    num_dictionary_items: int
+    num_buffers: int
+    num_items: int | None
+    repetition_index_depth: int
+    large: bool
+
+
+@dataclass(frozen=True)
+class FullZip:
+    """Values one after the other, each with its levels before it: either all of `bits_per_value`, or with a length of `bits_per_offset`.
+
+    With sparse structure there are no levels, and `num_items` values for the valid slots only.
+    """
+
+    structure: Structure
+    value: Encoding
+    bits_rep: int
+    bits_def: int
+    bits_per_value: int | None
+    bits_per_offset: int | None
+    num_items: int
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A dictionary of large values in a page of sparse structure: one of the `items`, stored as in full zip, for each slot."""
+
+    structure: Sparse
+    indices: Encoding
+    items: FullZip
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One value for all valid slots, or none at all. `value` None: it is in the page's first buffer, or all slots are null.
+
+    The levels are blocks of `num_rep` and `num_def` values, or without an encoding raw 16-bit words.
+    """
+
+    structure: Structure
+    value: bytes | None
+    repetition: Encoding | None
+    definition: Encoding | None
+    num_rep: int
+    num_def: int
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Values that lie elsewhere in the file; `inner` is the page of their positions and sizes, which also carry the levels."""
+
+    structure: Dense
+    inner: Layout
+
+
+Layout = MiniBlock | FullZip | Indexed | Constant | Blob
+
+
+def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
+    """The layout of a page, from the type and the bytes of its encoding message."""
+    if encoding_type not in _GRAMMARS:
+        raise UnsupportedFeatureError(f"a page encoding of type {encoding_type!r}")
+    return _GRAMMARS[encoding_type](encoding)
+
+
+_LEVELS: dict[int, tuple[bool, bool, bool]] = {
+    pb.REPDEF_ALL_VALID_ITEM: (False, False, False),
+    pb.REPDEF_ALL_VALID_LIST: (True, False, False),
+    pb.REPDEF_NULLABLE_ITEM: (False, True, False),
+    pb.REPDEF_NULLABLE_LIST: (True, True, False),
+    pb.REPDEF_EMPTYABLE_LIST: (True, False, True),
+    pb.REPDEF_NULL_AND_EMPTY_LIST: (True, True, True),
+}
+"""What a layer is: a list?, may it be null?, may it be empty?"""
+
+
+def _dense(kinds: Sequence[int]) -> Dense:
+    layers, level = [], 0
+    for kind in kinds:
+        if kind not in _LEVELS:
+            raise UnsupportedFeatureError(f"a repetition and definition layer of kind {kind}")
+        is_list, nullable, emptyable = _LEVELS[kind]
+        # Levels are handed out from the innermost layer on, null before empty.
+        null, empty = (level + 1 if nullable else 0), (level + nullable + 1 if emptyable else 0)
+        layers.append(Layer(is_list, null, empty))
+        level += nullable + emptyable
+    if not layers:
+        raise CorruptFileError("a page without layers of structure")
+    return Dense(tuple(layers))
+
+
+def _optional(message: Any, field: str) -> Encoding | None:
+    return decode_message(getattr(message, field)) if message.HasField(field) else None
+
+
+def _layout(message: pb.PageLayout) -> Layout:
+    kind = message.WhichOneof("layout")
+    if kind == "mini_block_layout":
+        return _mini_block(message.mini_block_layout)
+    if kind == "full_zip_layout":
+        return _full_zip(message.full_zip_layout)
+    if kind == "constant_layout":
+        return _constant(message.constant_layout)
+    if kind == "blob_layout":
+        if message.blob_layout.inner_layout.WhichOneof("layout") == "blob_layout":
+            raise CorruptFileError("a blob page within a blob page")
+        return Blob(_dense(message.blob_layout.layers), _layout(message.blob_layout.inner_layout))
+    raise UnsupportedFeatureError("a page layout of a kind that is not known")
+
+
+def _mini_block(m: pb.MiniBlockLayout) -> MiniBlock:
+    return MiniBlock(
+        structure=_dense(m.layers),
+        value=decode_message(m.value_compression),
+        repetition=_optional(m, "rep_compression"),
+        definition=_optional(m, "def_compression"),
+        dictionary=_optional(m, "dictionary"),
+        num_dictionary_items=m.num_dictionary_items,
+        num_buffers=m.num_buffers,
+        num_items=m.num_items,
+        repetition_index_depth=m.repetition_index_depth,
+        large=m.has_large_chunk,
+    )
+
+
+def _full_zip(m: pb.FullZipLayout) -> FullZip:
+    details = m.WhichOneof("details")
+    return FullZip(
+        structure=_dense(m.layers),
+        value=decode_message(m.value_compression),
+        bits_rep=m.bits_rep,
+        bits_def=m.bits_def,
+        bits_per_value=m.bits_per_value if details == "bits_per_value" else None,
+        bits_per_offset=m.bits_per_offset if details == "bits_per_offset" else None,
+        num_items=m.num_items,
+    )
+
+
+def _constant(m: pb.ConstantLayout) -> Constant:
+    return Constant(
+        structure=_dense(m.layers),
+        value=m.inline_value if m.HasField("inline_value") else None,
+        repetition=_optional(m, "rep_compression"),
+        definition=_optional(m, "def_compression"),
+        num_rep=m.num_rep_values,
+        num_def=m.num_def_values,
+    )
+
+
+def _planar_layout(encoding: bytes) -> Layout:
+    message = pb23.PlanarLayout.FromString(encoding)
+    structure = _structure(message.structure)
+    kind = message.values.WhichOneof("values")
+    if kind == "chunked":
+        return _chunked(message.values.chunked, structure)
+    if kind == "zipped":
+        return _zipped(message.values.zipped, structure)
+    if kind == "indexed":
+        if not isinstance(structure, Sparse):
+            raise UnsupportedFeatureError("a page of dense structure whose values are indexed")
+        return Indexed(structure, decode_message(message.values.indexed.indices), _zipped(message.values.indexed.items, structure))
+    if kind == "constant":
+        scalar = message.values.constant
+        return Constant(structure, scalar.scalar if scalar.HasField("scalar") else None, None, None, 0, 0)
+    if kind == "absent":
+        return Constant(structure, None, None, None, 0, 0)
+    raise UnsupportedFeatureError("a value plane of a kind that is not known")
+
+
+def _chunked(m: pb23.Chunked, structure: Structure) -> MiniBlock:
+    return MiniBlock(
+        structure=structure,
+        value=decode_message(m.value),
+        repetition=_optional(m.levels, "repetition"),
+        definition=_optional(m.levels, "definition"),
+        dictionary=_optional(m, "dictionary"),
+        num_dictionary_items=m.num_dictionary_items,
+        num_buffers=m.num_buffers,
+        num_items=None if isinstance(structure, Sparse) else m.num_items,
+        repetition_index_depth=m.levels.repetition_index_depth,
+        large=True,
+    )
+
+
+def _zipped(m: pb23.Zipped, structure: Structure) -> FullZip:
+    width = m.WhichOneof("width")
+    return FullZip(
+        structure=structure,
+        value=decode_message(m.value),
+        bits_rep=m.levels.bits_repetition,
+        bits_def=m.levels.bits_definition,
+        bits_per_value=m.bits_per_value if width == "bits_per_value" else None,
+        bits_per_offset=m.bits_per_offset if width == "bits_per_offset" else None,
+        num_items=m.num_items,
+    )
+
+
+def _structure(message: pb23.StructuralPlane) -> Structure:
+    kind = message.WhichOneof("structure")
+    if kind == "dense":
+        return _dense(message.dense.layers)
+    if kind == "sparse":
+        if not message.sparse.layers:
+            raise CorruptFileError("a page without layers of structure")
+        return Sparse(tuple(_sparse_layer(layer) for layer in message.sparse.layers))
+    raise UnsupportedFeatureError("a structural plane of a kind that is not known")
+
+
+def _sparse_layer(message: pb23.SparseLayer) -> SparseLayer:
+    kind = message.WhichOneof("layer")
+    if kind == "validity":
+        return _sparse_validity(message.validity)
+    if kind == "list":
+        m = message.list
+        positions, counts = decode_message(m.non_empty_positions), decode_message(m.counts)
+        return SparseList(m.num_child_slots, positions, m.num_non_empty_positions, counts, _sparse_validity(m.validity))
+    if kind == "fixed_size_list":
+        lists = message.fixed_size_list
+        if not 1 <= lists.dimension < 2**31:
+            raise CorruptFileError(f"fixed-size lists of {lists.dimension} items")
+        return SparseFixedSizeList(lists.dimension, _sparse_validity(lists.validity))
+    raise UnsupportedFeatureError("a sparse layer of a kind that is not known")
+
+
+def _sparse_validity(message: pb23.SparseValidity) -> SparseValidity:
+    if message.meaning not in (1, 2):
+        raise UnsupportedFeatureError(f"sparse positions of the unknown meaning {message.meaning}")
+    return SparseValidity(message.meaning == 2, decode_message(message.positions), message.num_positions)
+
+
+_GRAMMARS: dict[str, Callable[[bytes], Layout]] = {
+    "lance.encodings.PageLayout": lambda encoding: _layout(upgraded(encoding)),
+    "lance.encodings21.PageLayout": lambda encoding: _layout(pb.PageLayout.FromString(encoding)),
+    "lance.encodings23.PlanarLayout": _planar_layout,
+}

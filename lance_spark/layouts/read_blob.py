@@ -1,0 +1,122 @@
+"""Blobs: values that lie outside of pages, which hold only where to find them.
+
+Version 1 (2.1) implements "Blob Page Layout" of the file encoding page: position and size in the same file; of size 0 the position is 0
+for an empty value, else definition level << 16 | repetition level. Version 2 (from 2.2 on) stores a packed struct (`arrow.BLOB_V2`)
+and knows other places: a file beside the data file that is shared (packed) or the blob's own (dedicated), or any URI (external).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.levels import assemble
+from lance_spark.layouts.levels.assemble import Path, nest
+from lance_spark.layouts.levels.read import unravel
+from lance_spark.layouts.nodes.page_layouts import Blob
+from lance_spark.layouts.values.to_arrow import BLOB_V1
+from lance_spark.reading.steps import Steps
+from lance_spark.schema.blobs import BlobKind
+
+
+class SidecarRange(ByteRange):
+    """Bytes of the file that belongs to the data file and holds the blob, or the packed blobs, with this id."""
+
+    blob_id: int
+
+    @classmethod
+    def of(cls, blob_id: int, start: int, stop: int) -> SidecarRange:
+        """Bytes `start` to `stop` (exclusive) of the file with this id."""
+        made = cls(start, stop)
+        made.blob_id = blob_id
+        return made
+
+
+class ExternalRange(ByteRange):
+    """Bytes of the object at `uri`; all of it from the start on when the range is empty."""
+
+    uri: str
+
+    @classmethod
+    def of(cls, uri: str, start: int, stop: int) -> ExternalRange:
+        """Bytes `start` to `stop` (exclusive) of the object."""
+        made = cls(start, stop)
+        made.uri = uri
+        return made
+
+
+def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
+    """The nested array of a page's descriptors of version 1, whose positions also carry the definition levels."""
+    if layout.structure.num_lists:
+        raise UnsupportedFeatureError("lists of blobs in a blob page")
+    positions, sizes = descriptors.field(0).to_numpy(), descriptors.field(1).to_numpy()
+    levels = np.where(sizes == 0, positions >> np.uint64(16), np.uint64(0))
+    if len(levels) and levels.max() > 0xFFFF:
+        raise CorruptFileError(f"a blob descriptor with the definition level {levels.max()}")
+    slots = unravel(layout.structure, None, levels.astype(np.uint16), len(levels))
+    validity = None if slots[0].validity is None else pa.py_buffer(slots[0].validity)
+    children = [descriptors.field(0), descriptors.field(1)]
+    return nest(path, slots, pa.Array.from_buffers(BLOB_V1, len(levels), [validity], children=children))
+
+
+def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
+    """`array`, a column of the fields `path` whose leaf holds descriptors, with bytes in their place, or with what users see of them."""
+    depth = len(path) - 1
+    descriptors = assemble.leaf_of(array, depth)
+    if path[-1].descriptors:
+        leaf = described(descriptors, path[-1].type)
+    else:
+        leaf = yield from _values(descriptors)
+    return assemble.with_leaf(array, depth, leaf)
+
+
+def described(descriptors: pa.Array, t: pa.DataType) -> pa.Array:
+    """Stored descriptors as the type `t`, that of a field with `descriptors`."""
+    validity = assemble.validity_of(descriptors)
+    if [f.name for f in t] != [f.name for f in descriptors.type]:
+        raise CorruptFileError("blobs of one version in a column of the other")
+    children = [_without_nulls(descriptors.field(i)).cast(f.type) for i, f in enumerate(t)]
+    return pa.Array.from_buffers(t, len(descriptors), [validity], children=children)
+
+
+def _without_nulls(part: pa.Array) -> pa.Array:
+    return part.fill_null("" if pa.types.is_string(part.type) else 0) if part.null_count else part
+
+
+def _values(descriptors: pa.Array) -> Steps[pa.Array]:
+    valid = np.asarray(descriptors.is_valid())
+    columns = {f.name: _without_nulls(descriptors.field(i)) for i, f in enumerate(descriptors.type)}
+    positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
+    kinds = columns["kind"].to_numpy() if "kind" in columns else np.zeros(len(valid), np.uint8)
+    if (kinds[valid] > BlobKind.EXTERNAL).any():
+        raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()}")
+    there = np.flatnonzero((sizes > 0) | (valid & (kinds == BlobKind.EXTERNAL)))
+    if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
+        raise CorruptFileError("a blob beyond any file's end")
+    wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
+    if kinds[there].any():
+        wanted = _places(wanted, kinds[there], *(columns[name].take(pa.array(there)) for name in ("blob_id", "blob_uri")))
+    answers = (yield wanted) if wanted else []
+    lengths = np.zeros(len(sizes), np.int64)
+    lengths[there] = [len(answer) for answer in answers]
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    data = np.concatenate([*answers, np.empty(0, np.uint8)])
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.large_binary(), len(sizes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.Array) -> list[ByteRange]:
+    """The ranges of blobs of these kinds, each in the file that it is a range of."""
+    return [place(r, *rest) for r, *rest in zip(ranges, kinds.tolist(), ids.to_pylist(), uris.to_pylist())]
+
+
+def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
+    """The range `where`, in the file that a blob of version 2 of this kind is in."""
+    if kind == BlobKind.EXTERNAL:
+        if blob_id:
+            raise UnsupportedFeatureError(f"a blob at the URI {uri!r} below base path {blob_id}")
+        return ExternalRange.of(uri, *where)
+    return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

@@ -1,0 +1,108 @@
+"""Reading a field of a 2.1, 2.2 or 2.3 file: one reader for each leaf column, united batch by batch.
+
+A page's selected rows are decoded at once, when a batch reaches the page; batches are slices of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lance_spark.arrow.selection import joined
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts import indexed
+from lance_spark.layouts import read_blob as blob
+from lance_spark.layouts.constant import read as constant
+from lance_spark.layouts.full_zip import read as full_zip
+from lance_spark.layouts.levels.assemble import Path, merge, paths, pick, row_width
+from lance_spark.layouts.mini_block import read as mini_block
+from lance_spark.layouts.nodes.page_layouts import Blob, Constant, FullZip, Indexed, Layout, MiniBlock, parse_layout
+from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2, look_up
+from lance_spark.reading import spans as sp
+from lance_spark.reading.pages import Paged
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
+from lance_spark.schema.schema import Field
+
+
+def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
+    """A reader of the given rows of a field, which may be nested and pruned; `columns` maps the ids of its leaves to their columns.
+
+    Blobs come as large_binary, whichever their version.
+    """
+    spans = sp.from_rows(rows)
+    leaves = []
+    for path in paths(field):
+        if path[-1].id not in columns:
+            raise CorruptFileError(f"the file has no column for field {path[-1].id} ({path[-1].name!r})")
+        leaves.append(LeafReader(path, columns[path[-1].id], spans, num_rows))
+    return leaves[0] if len(leaves) == 1 and len(paths(field)[0]) == 1 else NestedReader(field, leaves)
+
+
+class LeafReader:
+    """Reads one column, as an array in which every struct has one child."""
+
+    def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int) -> None:
+        self._path = path
+        self._width = row_width(path)
+        self._layouts = [parse_layout(page.encoding_type, page.encoding) for page in column.pages]
+        self._column = column
+        self._type = self._leaf_type()
+        lengths = []
+        for page in column.pages:
+            if page.num_rows % self._width:
+                raise CorruptFileError(f"a page of {page.num_rows} items does not fill rows of {self._width}")
+            lengths.append(page.num_rows // self._width)
+        self._pages = Paged(lengths, spans, num_rows, self._load)
+
+    def _leaf_type(self) -> pa.DataType:
+        if not self._path[-1].is_blob:
+            return self._path[-1].type
+        return BLOB_V1 if any(isinstance(layout, Blob) for layout in self._layouts) else BLOB_V2
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        parts = yield from self._pages.parts(start, stop)
+        arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
+        array = joined(arrays)
+        return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
+
+    def _looked_up(self, array: pa.Array) -> pa.Array:
+        if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(self._type):
+            return look_up(array.dictionary, array.indices)
+        return array
+
+    def _load(self, index: int, spans: Spans) -> Steps[pa.Array]:
+        page, layout = self._column.pages[index], self._layouts[index]
+        # Chunks end where they like within rows of several items, so such pages are read whole.
+        wanted = spans if self._width == 1 else sp.whole(page.num_rows)
+        array, held = yield from read_page(layout, page, self._path, self._type, wanted)
+        return pick(array, held // self._width, spans)
+
+
+class NestedReader:
+    """Reads a field with children from its leaves."""
+
+    def __init__(self, field: Field, leaves: list[LeafReader]) -> None:
+        self._field = field
+        self._leaves = leaves
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop`."""
+        parts = yield from side_by_side([leaf.read(start, stop) for leaf in self._leaves])
+        return merge(self._field, parts)
+
+
+def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
+    """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
+    if isinstance(layout, MiniBlock):
+        return (yield from mini_block.read(layout, page, path, t, rows))
+    if isinstance(layout, FullZip):
+        return (yield from full_zip.read(layout, page, path, t, rows))
+    if isinstance(layout, Indexed):
+        return (yield from indexed.read(layout, page, path, t))
+    if isinstance(layout, Constant):
+        return (yield from constant.read(layout, page, path, t, rows))
+    descriptors, held = yield from read_page(layout.inner, page, path[-1:], t, rows)
+    return blob.locate(layout, descriptors, path), held

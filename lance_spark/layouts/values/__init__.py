@@ -1,0 +1,1 @@
+"""The visible values of a page: Arrow arrays <-> data blocks."""

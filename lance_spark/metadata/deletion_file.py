@@ -1,0 +1,87 @@
+"""Deletion files: which rows of a fragment are gone, as sorted offsets.
+
+Implements the deletion files of the table specification: `.arrow` is an Arrow file of one batch with the column `row_id` (uint32,
+in any order), `.bin` a portable 32-bit roaring bitmap.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.fragment import DeletionFile, Fragment
+from lance_spark.metadata.locations import Locations
+from lance_spark.storage.store import Store
+
+BITMAP_FROM = 5000
+"""From so many deleted rows on a bitmap is written, as pylance does."""
+
+
+def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
+    """The offsets of the fragment's deleted rows, uint32, ascending. Checked against the number of them in the manifest."""
+    if fragment.deletion is None:
+        return np.empty(0, dtype=np.uint32)
+    store, path = locations.deletion_file(fragment)
+    data = store.read(path)
+    try:
+        offsets = parse_bitmap(data) if fragment.deletion.is_bitmap else parse_arrow(data)
+        if fragment.deletion.num_deleted not in (None, len(offsets)):
+            raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {fragment.deletion.num_deleted}")
+        if len(offsets) and fragment.physical_rows and offsets[-1] >= fragment.physical_rows:
+            raise CorruptFileError(f"it deletes row {offsets[-1]} of a fragment with {fragment.physical_rows} rows")
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{store.uri}/{path}: {e}") from e
+    return offsets
+
+
+def parse_arrow(data: bytes) -> np.ndarray:
+    """The offsets in an Arrow deletion file, ascending."""
+    try:
+        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        shown = str(table.schema)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
+        raise CorruptFileError(f"it is not an Arrow file: {e}") from e
+    if table.num_columns != 1 or not pa.types.is_integer(table.schema.field(0).type) or table.column(0).null_count:
+        raise CorruptFileError(f"it should have one column of row numbers, it has {shown}")
+    values = table.column(0).to_numpy()
+    offsets = np.unique(values).astype(np.uint32)
+    if len(values) and (int(values.min()) < 0 or int(values.max()) >= 2**32):
+        raise CorruptFileError("it has row numbers that do not fit 32 bits")
+    return offsets
+
+
+def parse_bitmap(data: bytes) -> np.ndarray:
+    """The offsets in a portable roaring bitmap, ascending."""
+    try:
+        bitmap = BitMap.deserialize(data)
+    except (ValueError, IndexError) as e:
+        raise CorruptFileError(f"it is not a roaring bitmap: {e}") from e
+    return np.array(bitmap.to_array(), dtype=np.uint32)
+
+
+def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray) -> DeletionFile:
+    """Write a new deletion file, which no version names yet, for ascending `offsets`; at least one."""
+    is_bitmap, data = serialise_deletions(offsets)
+    file = DeletionFile(is_bitmap, read_version, secrets.randbits(64), len(offsets))
+    store.put(file.path(fragment_id), data)
+    return file
+
+
+def serialise_deletions(offsets: np.ndarray) -> tuple[bool, bytes]:
+    """The content of a deletion file for ascending `offsets`, and whether it is a bitmap."""
+    if len(offsets) >= BITMAP_FROM:
+        bitmap = BitMap(offsets)
+        bitmap.run_optimize()
+        return True, bytes(bitmap.serialize())
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    out = io.BytesIO()
+    with pa.ipc.new_file(out, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(offsets, pa.uint32())], schema=schema))
+    return False, out.getvalue()

@@ -1,0 +1,309 @@
+"""What a manifest says about fragments, files, base paths and indexes: frozen values and their protobuf messages.
+
+Implements the messages DataFragment, DataFile, DeletionFile, ExternalFile, BasePath and IndexMetadata of the table specification.
+Every value keeps the protobuf fields that we do not know (`unknown`), so that rewriting a manifest loses nothing of a newer writer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from google.protobuf.message import Message
+
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.errors import CorruptFileError
+
+TOMBSTONE = -2
+"""The field id of a column whose values now live in another file of the fragment."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    `fields` are the ids of the fields it has columns for, or `TOMBSTONE`; `column_indices[i]` is the column of `fields[i]`, -1 for
+    none. Files of the 0.1 family have no column indices. `size` is None when the writer did not record it.
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...] = ()
+    version: tuple[int, int] = (0, 0)
+    size: int | None = None
+    base_id: int | None = None
+    unknown: bytes = b""
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the file is of the 0.1 family; 2.0 is stored as (0, 3) by old writers."""
+        return self.version < (0, 3)
+
+    @property
+    def columns(self) -> dict[int, int]:
+        """The column of each field that the file has one for, by the field's id."""
+        return {i: column for i, column in zip(self.fields, self.column_indices) if i != TOMBSTONE and column >= 0}
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """The deletion vector of a fragment; `num_deleted` rows are in it. None when the writer did not record the number."""
+
+    is_bitmap: bool
+    read_version: int
+    id: int
+    num_deleted: int | None
+    base_id: int | None = None
+    unknown: bytes = b""
+
+    def path(self, fragment_id: int) -> str:
+        """The file's path below the table's root or its base path."""
+        return f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{'bin' if self.is_bitmap else 'arrow'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A part of a file that holds what was too large for the manifest; `path` is relative to the table's root."""
+
+    path: str
+    offset: int
+    size: int
+    unknown: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Some rows of the table: data files that hold different columns of the same `physical_rows` rows, and which rows are deleted.
+
+    `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`), inline or in a file. `overlays` are carried
+    as they are.
+    """
+
+    id: int
+    files: tuple[DataFile, ...]
+    physical_rows: int
+    deletion: DeletionFile | None = None
+    row_ids: bytes | ExternalFile | None = None
+    created_at: bytes | ExternalFile | None = None
+    updated_at: bytes | ExternalFile | None = None
+    overlays: tuple[bytes, ...] = ()
+    unknown: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class BasePath:
+    """Another place that files of the table may live at: a table's root, or (`is_dataset_root` False) a plain folder."""
+
+    id: int
+    path: str
+    is_dataset_root: bool
+    name: str | None = None
+    unknown: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """A file of an index, its path relative to the index's folder."""
+
+    path: str
+    size: int
+    unknown: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMetadata:
+    """One segment of an index.
+
+    `fields` are the ids of the indexed columns, `fragment_bitmap` the portable roaring bitmap of the fragments that it covers (empty:
+    not recorded), `details` the message that its kind (`details_type`, a type URL) defines. `created_at` is in milliseconds.
+    """
+
+    uuid: bytes
+    name: str
+    fields: tuple[int, ...]
+    dataset_version: int
+    fragment_bitmap: bytes = b""
+    details_type: str = ""
+    details: bytes = b""
+    index_version: int | None = None
+    created_at: int | None = None
+    base_id: int | None = None
+    files: tuple[IndexFile, ...] = ()
+    covering_fields: tuple[int, ...] = ()
+    unknown: bytes = b""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How messages become values: `unknown` says whether to look for unknown fields (it costs), and equal id lists are kept once."""
+
+    unknown: bool = True
+    _shared: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    def ids(self, values: tuple[int, ...]) -> tuple[int, ...]:
+        """`values`, as the one tuple that all equal ones share."""
+        return self._shared.setdefault(values, values)
+
+    def rest(self, message: Message) -> bytes:
+        """The fields of `message` that its definition does not know, serialised."""
+        return unknown_fields(message) if self.unknown else b""
+
+
+def unknown_fields(message: Message) -> bytes:
+    """The fields of `message` (not of messages below it) that its definition does not know, serialised."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for name in message.DESCRIPTOR.fields_by_name:
+        copy.ClearField(name)
+    return copy.SerializeToString()
+
+
+def read_data_file(message: pb.DataFile, reading: Reading) -> DataFile:
+    """The value of a DataFile message."""
+    fields, columns = reading.ids(tuple(message.fields)), reading.ids(tuple(message.column_indices))
+    if columns and len(columns) != len(fields):
+        raise CorruptFileError(f"data file {message.path!r} has {len(fields)} fields, but {len(columns)} column indices")
+    return DataFile(
+        message.path,
+        fields,
+        columns,
+        (message.file_major_version, message.file_minor_version),
+        message.file_size_bytes or None,
+        message.base_id if message.HasField("base_id") else None,
+        reading.rest(message),
+    )
+
+
+def write_data_file(file: DataFile, message: pb.DataFile) -> None:
+    """Fill an empty DataFile message."""
+    message.MergeFromString(file.unknown)
+    message.path = file.path
+    message.fields.extend(file.fields)
+    message.column_indices.extend(file.column_indices)
+    message.file_major_version, message.file_minor_version = file.version
+    message.file_size_bytes = file.size or 0
+    if file.base_id is not None:
+        message.base_id = file.base_id
+
+
+def read_deletion_file(message: pb.DeletionFile, reading: Reading) -> DeletionFile:
+    """The value of a DeletionFile message."""
+    if message.file_type not in (pb.DeletionFile.ARROW_ARRAY, pb.DeletionFile.BITMAP):
+        raise CorruptFileError(f"deletion file {message.id} is of the unknown type {message.file_type}")
+    return DeletionFile(
+        message.file_type == pb.DeletionFile.BITMAP,
+        message.read_version,
+        message.id,
+        message.num_deleted_rows or None,
+        message.base_id if message.HasField("base_id") else None,
+        reading.rest(message),
+    )
+
+
+def write_deletion_file(file: DeletionFile, message: pb.DeletionFile) -> None:
+    """Fill an empty DeletionFile message."""
+    message.MergeFromString(file.unknown)
+    message.file_type = pb.DeletionFile.BITMAP if file.is_bitmap else pb.DeletionFile.ARROW_ARRAY
+    message.read_version, message.id, message.num_deleted_rows = file.read_version, file.id, file.num_deleted or 0
+    if file.base_id is not None:
+        message.base_id = file.base_id
+    message.SetInParent()
+
+
+def _sequence(message: pb.DataFragment, oneof: str, reading: Reading) -> bytes | ExternalFile | None:
+    which = message.WhichOneof(oneof)
+    if which is None:
+        return None
+    value = getattr(message, which)
+    return value if isinstance(value, bytes) else ExternalFile(value.path, value.offset, value.size, reading.rest(value))
+
+
+def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
+    """The value of a DataFragment message."""
+    if message.id >= 2**32:
+        raise CorruptFileError(f"fragment id {message.id} does not fit 32 bits")
+    if message.physical_rows > 2**32:
+        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can tell apart")
+    return Fragment(
+        message.id,
+        tuple([read_data_file(f, reading) for f in message.files]),
+        message.physical_rows,
+        read_deletion_file(message.deletion_file, reading) if message.HasField("deletion_file") else None,
+        _sequence(message, "row_id_sequence", reading),
+        _sequence(message, "created_at_version_sequence", reading),
+        _sequence(message, "last_updated_at_version_sequence", reading),
+        tuple(message.overlays),
+        reading.rest(message),
+    )
+
+
+def write_fragment(fragment: Fragment, message: pb.DataFragment) -> None:
+    """Fill an empty DataFragment message."""
+    message.MergeFromString(fragment.unknown)
+    message.id, message.physical_rows = fragment.id, fragment.physical_rows
+    for file in fragment.files:
+        write_data_file(file, message.files.add())
+    if fragment.deletion is not None:
+        write_deletion_file(fragment.deletion, message.deletion_file)
+    for name, sequence in (
+        ("row_ids", fragment.row_ids),
+        ("created_at_versions", fragment.created_at),
+        ("last_updated_at_versions", fragment.updated_at),
+    ):
+        if isinstance(sequence, ExternalFile):
+            external = getattr(message, f"external_{name}")
+            external.MergeFromString(sequence.unknown)
+            external.path, external.offset, external.size = sequence.path, sequence.offset, sequence.size
+        elif sequence is not None:
+            setattr(message, f"inline_{name}", sequence)
+    message.overlays.extend(fragment.overlays)
+
+
+def read_base_path(message: pb.BasePath, reading: Reading) -> BasePath:
+    """The value of a BasePath message."""
+    name = message.name if message.HasField("name") else None
+    return BasePath(message.id, message.path, message.is_dataset_root, name, reading.rest(message))
+
+
+def write_base_path(base: BasePath, message: pb.BasePath) -> None:
+    """Fill an empty BasePath message."""
+    message.MergeFromString(base.unknown)
+    message.id, message.path, message.is_dataset_root = base.id, base.path, base.is_dataset_root
+    if base.name is not None:
+        message.name = base.name
+
+
+def read_index(message: pb.IndexMetadata, reading: Reading) -> IndexMetadata:
+    """The value of an IndexMetadata message."""
+    return IndexMetadata(
+        message.uuid.uuid,
+        message.name,
+        tuple(message.fields),
+        message.dataset_version,
+        message.fragment_bitmap,
+        message.index_details.type_url,
+        message.index_details.value,
+        message.index_version if message.HasField("index_version") else None,
+        message.created_at if message.HasField("created_at") else None,
+        message.base_id if message.HasField("base_id") else None,
+        tuple(IndexFile(f.path, f.size_bytes, reading.rest(f)) for f in message.files),
+        tuple(message.covering_fields),
+        reading.rest(message),
+    )
+
+
+def write_index(index: IndexMetadata, message: pb.IndexMetadata) -> None:
+    """Fill an empty IndexMetadata message."""
+    message.MergeFromString(index.unknown)
+    message.uuid.uuid, message.name, message.dataset_version = index.uuid, index.name, index.dataset_version
+    message.fields.extend(index.fields)
+    message.fragment_bitmap = index.fragment_bitmap
+    if index.details_type:
+        message.index_details.type_url, message.index_details.value = index.details_type, index.details
+    for name in ("index_version", "created_at", "base_id"):
+        if (value := getattr(index, name)) is not None:
+            setattr(message, name, value)
+    for file in index.files:
+        entry = message.files.add()
+        entry.MergeFromString(file.unknown)
+        entry.path, entry.size_bytes = file.path, file.size
+    message.covering_fields.extend(index.covering_fields)

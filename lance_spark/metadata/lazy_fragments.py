@@ -1,0 +1,147 @@
+"""The fragments of a manifest, which become values only when they are asked for: a table may have 100,000 of them.
+
+What opening a table and appending to it need of each, its id and how many rows it has, is read of all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
+
+_NO_FILE = -1
+_MAX_ID = 2**32 - 1
+_MAX_ROWS = 2**32
+
+
+class Fragments(Sequence[Fragment]):
+    """A sequence of fragments, equal to any other of equal ones. It never changes but for what it has parsed so far."""
+
+    def __init__(self, items: Iterable[Fragment | bytes], name: str = "", counts: np.ndarray | None = None) -> None:
+        """`items` are fragments, or their messages; `name` is the file of these, for errors. `counts` are known if given."""
+        self._items = list(items)
+        self._name = name
+        self._reading = Reading(unknown=False)
+        if counts is not None:
+            self.__dict__["counts"] = counts
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Of each fragment, int64: its id, its `physical_rows`, and how many are deleted (0: not recorded, -1: no deletion file)."""
+        numbers = np.empty((len(self._items), 3), dtype=np.int64)
+        messages = {i: item for i, item in enumerate(self._items) if isinstance(item, bytes)}
+        numbers[list(messages)] = self._counted(list(messages.values()))
+        for i, item in enumerate(self._items):
+            if isinstance(item, Fragment):
+                deleted = _NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
+                numbers[i] = item.id, item.physical_rows, deleted
+        if len(np.unique(numbers[:, 0])) != len(numbers):
+            raise CorruptFileError(f"{self._name}: two fragments have the same id")
+        return numbers
+
+    def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
+        whole = pb.Manifest(fragments=messages).SerializeToString()
+        try:
+            parsed = pb.ManifestCounts.FromString(whole).fragments
+        except DecodeError as e:
+            raise CorruptFileError(f"{self._name}: a fragment is not a valid message: {e}") from e
+        rows = [(f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE) for f in parsed]
+        for number, physical, deleted in rows:
+            if number > _MAX_ID:
+                raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
+            if max(physical, deleted) > _MAX_ROWS:
+                raise CorruptFileError(f"{self._name}: fragment {number} has {physical} rows, more than row addresses can tell apart")
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The id of each fragment."""
+        return self.counts[:, 0]
+
+    @property
+    def live_rows(self) -> np.ndarray:
+        """How many rows of each fragment are not deleted; -1 where a number that says so is missing or wrong."""
+        _, physical, deleted = self.counts.T
+        known = (physical > 0) & (deleted != 0) & (deleted <= physical)
+        return np.where(known, physical - np.maximum(deleted, 0), -1)
+
+    @property
+    def have_deletions(self) -> bool:
+        """Whether any fragment has a deletion file."""
+        return bool((self.counts[:, 2] != _NO_FILE).any())
+
+    def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
+        """With other fragments of the ids of `updated`, and without those that are removed."""
+        gone = np.isin(self.ids, list(removed))
+        kept = [updated.get(i, item) for i, item, left in zip(self.ids.tolist(), self._items, gone.tolist()) if not left]
+        return Fragments(kept, self._name, None if updated else self.counts[~gone])
+
+    def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
+        """By id, and edited but for those that are messages still, which no operation has touched."""
+        ids = self.ids
+        order = range(len(ids)) if (ids[1:] > ids[:-1]).all() else np.argsort(ids).tolist()
+        items = [item if isinstance(item, bytes) else edit(item) for item in (self._items[i] for i in order)]
+        return Fragments(items, self._name, self.counts[order])
+
+    def of_ids(self, ids: Iterable[int]) -> dict[int, Fragment]:
+        """Those fragments of these ids that there are, by id."""
+        places = np.flatnonzero(np.isin(self.ids, list(ids))).tolist()
+        return {self[i].id: self[i] for i in places}
+
+    def messages(self) -> list[bytes]:
+        """The serialised DataFragment of each."""
+        return [item if isinstance(item, bytes) else _serialised(item) for item in self._items]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        item = self._items[index]
+        if isinstance(item, bytes):
+            item = self._items[index] = self._parsed(item)
+        return item
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return map(self.__getitem__, range(len(self._items)))
+
+    def __add__(self, others: Iterable[Fragment]) -> Fragments:
+        more = Fragments(others)
+        return Fragments([*self._items, *more._items], self._name, np.concatenate([self.counts, more.counts]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def _parsed(self, data: bytes) -> Fragment:
+        try:
+            message = pb.DataFragment.FromString(data)
+            size = message.ByteSize()
+            message.DiscardUnknownFields()
+            if message.ByteSize() != size:
+                return read_fragment(pb.DataFragment.FromString(data), Reading())
+            return read_fragment(message, self._reading)
+        except DecodeError as e:
+            raise CorruptFileError(f"{self._name}: a fragment is not a valid message: {e}") from e
+        except CorruptFileError as e:
+            raise CorruptFileError(f"{self._name}: {e}") from e
+
+
+def _serialised(fragment: Fragment) -> bytes:
+    message = pb.DataFragment()
+    write_fragment(fragment, message)
+    return message.SerializeToString()

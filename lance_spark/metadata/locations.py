@@ -1,0 +1,91 @@
+"""Where the files of a version are: below the table's root, or below a base path that the manifest registers.
+
+Implements the base path system of the table layout specification. Names in a manifest are untrusted: a path that would leave its
+place is refused, and so is a base path in another store or bucket than the table's, unless the caller allows it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
+from lance_spark.storage.store import Store
+
+DATA = "data"
+DELETIONS = "_deletions"
+INDICES = "_indices"
+
+
+@dataclass(frozen=True)
+class Locations:
+    """The table's own store and its base paths. Pickles small."""
+
+    store: Store
+    base_paths: tuple[BasePath, ...] = ()
+    allow_other_stores: bool = False
+
+    def data_file(self, file: DataFile) -> tuple[Store, str]:
+        """The store and the path in it of a data file."""
+        check_relative(file.path, "data file")
+        store, is_root = self._base(file.base_id)
+        return store, f"{DATA}/{file.path}" if is_root else file.path
+
+    def deletion_file(self, fragment: Fragment) -> tuple[Store, str]:
+        """The store and the path in it of the fragment's deletion file, which it must have."""
+        assert fragment.deletion is not None
+        store, is_root = self._base(fragment.deletion.base_id)
+        path = fragment.deletion.path(fragment.id)
+        return store, path if is_root else path.rpartition("/")[2]
+
+    def index_folder(self, index: IndexMetadata) -> tuple[Store, str]:
+        """The store and the path in it of the folder of an index."""
+        store, is_root = self._base(index.base_id)
+        name = str(uuid.UUID(bytes=index.uuid))
+        return store, f"{INDICES}/{name}" if is_root else name
+
+    def root_file(self, path: str) -> tuple[Store, str]:
+        """The store and the path in it of a file that the manifest names relative to the table's root."""
+        check_relative(path, "file")
+        return self.store, path
+
+    def is_at(self, base: BasePath, store: Store) -> bool:
+        """Whether a base path is the root of the table at `store`."""
+        anywhere = replace(self, allow_other_stores=True)
+        return base.is_dataset_root and anywhere._open(base).uri == store.uri
+
+    def root_of(self, base: BasePath) -> Store:
+        """The root of the table that a base path belongs to; a branch's base path has the name of the branch."""
+        store = self._open(base)
+        return store.at(store.uri.removesuffix(f"/tree/{base.name}"))
+
+    def _base(self, base_id: int | None) -> tuple[Store, bool]:
+        if base_id is None:
+            return self.store, True
+        for base in self.base_paths:
+            if base.id == base_id:
+                return self._open(base), base.is_dataset_root
+        raise CorruptFileError(f"base path {base_id} is used, but not registered; there are {[b.id for b in self.base_paths]}")
+
+    def _open(self, base: BasePath) -> Store:
+        own, uri = self.store.location, base.path
+        plain = "://" not in uri and not uri.startswith("file:")
+        if ".." in uri.split("/") or (plain and not own.bucket and not uri.startswith("/")):
+            raise CorruptFileError(f"base path {base.id} is not absolute: {uri!r}")
+        if plain and own.kind != "file":
+            # Writers store what their object store calls the path, in a bucket that may be the key alone.
+            uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
+        there = self.store.at(uri)
+        place = there.location
+        if (place.kind, place.bucket, place.account) != (own.kind, own.bucket, own.account) and not self.allow_other_stores:
+            raise UnsupportedFeatureError(
+                f"base path {base.id} of {self.store.uri} is in another store, {base.path!r}; allow_other_stores=True reads it all the same"
+            )
+        return there
+
+
+def check_relative(path: str, what: str) -> None:
+    """Raise CorruptFileError unless `path` stays below the folder that it is relative to."""
+    if any(c in path for c in "\\:\0") or any(s in ("", ".", "..") for s in path.split("/")):
+        raise CorruptFileError(f"the path of a {what} leaves the table: {path!r}")

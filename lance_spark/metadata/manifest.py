@@ -1,0 +1,319 @@
+"""The manifest: one version of a table as a frozen value, read from and written to the bytes of a manifest file.
+
+Implements the Manifest message, the layout of manifest files and the feature flags of the table specification. A file is: what the
+0.1 dictionaries need, the index section, the transaction, the manifest message (each message after its length as u32), and a tail of
+16 bytes: the manifest's position (u64), two u16 version numbers, "LANC". Fields 4, 6, 21 and 23 of the message are positions in
+the file and never carried over to another one; every other field that we do not know is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import (
+    BasePath,
+    DataFile,
+    DeletionFile,
+    ExternalFile,
+    Fragment,
+    IndexFile,
+    IndexMetadata,
+    Reading,
+    read_base_path,
+    read_index,
+    write_base_path,
+    write_index,
+)
+from lance_spark.metadata.lazy_fragments import Fragments
+from lance_spark.schema.field_messages import parse_fields, serialise_fields
+from lance_spark.schema.schema import Schema
+
+__all__ = [
+    "BasePath",
+    "DataFile",
+    "DeletionFile",
+    "ExternalFile",
+    "Fragment",
+    "IndexFile",
+    "IndexMetadata",
+    "Manifest",
+    "WriterVersion",
+    "check_writable",
+    "describe",
+    "parse",
+    "serialise",
+]
+
+TAIL = struct.Struct("<QHH4s")
+MAGIC = b"LANC"
+LENGTH = struct.Struct("<I")
+
+DELETION_FILES = 1
+STABLE_ROW_IDS = 2
+V2_FORMAT = 4
+TABLE_CONFIG = 8
+BASE_PATHS = 16
+NO_TRANSACTION_FILES = 32
+COVERING_COLUMNS = 128
+MIXED_FILE_VERSIONS = 256
+_FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
+_FLAG_NAMES[MIXED_FILE_VERSIONS] = "files of different versions"
+
+# Flags beyond the specification's 16 that ask nothing of a reader who opens no index and takes each file's own version.
+READABLE = (
+    DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | COVERING_COLUMNS | MIXED_FILE_VERSIONS
+)
+WRITABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS
+
+T = TypeVar("T", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterVersion:
+    """The library that wrote a manifest."""
+
+    library: str
+    version: str
+    prerelease: str | None = None
+    build_metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of a table.
+
+    `timestamp` is in nanoseconds since 1970, UTC. `data_format` is the version of the data files as text ("2.1"), taken from the files
+    themselves where an old writer left it out. `transaction` is the inline transaction, serialised. `dictionaries` are the bytes in front
+    of all messages that `Field.dictionary` of a 0.1 table points into; positions in it are positions in the manifest file.
+    """
+
+    version: int
+    schema: Schema
+    fragments: Sequence[Fragment] = ()
+    timestamp: int = 0
+    reader_flags: int = 0
+    writer_flags: int = 0
+    max_fragment_id: int | None = None
+    next_row_id: int = 0
+    data_format: str = ""
+    file_format: str = "lance"
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    base_paths: tuple[BasePath, ...] = ()
+    branch: str | None = None
+    tag: str = ""
+    writer: WriterVersion | None = None
+    transaction_file: str = ""
+    transaction: bytes | None = None
+    indexes: tuple[IndexMetadata, ...] = ()
+    dictionaries: bytes = b""
+    unknown: bytes = b""
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return bool(self.reader_flags & STABLE_ROW_IDS)
+
+    @property
+    def lazy_fragments(self) -> Fragments:
+        """The fragments, about all of which something can be asked without parsing each of them."""
+        return self.fragments if isinstance(self.fragments, Fragments) else Fragments(self.fragments)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows that are not deleted; None when a writer left out a number that this needs."""
+        rows = self.lazy_fragments.live_rows
+        return None if (rows < 0).any() else int(rows.sum())
+
+
+def describe(flags: int) -> str:
+    """Feature flags in words: "64 (data overlays), 512"."""
+    bits = [1 << i for i in range(64) if flags >> i & 1]
+    return ", ".join(f"{b} ({_FLAG_NAMES[b]})" if b in _FLAG_NAMES else str(b) for b in bits)
+
+
+def check_writable(manifest: Manifest, table: str) -> None:
+    """Raise UnsupportedFeatureError, naming the flags and the table, when the table needs of its writers what we do not do."""
+    if unknown := manifest.writer_flags & ~WRITABLE:
+        raise UnsupportedFeatureError(
+            f"{table}, version {manifest.version}, must not be changed by a writer without the feature flags {describe(unknown)}"
+        )
+
+
+def parse(data: bytes, name: str) -> Manifest:
+    """The manifest in the bytes of a manifest file; `name` is the file, for error messages.
+
+    Raises CorruptFileError for anything that breaks the format and UnsupportedFeatureError for reader feature flags that we do not know.
+    """
+    try:
+        end, message = _locate(data)
+        if unknown := message.reader_feature_flags & ~READABLE:
+            raise UnsupportedFeatureError(f"version {message.version} cannot be read without the feature flags {describe(unknown)}")
+        return _read(data, end, message, name)
+    except (CorruptFileError, UnsupportedFeatureError) as e:
+        raise type(e)(f"{name}: {e}") from e
+
+
+def parse_timestamp(data: bytes, name: str) -> int:
+    """The timestamp alone, in nanoseconds, of a manifest file: much faster than `parse` for tables of many fragments."""
+    try:
+        return _nanoseconds(_locate(data)[1])
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{name}: {e}") from e
+
+
+def _nanoseconds(message: pb.Manifest) -> int:
+    return message.timestamp.seconds * 1_000_000_000 + message.timestamp.nanos
+
+
+def _locate(data: bytes) -> tuple[int, pb.Manifest]:
+    """Where the manifest message's block starts, and the message."""
+    if len(data) < TAIL.size:
+        raise CorruptFileError(f"a manifest file needs {TAIL.size} bytes of tail, this one has {len(data)} bytes")
+    position, _major, _minor, magic = TAIL.unpack_from(data, len(data) - TAIL.size)
+    if magic != MAGIC:
+        raise CorruptFileError(f"a manifest file ends with {MAGIC!r}, this one with {magic!r}")
+    return position, _block(data, position, pb.Manifest, "manifest")
+
+
+def _block_bytes(data: bytes, position: int, what: str) -> bytes:
+    """The bytes of a message that is stored after its length."""
+    end = len(data) - TAIL.size
+    if position + LENGTH.size > end:
+        raise CorruptFileError(f"the {what} is said to start at {position}, but the file's messages end at {end}")
+    (size,) = LENGTH.unpack_from(data, position)
+    start = position + LENGTH.size
+    if start + size > end:
+        raise CorruptFileError(f"the {what} at {position} is said to have {size} bytes, but the file's messages end at {end}")
+    return data[start : start + size]
+
+
+def _block(data: bytes, position: int, kind: type[T], what: str) -> T:
+    content = _block_bytes(data, position, what)
+    try:
+        return kind.FromString(content)
+    except DecodeError as e:
+        raise CorruptFileError(f"the {what} at {position} is not a valid message: {e}") from e
+
+
+def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
+    reading = Reading()
+    starts = [end]
+    indexes: tuple[IndexMetadata, ...] = ()
+    if message.HasField("index_section"):
+        section = _block(data, message.index_section, pb.IndexSection, "index section")
+        indexes = tuple(read_index(i, Reading()) for i in section.indices)
+        starts.append(message.index_section)
+    transaction = None
+    for section_name in ("transaction_section", "old_transaction_section"):
+        if transaction is None and message.HasField(section_name):
+            position = getattr(message, section_name)
+            transaction = _block_bytes(data, position, "transaction")
+            starts.append(position)
+    fragments = Fragments(message.fragments, name)
+    message.ClearField("fragments")
+    if not message.HasField("writer_version"):
+        fragments = Fragments([_without_counts(f) for f in fragments], name)
+    schema = parse_fields(message.fields, message.schema_metadata)
+    writer = message.writer_version
+    return Manifest(
+        version=message.version,
+        schema=schema,
+        fragments=fragments,
+        timestamp=_nanoseconds(message),
+        reader_flags=message.reader_feature_flags,
+        writer_flags=message.writer_feature_flags,
+        max_fragment_id=message.max_fragment_id if message.HasField("max_fragment_id") else None,
+        next_row_id=message.next_row_id,
+        data_format=message.data_format.version or _format_of_files(message, fragments),
+        file_format=message.data_format.file_format or "lance",
+        config=dict(message.config),
+        table_metadata=dict(message.table_metadata),
+        base_paths=tuple(read_base_path(b, reading) for b in message.base_paths),
+        branch=message.branch if message.HasField("branch") else None,
+        tag=message.tag,
+        writer=_read_writer(writer) if message.HasField("writer_version") else None,
+        transaction_file=message.transaction_file,
+        transaction=transaction,
+        indexes=indexes,
+        dictionaries=data[: min(starts)] if any(f.dictionary for f in schema.walk()) else b"",
+        unknown=reading.rest(message),
+    )
+
+
+def _without_counts(fragment: Fragment) -> Fragment:
+    """The fragment with its numbers of rows unknown: writers that do not give their version left out deleted rows where they should not."""
+    deletion = None if fragment.deletion is None else replace(fragment.deletion, num_deleted=None)
+    return replace(fragment, physical_rows=0, deletion=deletion)
+
+
+def _read_writer(message: pb.Manifest.WriterVersion) -> WriterVersion:
+    return WriterVersion(
+        message.library,
+        message.version,
+        message.prerelease if message.HasField("prerelease") else None,
+        message.build_metadata if message.HasField("build_metadata") else None,
+    )
+
+
+def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str:
+    """The storage version of a table whose manifest does not say it."""
+    newest = max((file.version for f in fragments for file in f.files), default=None)
+    if newest is None:
+        return "2.0" if (message.reader_feature_flags | message.writer_feature_flags) & V2_FORMAT else "0.1"
+    if newest < (0, 3):
+        return "0.1"
+    return "2.0" if newest == (0, 3) else f"{newest[0]}.{newest[1]}"
+
+
+def serialise(manifest: Manifest) -> bytes:
+    """The bytes of a manifest file; `parse` of them gives `manifest` back."""
+    message = pb.Manifest()
+    message.MergeFromString(manifest.unknown)
+    message.fields.extend(serialise_fields(manifest.schema))
+    message.schema_metadata.update({k.decode(): v for k, v in manifest.schema.metadata.items()})
+    message.fragments.extend(manifest.lazy_fragments.messages())
+    for base in manifest.base_paths:
+        write_base_path(base, message.base_paths.add())
+    message.version = manifest.version
+    message.timestamp.seconds, message.timestamp.nanos = divmod(manifest.timestamp, 1_000_000_000)
+    message.reader_feature_flags, message.writer_feature_flags = manifest.reader_flags, manifest.writer_flags
+    if manifest.max_fragment_id is not None:
+        message.max_fragment_id = manifest.max_fragment_id
+    message.next_row_id = manifest.next_row_id
+    message.data_format.file_format, message.data_format.version = manifest.file_format, manifest.data_format
+    message.config.update(manifest.config)
+    message.table_metadata.update(manifest.table_metadata)
+    if manifest.branch is not None:
+        message.branch = manifest.branch
+    message.tag = manifest.tag
+    message.transaction_file = manifest.transaction_file
+    if manifest.writer is not None:
+        message.writer_version.library, message.writer_version.version = manifest.writer.library, manifest.writer.version
+        for name in ("prerelease", "build_metadata"):
+            if (value := getattr(manifest.writer, name)) is not None:
+                setattr(message.writer_version, name, value)
+
+    out = bytearray(manifest.dictionaries)
+
+    def put(content: bytes) -> int:
+        position = len(out)
+        out.extend(LENGTH.pack(len(content)) + content)
+        return position
+
+    if manifest.indexes:
+        section = pb.IndexSection()
+        for index in manifest.indexes:
+            write_index(index, section.indices.add())
+        message.index_section = put(section.SerializeToString())
+    if manifest.transaction is not None:
+        message.transaction_section = put(manifest.transaction)
+    position = put(message.SerializeToString())
+    return bytes(out) + TAIL.pack(position, 0, 2, MAGIC)

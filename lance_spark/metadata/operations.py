@@ -1,0 +1,239 @@
+"""What a transaction can do to a table: one frozen class for each operation of the specification.
+
+Implements "Transaction Types" of the transaction specification. An operation that we do not know is kept as `Unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexFile, IndexMetadata
+from lance_spark.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class Append:
+    """Adds fragments; their ids are given when the manifest is built."""
+
+    fragments: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Deletes rows: fragments with new deletion files, and the ids of fragments that go altogether."""
+
+    updated_fragments: tuple[Fragment, ...] = ()
+    deleted_fragment_ids: tuple[int, ...] = ()
+    predicate: str = ""
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Creates the table or replaces all of its data and its schema; `config_upsert_values` are merged into the table's config."""
+
+    fragments: tuple[Fragment, ...]
+    schema: Schema
+    config_upsert_values: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[BasePath, ...] = ()
+
+
+@dataclass(frozen=True)
+class CreateIndex:
+    """Adds, replaces or (with nothing new) drops indexes."""
+
+    new_indices: tuple[IndexMetadata, ...] = ()
+    removed_indices: tuple[IndexMetadata, ...] = ()
+
+
+@dataclass(frozen=True)
+class RewriteGroup:
+    """Fragments that were rewritten together, and what they became; the new ones have ids of a ReserveFragments, or 0."""
+
+    old_fragments: tuple[Fragment, ...]
+    new_fragments: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True)
+class RewrittenIndex:
+    """A segment of an index that was written anew for moved rows: `new_id` takes the place of `old_id`."""
+
+    old_id: bytes
+    new_id: bytes
+    details_type: str = ""
+    details: bytes = b""
+    index_version: int = 0
+    files: tuple[IndexFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Moves rows without changing them (compaction)."""
+
+    groups: tuple[RewriteGroup, ...]
+    rewritten_indices: tuple[RewrittenIndex, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Adds columns: all fragments of the table with their new files, and the new schema."""
+
+    fragments: tuple[Fragment, ...]
+    schema: Schema
+    preserves_nullability: bool | None = None
+
+
+@dataclass(frozen=True)
+class Project:
+    """Drops or reorders columns: the new schema."""
+
+    schema: Schema
+    preserves_nullability: bool | None = None
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Makes an older version the current one."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class ReserveFragments:
+    """Takes fragment ids out of use, for a Rewrite to come."""
+
+    num_fragments: int
+
+
+@dataclass(frozen=True)
+class InsertedKeys:
+    """The primary keys of the rows that an update inserted, so that two writers do not insert the same one.
+
+    `field_ids` are the key's columns. The keys are 64-bit hashes, or a split-block bloom filter of `bloom_items` and `bloom_probability`.
+    """
+
+    field_ids: tuple[int, ...]
+    hashes: tuple[int, ...] | None = None
+    bloom: bytes = b""
+    bloom_bits: int = 0
+    bloom_items: int = 0
+    bloom_probability: float = 0.0
+
+
+REWRITE_ROWS = 0
+REWRITE_COLUMNS = 1
+
+
+@dataclass(frozen=True)
+class Update:
+    """Changes rows: moved to new fragments (`REWRITE_ROWS`) or in place, by new files for some columns (`REWRITE_COLUMNS`).
+
+    `fields_modified` are the columns changed in `updated_fragments`, `updated_fragment_offsets` which rows of them (fragment id -> portable
+    roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in: in tables
+    with stable row ids the indexes of others follow them.
+    """
+
+    removed_fragment_ids: tuple[int, ...] = ()
+    updated_fragments: tuple[Fragment, ...] = ()
+    new_fragments: tuple[Fragment, ...] = ()
+    fields_modified: tuple[int, ...] = ()
+    fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
+    update_mode: int = REWRITE_ROWS
+    compacted_sstables: tuple[bytes, ...] = ()
+    inserted_keys: InsertedKeys | None = None
+    updated_fragment_offsets: Mapping[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UpdateMap:
+    """A change of string keys: new values, or None to remove one; with `replace` they are all that remains."""
+
+    updates: Mapping[str, str | None]
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    """Changes metadata; None and the empty mapping leave a kind of metadata as it is. `field_metadata_updates` are by field id."""
+
+    config_updates: UpdateMap | None = None
+    table_metadata_updates: UpdateMap | None = None
+    schema_metadata_updates: UpdateMap | None = None
+    field_metadata_updates: Mapping[int, UpdateMap] = field(default_factory=dict)
+
+
+class DataReplacementGroup(NamedTuple):
+    """A new data file of a fragment."""
+
+    fragment_id: int
+    new_file: DataFile
+
+
+@dataclass(frozen=True)
+class DataReplacement:
+    """Replaces the data file of some columns in some fragments."""
+
+    replacements: tuple[DataReplacementGroup, ...]
+
+
+@dataclass(frozen=True)
+class UpdateMemWalState:
+    """Changes the state of the write-ahead logs; entries are kept as bytes."""
+
+    added: tuple[bytes, ...] = ()
+    updated: tuple[bytes, ...] = ()
+    removed: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clone:
+    """The first transaction of a table that was cloned from a version of another one."""
+
+    is_shallow: bool
+    ref_version: int
+    ref_path: str
+    ref_name: str | None = None
+    branch_name: str | None = None
+
+
+@dataclass(frozen=True)
+class UpdateBases:
+    """Registers further base paths."""
+
+    new_bases: tuple[BasePath, ...]
+
+
+@dataclass(frozen=True)
+class DataOverlay:
+    """Lays new values of some cells over fragments; the groups are kept as bytes."""
+
+    groups: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An operation that we do not know, or none: the whole transaction as it was read."""
+
+    message: bytes
+
+
+Operation = (
+    Append
+    | Delete
+    | Overwrite
+    | CreateIndex
+    | Rewrite
+    | Merge
+    | Project
+    | Restore
+    | ReserveFragments
+    | Update
+    | UpdateConfig
+    | DataReplacement
+    | UpdateMemWalState
+    | Clone
+    | UpdateBases
+    | DataOverlay
+    | Unknown
+)

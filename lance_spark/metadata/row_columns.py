@@ -1,0 +1,37 @@
+"""Columns that no file holds: which row it is and where, and which versions made and changed it. Fields like others, with own ids."""
+
+from __future__ import annotations
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.schema.schema import Field, Schema
+
+ROW_ID = -10
+ROW_ADDRESS = -11
+CREATED_AT = -12
+UPDATED_AT = -13
+FRAGMENT_ID = -14
+
+ROW_COLUMNS = (
+    Field("_rowid", ROW_ID, "uint64"),
+    Field("_rowaddr", ROW_ADDRESS, "uint64"),
+    Field("_fragid", FRAGMENT_ID, "int32", nullable=False),
+    Field("_row_created_at_version", CREATED_AT, "uint64"),
+    Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
+)
+ROW_COLUMN_IDS = frozenset(f.id for f in ROW_COLUMNS)
+
+
+RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
+"""Names that no column of a table may have: pylance cannot read such tables."""
+
+
+def check_not_reserved(schema: Schema) -> None:
+    """Raise SchemaMismatchError if a column has a reserved name."""
+    if names := [f.name for f in schema.fields if f.name in RESERVED]:
+        raise SchemaMismatchError(f"columns of tables cannot be called {', '.join(names)}; these names are reserved")
+
+
+def with_row_columns(schema: Schema) -> Schema:
+    """The schema with these columns after its own, but for those whose name it has itself."""
+    own = {f.name for f in schema.fields}
+    return Schema((*schema.fields, *(f for f in ROW_COLUMNS if f.name not in own)), schema.metadata)

@@ -1,0 +1,106 @@
+"""Predicates from the planner's JSON: nested arrays of an operator and its operands, as LancePlanner.java writes Spark's V2 predicates."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.predicate import bind
+from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Literal, Not, Or, Predicate
+from lance_spark.schema.schema import Schema, quoted
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_UTC_EPOCH = _EPOCH.replace(tzinfo=datetime.UTC)
+
+
+def from_json(tree: list[Any], schema: Schema) -> Predicate:
+    """The condition `tree`: ["c", name, ...] a column, ["l", type, value] a literal, anything else [operator, operand, ...].
+
+    Raises UnsupportedFeatureError for an operator or literal type that is not known here.
+    """
+    return bind.predicate(_node(tree, schema), _text(tree))
+
+
+def column_from_json(tree: list[Any], schema: Schema) -> Column:
+    """The column ["c", name, ...]."""
+    return bind.column(schema, quoted(tree[1:]))
+
+
+def _node(tree: list[Any], schema: Schema) -> Expression:
+    head, *rest = tree
+    if head == "c":
+        return column_from_json(tree, schema)
+    if head == "l":
+        return _literal(*rest)
+    if head in ("=", "<>", "<", "<=", ">", ">=", "<=>"):
+        return bind.compare(head, *(_node(r, schema) for r in rest))
+    build = OPERATORS.get(head)
+    if build is None:
+        raise UnsupportedFeatureError(f"the predicate operator {head!r} is not known")
+    return build([_node(r, schema) for r in rest])
+
+
+def _literal(name: str, value: Any) -> Literal:
+    read = LITERALS.get(name)
+    if read is None:
+        raise UnsupportedFeatureError(f"literals of type {name!r} are not known")
+    t, convert = read
+    if value is None:
+        return Literal(None, t or pa.null())
+    return convert(value) if t is None else Literal(convert(value), t)
+
+
+def _decimal(text: str) -> Literal:
+    number = decimal.Decimal(text)
+    _, digits, exponent = number.as_tuple()
+    scale = max(-int(exponent), 0)
+    return Literal(number, pa.decimal128(max(len(digits) + max(int(exponent), 0), scale, 1), scale))
+
+
+LITERALS: dict[str, tuple[pa.DataType | None, Callable[[Any], Any]]] = {
+    "boolean": (pa.bool_(), bool),
+    "byte": (pa.int64(), int),
+    "short": (pa.int64(), int),
+    "int": (pa.int64(), int),
+    "long": (pa.int64(), int),
+    "float": (pa.float32(), float),
+    "double": (pa.float64(), float),
+    "string": (pa.string(), str),
+    "decimal": (None, _decimal),
+    "date": (pa.date32(), lambda days: datetime.date(1970, 1, 1) + datetime.timedelta(days=days)),
+    "timestamp": (bind.ZONED, lambda micros: _UTC_EPOCH + datetime.timedelta(microseconds=micros)),
+    "timestamp_ntz": (bind.UNZONED, lambda micros: _EPOCH + datetime.timedelta(microseconds=micros)),
+    "binary": (pa.binary(), base64.b64decode),
+    "void": (pa.null(), lambda _: None),
+}
+
+OPERATORS: dict[str, Callable[[list[Expression]], Expression]] = {
+    "AND": lambda o: And(tuple(o)),
+    "OR": lambda o: Or(tuple(o)),
+    "NOT": lambda o: Not(o[0]),
+    "IN": lambda o: bind.is_in(o[0], o[1:]),
+    "IS_NULL": lambda o: IsNull(o[0]),
+    "IS_NOT_NULL": lambda o: Not(IsNull(o[0])),
+    "STARTS_WITH": lambda o: Call("startswith", tuple(o), pa.bool_()),
+    "ENDS_WITH": lambda o: Call("endswith", tuple(o), pa.bool_()),
+    "CONTAINS": lambda o: Call("contains", tuple(o), pa.bool_()),
+    "ALWAYS_TRUE": lambda o: Literal(True, pa.bool_()),
+    "ALWAYS_FALSE": lambda o: Literal(False, pa.bool_()),
+}
+
+
+def _text(tree: list[Any]) -> str:
+    head, *rest = tree
+    if head == "c":
+        return ".".join(rest)
+    if head == "l":
+        return repr(rest[1])
+    if len(rest) == 2 and head not in ("IN", "STARTS_WITH", "ENDS_WITH", "CONTAINS"):
+        return f"({_text(rest[0])} {head} {_text(rest[1])})"
+    return f"{head}({', '.join(_text(r) for r in rest)})"

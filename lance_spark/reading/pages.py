@@ -1,0 +1,51 @@
+"""Reading one column's selected rows batch by batch: pages are loaded when a batch reaches them and forgotten behind it."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.reading import spans as sp
+from lance_spark.reading.spans import Spans
+from lance_spark.reading.steps import Steps, side_by_side
+
+T = TypeVar("T")
+
+
+class Paged(Generic[T]):
+    """The pages of one column, `lengths` their rows; `load` decodes the selected rows of the page of a number, all at once, to a T."""
+
+    def __init__(self, lengths: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
+        bounds = np.cumsum([0, *lengths], dtype=object)
+        if bounds[-1] != num_rows:
+            raise CorruptFileError(f"pages hold {bounds[-1]} values, expected are {num_rows}")
+        if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
+            raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} of a column of {num_rows}")
+        cuts = [sp.cut(spans, start, stop) for start, stop in itertools.pairwise(bounds)]
+        self._selected = [(i, part) for i, part in enumerate(cuts) if len(part)]
+        self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
+        self._load = load
+        self._loaded: dict[int, T] = {}
+
+    def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:
+        """The pages of the selected rows number `start` to `stop`, each with the first and last (exclusive) of its rows that are meant."""
+        first = bisect.bisect_right(self._ends, start)
+        last = bisect.bisect_left(self._ends, stop) + 1 if stop > start else first
+        wanted = range(first, min(last, len(self._selected)))
+        missing = [i for i in wanted if i not in self._loaded]
+        if missing:
+            loaded = yield from side_by_side([self._load(*self._selected[i]) for i in missing])
+            self._loaded.update(zip(missing, loaded))
+        parts = []
+        for i in wanted:
+            begin, end = self._ends[i - 1] if i else 0, self._ends[i]
+            parts.append((self._loaded[i], max(start - begin, 0), min(stop, end) - begin))
+            # A reader and its pages refer to each other, so what it still held in the end would stay until the garbage collector runs.
+            if end <= stop:
+                del self._loaded[i]
+        return parts

@@ -1,0 +1,86 @@
+"""Selections of rows as spans: pure arithmetic that the readers of the older storage versions plan with. No I/O.
+
+A selection is a few runs of neighbouring rows far more often than it is scattered, and runs stay runs on the way down: the rows of a
+list are a run of items, the rows of a fixed-size list a run of values, the strings of a run one range of bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.reading.steps import Rows
+
+Spans = np.ndarray
+"""int64 [n, 2]: start (inclusive) and stop (exclusive) of each span; ascending, none empty, none overlapping."""
+
+
+def whole(count: int) -> Spans:
+    """All of `count` rows."""
+    return np.array([[0, count]] if count else [], dtype=np.int64).reshape(-1, 2)
+
+
+def from_rows(rows: Rows) -> Spans:
+    """The fewest spans that hold exactly these rows."""
+    if isinstance(rows, range):
+        return np.array([[rows.start, rows.stop]] if len(rows) else [], dtype=np.int64).reshape(-1, 2)
+    if not len(rows):
+        return whole(0)
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    starts = np.concatenate([rows[:1], rows[breaks + 1]])
+    stops = np.concatenate([rows[breaks], rows[-1:]]) + 1
+    return np.stack([starts, stops], axis=1).astype(np.int64, copy=False)
+
+
+def count(spans: Spans) -> int:
+    """How many rows are selected."""
+    return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def wider(spans: Spans, before: int, behind: int) -> Spans:
+    """Each span with the `before` rows before it, as far as they exist, and the `behind` rows behind it; they may overlap then."""
+    return np.stack([np.maximum(spans[:, 0] - before, 0), spans[:, 1] + behind], axis=1)
+
+
+def merged(spans: Spans, gap: int) -> Spans:
+    """Spans with those united that are at most `gap` rows apart; empty ones are dropped."""
+    spans = spans[spans[:, 0] < spans[:, 1]]
+    if len(spans) < 2:
+        return spans
+    cuts = np.flatnonzero(spans[1:, 0] - spans[:-1, 1] > gap)
+    starts = np.concatenate([spans[:1, 0], spans[cuts + 1, 0]])
+    stops = np.concatenate([spans[cuts, 1], spans[-1:, 1]])
+    return np.stack([starts, stops], axis=1)
+
+
+def positions(inner: Spans, outer: Spans) -> np.ndarray:
+    """Where each row of `inner` stands among the rows of `outer`, every span of `inner` lying within one of `outer`."""
+    return rows(within(inner, outer))
+
+
+def within(inner: Spans, outer: Spans) -> Spans:
+    """The spans of `inner`, every one lying within one of `outer`, counted over the rows of `outer`; neighbours may touch then."""
+    at = np.searchsorted(outer[:, 0], inner[:, 0], side="right") - 1
+    lengths = outer[:, 1] - outer[:, 0]
+    moved: np.ndarray = inner + (np.cumsum(lengths) - lengths - outer[:, 0])[at][:, None]
+    return moved
+
+
+def rows(spans: Spans) -> np.ndarray:
+    """The number of every row of the selection."""
+    lengths = spans[:, 1] - spans[:, 0]
+    numbers: np.ndarray = np.repeat(spans[:, 0] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    return numbers
+
+
+def both(a: Spans, b: Spans) -> Spans:
+    """The rows that are in both selections; `a` has few spans."""
+    parts = [cut(b, start, stop) + start for start, stop in a.tolist()]
+    return np.concatenate([*parts, whole(0)])
+
+
+def cut(spans: Spans, start: int, stop: int) -> Spans:
+    """The part of the selection that lies in rows `start` to `stop`, counted from `start`."""
+    first = np.searchsorted(spans[:, 1], start, side="right")
+    last = np.searchsorted(spans[:, 0], stop, side="left")
+    inside: np.ndarray = np.clip(spans[first:last], start, stop) - start
+    return inside

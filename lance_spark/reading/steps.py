@@ -1,0 +1,110 @@
+"""One column of a data file as its metadata describes it, and the contract of reading it: decoding that asks for bytes, never fetches them.
+
+A decoder is a generator: it yields the byte ranges that it needs next, is sent their bytes, and returns its result. So planning and
+decoding stay free of I/O, and the decoders of many columns can be run side by side with their ranges fetched together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+
+Rows = range | np.ndarray
+"""Row numbers of a file, ascending without duplicates: a range of step 1, or an int64 array."""
+
+T = TypeVar("T")
+
+Steps = Generator[Sequence[ByteRange], Sequence[Bytes], T]
+"""Work that yields ranges of its file, is sent the bytes of each in the same order, and returns a T."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some consecutive rows of one column.
+
+    `buffers` are ranges of the file; `encoding_type` is the type URL of the encoding message without its slash, such as
+    "lance.encodings21.PageLayout", and `encoding` the message's bytes. `num_rows` is as stored (items for a
+    fixed-size list of structs), `first_row` the number of rows before it in the file.
+    """
+
+    first_row: int
+    num_rows: int
+    buffers: tuple[ByteRange, ...]
+    encoding_type: str
+    encoding: bytes
+
+
+@dataclass(frozen=True)
+class Column:
+    """The pages of one column in row order, and the column's own buffers and encoding."""
+
+    pages: tuple[Page, ...]
+    buffers: tuple[ByteRange, ...]
+    encoding_type: str
+    encoding: bytes
+
+
+@dataclass
+class Counts:
+    """What reading has cost so far: bytes fetched, pages of which some rows were wanted, and how many there would have been."""
+
+    bytes_read: int = 0
+    bytes: int = 0
+    pages_read: int = 0
+    pages: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what `other` has counted as well."""
+        self.bytes_read += other.bytes_read
+        self.bytes += other.bytes
+        self.pages_read += other.pages_read
+        self.pages += other.pages
+
+
+class FieldReader(Protocol):
+    """Reads one top-level field of a file for the rows that were selected when it was opened."""
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of the selected rows number `start` to `stop` (exclusive), as the field's Arrow storage type.
+
+        Calls come in order and without gaps, so that a reader keeps the page at hand decoded and forgets what lies behind.
+        """
+
+
+def run(steps: Steps[T], fetch: Callable[[Sequence[ByteRange]], Sequence[Bytes]]) -> T:
+    """Carry out `steps`, getting bytes from `fetch`."""
+    try:
+        wanted = next(steps)
+        while True:
+            wanted = steps.send(fetch(wanted))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def side_by_side(work: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """All of `work` at once: each round asks for the ranges of everything that is not done yet, in one go."""
+    results: list[T | None] = [None] * len(work)
+    wanted: dict[int, Sequence[ByteRange]] = {}
+
+    def advance(i: int, answer: Sequence[Bytes] | None) -> None:
+        try:
+            wanted[i] = work[i].send(answer)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            results[i] = stop.value
+
+    for i in range(len(work)):
+        advance(i, None)
+    while wanted:
+        asked, wanted = wanted, {}
+        answers = yield [r for ranges in asked.values() for r in ranges]
+        at = 0
+        for i, ranges in asked.items():
+            advance(i, answers[at : at + len(ranges)])
+            at += len(ranges)
+    return results  # type: ignore[return-value]

@@ -1,0 +1,103 @@
+"""Blob columns in a schema: what a reader makes of them, and what a version of the file format stores for them.
+
+Version 1 (storage 2.0 and 2.1) is large_binary with the mark `lance-encoding:blob`; version 2 (from 2.2 on) is a struct of data and URI
+that bears the extension name `lance.blob.v2`, of which files store only a descriptor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+from typing import Literal
+
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.schema import BLOB, BLOB_V2, EXTENSION_METADATA, EXTENSION_NAME, PACKED, Field, Schema
+
+
+class BlobKind(IntEnum):
+    """Where a blob of version 2 lies, as its descriptor's `kind` says: in the data file, in a file beside it that it shares or has for
+    itself, or at a URI.
+    """
+
+    INLINE = 0
+    PACKED = 1
+    DEDICATED = 2
+    EXTERNAL = 3
+
+
+BlobHandling = Literal["bytes", "descriptor", "none"]
+BLOB_HANDLINGS = ("bytes", "descriptor", "none")
+
+_PLACE = (("position", "int64"), ("size", "int64"))
+_PLACE_V2 = (("kind", "uint8"), *_PLACE, ("blob_id", "uint32"), ("blob_uri", "string"))
+_STORED = (("kind", "uint8"), ("position", "uint64"), ("size", "uint64"), ("blob_id", "uint32"), ("blob_uri", "string"))
+_FIRST_ID = -20
+"""Ids of the parts of a descriptor go down from here: no file has columns for them, and no column of `row_columns` has these."""
+
+
+def handled(schema: Schema, handling: BlobHandling) -> Schema:
+    """The schema with its blob columns as they are ("bytes"), as structs that say where each value is ("descriptor"), or without them.
+
+    The descriptor of version 1 is struct<position, size>, that of version 2 struct<kind, position, size, blob_id, blob_uri> (see
+    `BlobKind`). A null blob has a null descriptor.
+    """
+    if handling == "descriptor":
+        return Schema(tuple(_mapped(f, lambda f: descriptor(f) if f.is_blob else f) for f in schema.fields), schema.metadata)
+    return schema if handling == "bytes" else schema.keep(lambda leaf: not leaf.is_blob)
+
+
+def descriptor(field: Field) -> Field:
+    """The blob column with a descriptor in the place of each value."""
+    parts = _PLACE_V2 if field.extension == BLOB_V2 else _PLACE
+    children = tuple(Field(name, _FIRST_ID - i, kind, nullable=False) for i, (name, kind) in enumerate(parts))
+    return replace(field, logical_type="struct", children=children, descriptors=True)
+
+
+def in_file(schema: Schema) -> Schema:
+    """The schema as a data file has it: blobs of version 2 as packed structs, whose parts have no ids."""
+    return Schema(tuple(_mapped(f, _stored) for f in schema.fields), schema.metadata)
+
+
+def _stored(field: Field) -> Field:
+    if field.extension != BLOB_V2:
+        return field
+    children = tuple(Field(name, -1, kind, nullable=False) for name, kind in _STORED)
+    return replace(field, logical_type="struct", children=children, metadata={PACKED[0]: b"true", BLOB: b"true"})
+
+
+def of_version(schema: Schema, version: tuple[int, int]) -> Schema:
+    """The schema with its blob columns in the form that files of `version` have; ids are not kept unique.
+
+    Raises SchemaMismatchError for a mark on what is not binary, UnsupportedFeatureError for version 2 where the files have version 1.
+    """
+    convert = _to_version_2 if version >= (2, 2) else _to_version_1
+    return Schema(tuple(_mapped(f, convert) for f in schema.fields), schema.metadata)
+
+
+def _to_version_1(field: Field) -> Field:
+    if field.extension == BLOB_V2:
+        advice = "a large_binary with the metadata lance-encoding:blob=true can be stored in older ones too"
+        raise UnsupportedFeatureError(f"column {field.name!r}: blobs of version 2 need storage version 2.2; {advice}")
+    if not field.is_blob:
+        return field
+    if field.logical_type not in ("binary", "large_binary"):
+        raise SchemaMismatchError(f"column {field.name!r} is marked as a blob, but of the type {field.logical_type}, not binary")
+    return replace(field, logical_type="large_binary")
+
+
+def _to_version_2(field: Field) -> Field:
+    if field.extension == BLOB_V2 or not field.is_blob:
+        return field
+    field = _to_version_1(field)
+    kept = {k: v for k, v in field.metadata.items() if k not in (BLOB, EXTENSION_METADATA)}
+    children = (Field("data", -1, "large_binary"), Field("uri", -1, "string"))
+    return replace(field, logical_type="struct", children=children, metadata={**kept, EXTENSION_NAME: BLOB_V2})
+
+
+def _mapped(field: Field, change: Callable[[Field], Field]) -> Field:
+    """The field with `change` done to it and, unless it is a leaf, to what is below it."""
+    changed = change(field)
+    if changed.is_leaf:
+        return changed
+    return replace(changed, children=tuple(_mapped(c, change) for c in changed.children))

@@ -1,0 +1,104 @@
+"""The flat list of field messages in a manifest or file descriptor <-> the schema tree.
+
+Implements "Fields" of the schema page of the table specification. A message names its parent by id; writers do not promise
+that parents come first, so the tree is built from ids alone. What a message holds beyond the parts of `schema.Field` is kept
+as bytes and written back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import file_pb2 as pb
+from lance_spark.errors import CorruptFileError
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
+
+TOP_LEVEL = -1
+"""The parent id of a top-level field."""
+
+_MAX_DEPTH = 64
+_MODELLED = ("name", "id", "parent_id", "logical_type", "nullable", "metadata", "dictionary")
+
+
+def parse_fields(messages: Sequence[pb.Field], metadata: Mapping[str, bytes]) -> Schema:
+    """The schema of these field messages; siblings keep the order of the list.
+
+    A field with a negative id is left out: data files list the parts of a blob descriptor so, and nothing can refer to them.
+    Raises CorruptFileError when an id occurs twice, or a field cannot be reached from the top level.
+    """
+    by_parent: dict[int, list[pb.Field]] = defaultdict(list)
+    ids: set[int] = set()
+    for message in messages:
+        if message.id < 0:
+            continue
+        if message.id in ids:
+            raise CorruptFileError(f"two fields have the id {message.id}; one is {message.name!r}")
+        ids.add(message.id)
+        by_parent[message.parent_id].append(message)
+    fields = tuple(_parse(m, by_parent, 1) for m in by_parent[TOP_LEVEL])
+    schema = Schema(fields, {k.encode(): v for k, v in metadata.items()})
+    reached = sum(1 for _ in schema.walk())
+    if reached != len(ids):
+        # Ids are unique, so whatever is not below the top level hangs on a missing parent or on itself.
+        raise CorruptFileError(f"{len(ids) - reached} of {len(ids)} fields have a parent that does not exist or form a cycle")
+    return schema
+
+
+def _parse(message: pb.Field, by_parent: Mapping[int, Sequence[pb.Field]], depth: int) -> Field:
+    if depth > _MAX_DEPTH:
+        raise CorruptFileError(f"field {message.name!r} is nested more than {_MAX_DEPTH} deep")
+    return Field(
+        name=message.name,
+        id=message.id,
+        logical_type=message.logical_type,
+        nullable=message.nullable or message.logical_type == "null",
+        children=tuple(_parse(m, by_parent, depth + 1) for m in by_parent.get(message.id, ())),
+        metadata={k.encode(): v for k, v in message.metadata.items()},
+        dictionary=(message.dictionary.offset, message.dictionary.length) if message.HasField("dictionary") else None,
+        unknown=_rest(message),
+    )
+
+
+def _rest(message: pb.Field) -> bytes:
+    """The message without the parts that `Field` models; deprecated and unknown fields remain."""
+    rest = pb.Field()
+    rest.CopyFrom(message)
+    for name in _MODELLED:
+        rest.ClearField(name)
+    return rest.SerializeToString(deterministic=True)
+
+
+def serialise_fields(schema: Schema) -> list[pb.Field]:
+    """The field messages of a schema, depth first."""
+    return [m for f in schema.fields for m in _messages(f, TOP_LEVEL)]
+
+
+def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
+    message = pb.Field()
+    try:
+        message.MergeFromString(field.unknown)
+    except DecodeError as e:
+        raise CorruptFileError(f"field {field.name!r} carries bytes that are no message") from e
+    message.name, message.id, message.parent_id = field.name, field.id, parent
+    message.logical_type, message.nullable = field.logical_type, field.nullable
+    for key, value in field.metadata.items():
+        message.metadata[key.decode()] = value
+    if (position := primary_key_position(field)) is not None:
+        # Other readers look at these, not at the metadata.
+        message.unenforced_primary_key, message.unenforced_primary_key_position = True, position
+    if field.dictionary is not None:
+        message.dictionary.offset, message.dictionary.length = field.dictionary
+    yield message
+    for child in field.children:
+        yield from _messages(child, field.id)
+
+
+def primary_key_position(field: Field) -> int | None:
+    """Where in the unenforced primary key the field stands, from 1; 0 for in the order of the schema, None for nowhere."""
+    position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
+    if position.isdigit() and int(position) < 2**32:
+        return int(position)
+    return 0 if field.metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None

@@ -1,0 +1,391 @@
+"""The schema of a table: a tree of fields with ids and logical types, and its Arrow form.
+
+Implements the schema page of the table specification. Nesting comes from the tree; the stored `Field.type` is ignored, since
+writers leave it 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+
+EXTENSION_NAME = b"ARROW:extension:name"
+EXTENSION_METADATA = b"ARROW:extension:metadata"
+PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
+BLOB = b"lance-encoding:blob"
+PACKED = (b"lance-encoding:packed", b"packed")
+BLOB_V2 = b"lance.blob.v2"
+JSON = b"lance.json"
+BFLOAT16 = "lance.bfloat16"
+
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "uint8": pa.uint8(),
+    "int16": pa.int16(),
+    "uint16": pa.uint16(),
+    "int32": pa.int32(),
+    "uint32": pa.uint32(),
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "blob": pa.large_binary(),
+    "json": pa.large_binary(),
+    "date32:day": pa.date32(),
+    "date64:ms": pa.date64(),
+    "time32:s": pa.time32("s"),
+    "time32:ms": pa.time32("ms"),
+    "time64:us": pa.time64("us"),
+    "time64:ns": pa.time64("ns"),
+    "duration:s": pa.duration("s"),
+    "duration:ms": pa.duration("ms"),
+    "duration:us": pa.duration("us"),
+    "duration:ns": pa.duration("ns"),
+    BFLOAT16: pa.binary(2),
+}
+_NAMES = {t: n for n, t in _PRIMITIVES.items() if n not in ("blob", "json", BFLOAT16)}
+_NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
+_LISTS = (
+    ("large_list", (pa.types.is_large_list, pa.types.is_large_list_view)),
+    ("list", (pa.types.is_list, pa.types.is_list_view)),
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One node of the schema tree.
+
+    `id` is unique in the table and never changes; `children` are the fields of a struct, the item of a list, the entries of
+    a map or the item of a fixed-size list of structs. `metadata` is what Arrow calls field metadata. `dictionary` (offset, length)
+    points into the manifest file and matters to 0.1 files only. `unknown` are the protobuf fields that we do not know, as read.
+    With `descriptors` a blob column stands for where its values are, its children (see `lance_spark.schema.blobs`), not for the values.
+    """
+
+    name: str
+    id: int
+    logical_type: str
+    nullable: bool = True
+    children: tuple[Field, ...] = ()
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
+    dictionary: tuple[int, int] | None = None
+    unknown: bytes = b""
+    descriptors: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        """The Arrow storage type: extension types show what they are stored as (json and blobs: large_binary)."""
+        if self.extension == BLOB_V2 and not self.descriptors:
+            return pa.large_binary()
+        return parse_logical_type(self.logical_type, self.name, self.children)
+
+    def to_arrow(self) -> pa.Field:
+        """The Arrow field with its metadata, as storage type (see `Schema.to_arrow` for extension types)."""
+        return pa.field(self.name, self.type, self.nullable, dict(self.metadata) or None)
+
+    @property
+    def extension(self) -> bytes | None:
+        """The Arrow extension name, such as b"lance.json"."""
+        return self.metadata.get(EXTENSION_NAME)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the struct is stored row by row in one column (`lance-encoding:packed`)."""
+        return self.logical_type == "struct" and any(self.metadata.get(k, b"").lower() == b"true" for k in PACKED)
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether values are stored out of line: blob v1 (metadata) or blob v2 (extension)."""
+        return self.metadata.get(BLOB, b"").lower() == b"true" or self.extension == BLOB_V2
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a 2.1+ file keeps the field as one column: no children, or children that are packed into it."""
+        return not self.children or self.is_packed or self.is_blob
+
+    def walk(self) -> Iterator[Field]:
+        """This field and all below it, depth first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """The fields at or below this one that own a column in a 2.1+ file."""
+        if self.is_leaf:
+            yield self
+            return
+        for child in self.children:
+            yield from child.leaves()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The top-level fields of a table or file, and the schema's own metadata."""
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
+
+    @property
+    def names(self) -> list[str]:
+        return [f.name for f in self.fields]
+
+    def walk(self) -> Iterator[Field]:
+        """All fields, depth first."""
+        for f in self.fields:
+            yield from f.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """All fields that own a column in a 2.1+ file, in column order."""
+        for f in self.fields:
+            yield from f.leaves()
+
+    @property
+    def max_field_id(self) -> int:
+        """The largest field id, -1 when there is no field."""
+        return max((f.id for f in self.walk()), default=-1)
+
+    def to_arrow(self) -> pa.Schema:
+        """The Arrow schema as users see it: registered extension types restored, json as `arrow.json`."""
+        shown = pa.schema([_shown(f) for f in self.fields], dict(self.metadata) or None)
+        # Reading a serialised schema is how pyarrow turns extension metadata into registered extension types.
+        return pa.ipc.read_schema(shown.serialize())
+
+    def resolve(self, path: str) -> tuple[Field, ...]:
+        """The fields from top level down to the column named by `path`, matched as Spark does: case-insensitively, nested by dots.
+
+        A name that itself contains dots is found whole first, or written in backticks, two for one that is in the name. Raises
+        SchemaMismatchError for a name that does not exist or fits two columns.
+        """
+        return _resolve(self.fields, path, path)
+
+    def select(self, paths: Sequence[str]) -> Schema:
+        """The schema of these columns only, in the order given; nested paths keep their parents with the named children."""
+        chosen: list[Field] = []
+        for path in paths:
+            steps = self.resolve(path)
+            pruned = steps[-1]
+            for parent in reversed(steps[:-1]):
+                pruned = replace(parent, children=(pruned,))
+            for i, other in enumerate(chosen):
+                if other.id == pruned.id:
+                    chosen[i] = _union(steps[0], other, pruned)
+                    break
+            else:
+                chosen.append(pruned)
+        return Schema(tuple(chosen), self.metadata)
+
+    def keep(self, wanted: Callable[[Field], bool]) -> Schema:
+        """The schema with only those leaves for which `wanted` says yes, and their parents; order is kept."""
+        return Schema(tuple(f for f in (_keep(f, wanted) for f in self.fields) if f is not None), self.metadata)
+
+
+def _keep(f: Field, wanted: Callable[[Field], bool]) -> Field | None:
+    if f.is_leaf:
+        return f if wanted(f) else None
+    children = tuple(c for c in (_keep(c, wanted) for c in f.children) if c is not None)
+    return replace(f, children=children) if children else None
+
+
+def _union(whole: Field, a: Field, b: Field) -> Field:
+    """`whole` with the children that `a` or `b` (prunings of it) have, in `whole`'s order."""
+    have_a, have_b = {c.id: c for c in a.children}, {c.id: c for c in b.children}
+    children = []
+    for child in whole.children:
+        x, y = have_a.get(child.id), have_b.get(child.id)
+        if x is not None and y is not None:
+            children.append(_union(child, x, y))
+        elif x is not None or y is not None:
+            children.append(x or y)  # type: ignore[arg-type]
+    return replace(whole, children=tuple(children))
+
+
+_IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`(?:\.(.+))?", re.DOTALL)
+
+
+def quoted(names: Iterable[str]) -> str:
+    """The path of the column that these names lead to, as `Schema.resolve` takes it, whatever is in the names."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def _resolve(fields: Sequence[Field], path: str, whole: str) -> tuple[Field, ...]:
+    in_backticks = _IN_BACKTICKS.fullmatch(path)
+    if in_backticks:
+        candidates = [(in_backticks[1].replace("``", "`"), in_backticks[2] or "")]
+    else:
+        cuts = [i for i, c in enumerate(path) if c == "."]
+        candidates = [(path, "")] + [(path[:i], path[i + 1 :]) for i in reversed(cuts)]
+    for head, rest in candidates:
+        found = [f for f in fields if f.name == head] or [f for f in fields if f.name.lower() == head.lower()]
+        if len(found) > 1:
+            raise SchemaMismatchError(f"column {whole!r} is ambiguous: it could be {', '.join(repr(f.name) for f in found)}")
+        if not found:
+            continue
+        if not rest:
+            return (found[0],)
+        if found[0].children and found[0].logical_type == "struct":
+            return (found[0], *_resolve(found[0].children, rest, whole))
+    raise SchemaMismatchError(f"no column {whole!r}; there are: {', '.join(f.name for f in fields) or 'none'}")
+
+
+def _shown(f: Field) -> pa.Field:
+    """The Arrow field as users see it, before extension types are restored."""
+    metadata = dict(f.metadata)
+    if f.logical_type == "json" or f.extension == JSON:
+        metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = b"arrow.json", b""
+        return pa.field(f.name, pa.string(), f.nullable, metadata)
+    if f.is_blob:
+        metadata = {k: v for k, v in metadata.items() if k not in (EXTENSION_NAME, BLOB)}
+        # What is marked as a blob becomes one where the rows are written again; descriptors are plain structs.
+        return pa.field(f.name, f.type, f.nullable, (metadata if f.descriptors else {**metadata, BLOB: b"true"}) or None)
+    if f.children and f.logical_type != "null":
+        children = [_shown(c) for c in f.children]
+        return pa.field(f.name, _with_children(f.logical_type, f.name, children), f.nullable, metadata or None)
+    return pa.field(f.name, f.type, f.nullable, metadata or None)
+
+
+def _with_children(logical_type: str, name: str, children: list[pa.Field]) -> pa.DataType:
+    kind = logical_type.split(":")[0]
+    if kind == "struct":
+        return pa.struct(children)
+    if len(children) != 1:
+        raise CorruptFileError(f"column {name!r}: type {logical_type!r} needs one child, the schema has {len(children)}")
+    if kind in ("list", "list.struct"):
+        return pa.list_(children[0])
+    if kind in ("large_list", "large_list.struct"):
+        return pa.large_list(children[0])
+    if kind == "fixed_size_list":
+        return pa.list_(children[0], _positive(logical_type.rsplit(":", 1)[-1], logical_type, name))
+    if kind == "map":
+        entries = children[0].type
+        if not pa.types.is_struct(entries) or entries.num_fields != 2:
+            raise CorruptFileError(f"column {name!r}: a map needs entries of key and value, the schema has {entries}")
+        return pa.map_(entries.field(0).with_nullable(False), entries.field(1))
+    raise UnsupportedFeatureError(f"column {name!r}: unknown nested type {logical_type!r}")
+
+
+def _positive(text: str, logical_type: str, name: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 2**31:
+        raise CorruptFileError(f"column {name!r}: type {logical_type!r} has no valid size")
+    return int(text)
+
+
+def parse_logical_type(text: str, name: str, children: Sequence[Field] = ()) -> pa.DataType:
+    """The Arrow storage type of a logical type string; `name` is the column, for the error message.
+
+    Raises UnsupportedFeatureError for a type that the specification does not have, CorruptFileError for one with impossible parameters.
+    """
+    if text in _PRIMITIVES:
+        return _PRIMITIVES[text]
+    kind, _, rest = text.partition(":")
+    if children or kind == "struct":
+        return _with_children(text, name, [c.to_arrow() for c in children])
+    parts = rest.split(":")
+    try:
+        if kind == "decimal" and len(parts) == 3:
+            make = {"128": pa.decimal128, "256": pa.decimal256}[parts[0]]
+            return make(int(parts[1]), int(parts[2]))
+        if kind == "timestamp" and len(parts) >= 2:
+            zone = ":".join(parts[1:])
+            return pa.timestamp(parts[0], None if zone == "-" else zone)
+        if kind == "timestamp" and len(parts) == 1:
+            return pa.timestamp(parts[0])
+        if kind == "dict" and len(parts) >= 3:
+            *value, index, ordered = parts
+            return pa.dictionary(_PRIMITIVES[index], parse_logical_type(":".join(value), name), ordered == "true")
+    except (KeyError, ValueError, pa.ArrowInvalid) as e:
+        raise CorruptFileError(f"column {name!r}: type {text!r} has impossible parameters") from e
+    if kind == "fixed_size_binary":
+        return pa.binary(_positive(rest, text, name))
+    if kind == "fixed_size_list" and ":" in rest:
+        item, _, size = rest.rpartition(":")
+        # The item has no field of its own that could name its extension type.
+        metadata = {EXTENSION_NAME: BFLOAT16.encode(), EXTENSION_METADATA: b""} if item == BFLOAT16 else None
+        return pa.list_(pa.field("item", parse_logical_type(item, name), metadata=metadata), _positive(size, text, name))
+    raise UnsupportedFeatureError(f"column {name!r}: unknown logical type {text!r}")
+
+
+def logical_type(t: pa.DataType, name: str) -> str:
+    """The logical type string of an Arrow storage type. Raises UnsupportedFeatureError for a type that Lance does not have."""
+    if t in _NAMES:
+        return _NAMES[t]
+    if pa.types.is_decimal(t) and t.bit_width in (128, 256):
+        return f"decimal:{t.bit_width}:{t.precision}:{t.scale}"
+    if pa.types.is_timestamp(t):
+        return f"timestamp:{t.unit}:{t.tz or '-'}"
+    if pa.types.is_fixed_size_binary(t):
+        return f"fixed_size_binary:{t.byte_width}"
+    if pa.types.is_dictionary(t):
+        return f"dict:{logical_type(t.value_type, name)}:{logical_type(t.index_type, name)}:{str(t.ordered).lower()}"
+    if pa.types.is_struct(t):
+        return "struct"
+    if pa.types.is_map(t):
+        return "map"
+    if pa.types.is_fixed_size_list(t):
+        return f"fixed_size_list:{_item_type(t, name)}:{t.list_size}"
+    for word, checks in _LISTS:
+        if any(check(t) for check in checks):
+            return word + (".struct" if pa.types.is_struct(t.value_type) else "")
+    raise UnsupportedFeatureError(f"column {name!r}: Lance has no type for Arrow {t}; cast the column, or leave it out")
+
+
+def _item_type(t: pa.FixedSizeListType, name: str) -> str:
+    """The logical type of a fixed-size list's item, which is no field of its own and so has to name its extension there."""
+    item, extension = t.value_type, (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
+    if isinstance(item, pa.BaseExtensionType):
+        item, extension = item.storage_type, item.extension_name
+    return BFLOAT16 if extension == BFLOAT16 else logical_type(item, name)
+
+
+def _children(t: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(t):
+        return [t.field(i) for i in range(t.num_fields)]
+    if pa.types.is_map(t):
+        return [pa.field("entries", pa.struct([t.key_field, t.item_field]), nullable=False)]
+    if pa.types.is_fixed_size_list(t):
+        item = t.value_type
+        while pa.types.is_fixed_size_list(item):
+            item = item.value_type
+        return [t.value_field] if pa.types.is_struct(item) else []
+    return [t.value_field] if any(check(t) for _, checks in _LISTS for check in checks) else []
+
+
+def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
+    metadata, t = dict(f.metadata or {}), f.type
+    if isinstance(t, pa.BaseExtensionType):
+        metadata[EXTENSION_NAME] = t.extension_name.encode()
+        metadata[EXTENSION_METADATA] = _extension_parameters(t)
+        t = t.storage_type
+    if metadata.get(EXTENSION_NAME) in (b"arrow.json", JSON):
+        metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = JSON, b""
+        return Field(f.name, next(ids), "json", f.nullable, (), metadata)
+    own = next(ids)
+    children = tuple(_from_arrow(c, ids) for c in _children(t))
+    return Field(f.name, own, logical_type(t, f.name), f.nullable, children, metadata)
+
+
+def _extension_parameters(t: pa.BaseExtensionType) -> bytes:
+    """The serialised parameters of an extension type; pyarrow shows them only for types that are defined in Python."""
+    if isinstance(t, pa.ExtensionType):
+        return bytes(t.__arrow_ext_serialize__())
+    keys = {"arrow.fixed_shape_tensor": ("shape", "dim_names", "permutation"), "arrow.opaque": ("type_name", "vendor_name")}
+    values = {k: getattr(t, k) for k in keys.get(t.extension_name, ())}
+    return json.dumps({k: v for k, v in values.items() if v is not None}).encode() if values else b""
+
+
+def from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
+    """The Lance schema of an Arrow schema, ids given depth first from `first_id`. Raises UnsupportedFeatureError naming the column."""
+    ids = iter(range(first_id, 2**31))
+    return Schema(tuple(_from_arrow(f, ids) for f in schema), dict(schema.metadata or {}))

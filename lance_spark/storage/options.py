@@ -1,0 +1,162 @@
+"""Names of storage options, as pylance (Rust's object_store) has them, and what they mean to s3fs, gcsfs and adlfs. Pure tables, no I/O.
+
+An option of a family that the table's scheme does not use is accepted and ignored, so that one set of options can serve
+tables on several stores; a name of no family is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lance_spark.errors import InvalidOptionError
+
+Arguments = dict[str, Any]
+"""Keyword arguments of an fsspec file system, nested where the package nests them."""
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError
+    return text.lower() in ("true", "1")
+
+
+def _not_flag(text: str) -> bool:
+    return not _flag(text)
+
+
+def _seconds(text: str) -> float:
+    """A duration as object_store writes it: "500ms", "30s", "2m", or plain seconds."""
+    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
+        if text.endswith(suffix):
+            return float(text.removesuffix(suffix)) * factor
+    raise ValueError
+
+
+def _addressing(text: str) -> str:
+    return "virtual" if _flag(text) else "path"
+
+
+def _anonymous_token(text: str) -> str | None:
+    return "anon" if _flag(text) else None
+
+
+# Option -> (where its value goes in the arguments, how to convert it). An empty place: known, and nothing to do here.
+_Place = tuple[tuple[str, ...], Callable[[str], Any]]
+
+_S3: dict[str, _Place] = {
+    "access_key_id": (("key",), str),
+    "secret_access_key": (("secret",), str),
+    "session_token": (("token",), str),
+    "token": (("token",), str),
+    "region": (("client_kwargs", "region_name"), str),
+    "default_region": (("client_kwargs", "region_name"), str),
+    "endpoint": (("endpoint_url",), str),
+    "endpoint_url": (("endpoint_url",), str),
+    "virtual_hosted_style_request": (("config_kwargs", "s3", "addressing_style"), _addressing),
+    "skip_signature": (("anon",), _flag),
+    "request_payer": (("requester_pays",), _flag),
+    "server_side_encryption": (("s3_additional_kwargs", "ServerSideEncryption"), str),
+    "sse_kms_key_id": (("s3_additional_kwargs", "SSEKMSKeyId"), str),
+    "sse_bucket_key_enabled": (("s3_additional_kwargs", "BucketKeyEnabled"), _flag),
+    "bucket": ((), str),
+    "bucket_name": ((), str),
+    "unsigned_payload": ((), _flag),
+    "imdsv1_fallback": ((), _flag),
+    "metadata_endpoint": ((), str),
+    "conditional_put": ((), str),
+    "copy_if_not_exists": ((), str),
+    "checksum_algorithm": ((), str),
+    "disable_tagging": ((), _flag),
+    "s3_express": ((), _flag),
+}
+_S3_CLIENT: dict[str, _Place] = {
+    "allow_http": ((), _flag),  # the endpoint's scheme says it already
+    "allow_invalid_certificates": (("client_kwargs", "verify"), _not_flag),
+    "timeout": (("config_kwargs", "read_timeout"), _seconds),
+    "connect_timeout": (("config_kwargs", "connect_timeout"), _seconds),
+    "client_max_retries": (("config_kwargs", "retries", "max_attempts"), int),
+    "proxy_url": (("config_kwargs", "proxies", "https"), str),
+    "client_retry_timeout": ((), str),
+    "download_retry_count": ((), int),
+    "user_agent": (("config_kwargs", "user_agent_extra"), str),
+}
+_GCS: dict[str, _Place] = {
+    "service_account": (("token",), str),
+    "service_account_path": (("token",), str),
+    "application_credentials": (("token",), str),
+    "service_account_key": (("token",), json.loads),
+    "skip_signature": (("token",), _anonymous_token),
+    "base_url": (("endpoint_url",), str),
+    "bucket": ((), str),
+    "bucket_name": ((), str),
+}
+_AZURE: dict[str, _Place] = {
+    "account_name": (("account_name",), str),
+    "account_key": (("account_key",), str),
+    "access_key": (("account_key",), str),
+    "master_key": (("account_key",), str),
+    "client_id": (("client_id",), str),
+    "client_secret": (("client_secret",), str),
+    "tenant_id": (("tenant_id",), str),
+    "authority_id": (("tenant_id",), str),
+    "sas_key": (("sas_token",), str),
+    "sas_token": (("sas_token",), str),
+    "connection_string": (("connection_string",), str),
+    "skip_signature": (("anon",), _flag),
+    "endpoint": (("account_host",), str),
+    "container_name": ((), str),
+}
+_AZURE_BARE = ("account_name", "account_key", "client_id", "client_secret", "tenant_id", "sas_key", "sas_token")
+
+
+def _named(table: Mapping[str, _Place], *prefixes: str) -> dict[str, _Place]:
+    return {prefix + name: place for name, place in table.items() for prefix in prefixes}
+
+
+# Scheme of the file system -> all the option names that it understands.
+TABLES: dict[str, dict[str, _Place]] = {
+    "s3": {**_named(_S3, "", "aws_"), **_S3_CLIENT},
+    "gs": {
+        **_named({k: v for k, v in _GCS.items() if k not in ("bucket", "bucket_name", "base_url", "skip_signature")}, "", "google_"),
+        **_named(_GCS, "google_"),
+    },
+    "az": {**{n: _AZURE[n] for n in _AZURE_BARE}, **_named(_AZURE, "azure_", "azure_storage_")},
+}
+MANIFEST_STORE = "manifest_store"
+DYNAMODB_ENDPOINT = "dynamodb_endpoint"
+GENERAL = (MANIFEST_STORE, DYNAMODB_ENDPOINT)
+"""Options that are not the file system's: where commits are decided (see `table.manifest_store.external`), and how to get there."""
+_KNOWN = sorted({*GENERAL, *(name for table in TABLES.values() for name in table)})
+
+
+def check_names(options: Mapping[str, str]) -> None:
+    """Raise InvalidOptionError for a name of no family, with the nearest that there is. Values are never shown."""
+    for name in options:
+        if name.lower() not in _KNOWN:
+            near = difflib.get_close_matches(name.lower(), _KNOWN, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidOptionError(f"there is no storage option {name!r}{hint}")
+
+
+def arguments(scheme: str, options: Mapping[str, str]) -> Arguments:
+    """The keyword arguments of the file system of `scheme` that say what `options` say."""
+    table, result = TABLES.get(scheme, {}), Arguments()
+    for name, text in options.items():
+        where, convert = table.get(name.lower(), ((), str))
+        if not where:
+            continue
+        try:
+            value = convert(text)
+        except ValueError:
+            raise InvalidOptionError(f"the storage option {name!r} has a value that it cannot take") from None
+        inner = result
+        for key in where[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[where[-1]] = value
+    if scheme == "s3" and "endpoint_url" in result:
+        # Where object_store is given an endpoint it puts the bucket into the path unless told otherwise; botocore would guess.
+        result.setdefault("config_kwargs", {}).setdefault("s3", {}).setdefault("addressing_style", "path")
+    return result

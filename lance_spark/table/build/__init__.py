@@ -1,0 +1,1 @@
+"""The next manifest from the current one and a transaction. Pure."""

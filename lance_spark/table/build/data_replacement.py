@@ -1,0 +1,35 @@
+"""The fragment that has a new data file for some columns. Pure.
+
+Implements DataReplacement of the transaction specification as pylance does: a file of the same columns takes the old one's place; otherwise
+the columns are struck out where they were and the new file is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
+
+
+def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int]) -> Fragment:
+    """`fragment` with the columns of `new` in that file and no other; `fields` are the ids of the fields of the table.
+
+    Raises ValueError where that is not possible.
+    """
+    same = [f for f in fragment.files if (f.fields, f.version) == (new.fields, new.version)]
+    covered = {i for f in fragment.files for i in f.fields}
+    if same:
+        files = tuple(replace(f, path=new.path, size=new.size, base_id=new.base_id) if f in same else f for f in fragment.files)
+    elif covered.isdisjoint(new.fields):
+        files = (*fragment.files, new)
+    elif covered.issuperset(new.fields) and not any(f.is_legacy and not set(f.fields).isdisjoint(new.fields) for f in fragment.files):
+        struck = (f if f.is_legacy else _without(f, new.fields) for f in fragment.files)
+        files = (*(f for f in struck if not set(f.fields).isdisjoint(fields)), new)
+    else:
+        raise ValueError(f"fragment {fragment.id} has some of the columns {list(new.fields)}, but not all, or in files of the 0.1 family")
+    return replace(fragment, files=files)
+
+
+def _without(file: DataFile, fields: Collection[int]) -> DataFile:
+    return replace(file, fields=tuple(TOMBSTONE if i in fields else i for i in file.fields))

@@ -1,0 +1,183 @@
+"""Which fragments the indexes of a table cover, kept right through changes. Pure.
+
+Implements "Fragment Bitmaps" of the row id and lineage specification and "Index Remapping" of the index pages, as pylance does. A bitmap
+names the fragments whose rows an index segment was built from; it may go on naming those that are gone. What an index itself holds is not
+looked at, and no file of an index is ever touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
+from pyroaring import BitMap
+
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
+from lance_spark.schema.schema import Schema
+
+Indexes = tuple[IndexMetadata, ...]
+
+FRAGMENT_REUSE = "__lance_frag_reuse"
+MEM_WAL = "__lance_mem_wal"
+SYSTEM_INDEXES = frozenset({FRAGMENT_REUSE, MEM_WAL})
+
+
+def through_reuse(indexes: Indexes) -> Indexes:
+    """The indexes with bitmaps that name the fragments of today, where rows were moved and a fragment reuse index says how.
+
+    Only the bitmaps follow; the reuse index remains, because the rows in the index files still need it.
+    """
+    groups = [(_digests(g.old_fragments), _digests(g.new_fragments)) for v in _history(indexes) or () for g in v.groups]
+    if not groups:
+        return indexes
+    done = []
+    for index in indexes:
+        covered = None if index.name in SYSTEM_INDEXES else fragments_of(index)
+        moved = covered
+        for old, new in groups:
+            if moved is not None and old & moved:
+                # Rows of a group that is covered in part cannot be told from the others once they have moved.
+                moved = moved - old | (new if old <= moved else BitMap())
+        done.append(index if moved is None or moved == covered else _covering(index, moved))
+    return tuple(done)
+
+
+def is_reuse_readable(indexes: Indexes) -> bool:
+    """Whether what a fragment reuse index says, if there is one, is in the manifest and in a form that we know."""
+    return _history(indexes) is not None
+
+
+def _history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version] | None:
+    """What the fragment reuse index says, oldest first; None if we cannot read it."""
+    for index in indexes:
+        if index.name == FRAGMENT_REUSE:
+            try:
+                details = pb.FragmentReuseIndexDetails.FromString(index.details)
+            except DecodeError as e:
+                raise CorruptFileError("the details of the fragment reuse index are not a valid message") from e
+            known = pb.FragmentReuseIndexDetails()
+            known.CopyFrom(details)
+            known.DiscardUnknownFields()
+            return details.inline.versions if details.HasField("inline") and known.ByteSize() == details.ByteSize() else None
+    return ()
+
+
+def _digests(fragments: Iterable[pb.FragmentReuseIndexDetails.FragmentDigest]) -> BitMap:
+    return BitMap(f.id for f in fragments)
+
+
+def fragments_of(index: IndexMetadata) -> BitMap | None:
+    """The ids of the fragments that the index covers; None if that is not recorded."""
+    return BitMap.deserialize(index.fragment_bitmap) if index.fragment_bitmap else None
+
+
+def _covering(index: IndexMetadata, fragments: BitMap) -> IndexMetadata:
+    return replace(index, fragment_bitmap=fragments.serialize())
+
+
+def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexes:
+    """The indexes without those of fields that are gone, and without segments that cover nothing of the table any more,
+    whose fragments have the ids `fragments`.
+
+    Of an index whose segments all cover nothing the oldest stays: it says what is to be indexed. Where a fragment reuse index cannot be
+    read it is not known what covers nothing.
+    """
+    fields, live = {f.id for f in schema.walk()}, BitMap(fragments)
+    kept = [i for i in indexes if i.name in SYSTEM_INDEXES or fields.issuperset(i.fields)]
+    groups: dict[str, list[IndexMetadata]] = {}
+    for index in kept:
+        groups.setdefault(index.name, []).append(index)
+    useless: set[bytes] = set()
+    for name, segments in groups.items():
+        known = [i for i in segments if i.fragment_bitmap]
+        empty = [i for i in known if not (fragments_of(i) or BitMap()) & live]
+        if name == FRAGMENT_REUSE or not empty or not is_reuse_readable(indexes):
+            continue
+        oldest = min(empty, key=lambda i: i.dataset_version)
+        useless.update(i.uuid for i in empty if len(empty) < len(known) or i is not oldest)
+    return tuple(i for i in kept if i.uuid not in useless)
+
+
+def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes:
+    """The indexes without the fragments in which fields that they depend on have new values: `changes` is fragment id -> field ids."""
+    if any(changes.values()) and not is_reuse_readable(indexes):
+        raise UnsupportedFeatureError("changing values in place in a table whose fragment reuse index is kept in a file or of a newer form")
+    done = []
+    for index in indexes:
+        stale = [fragment for fragment, fields in changes.items() if not set(fields).isdisjoint(index.fields)]
+        covered = fragments_of(index)
+        done.append(_covering(index, covered - BitMap(stale)) if covered is not None and stale else index)
+    return tuple(done)
+
+
+def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dict[int, set[int]]:
+    """Fragment id -> the ids of the fields that another data file holds than before, for fragments that there were before."""
+    old = {f.id: f for f in before}
+    changes = {}
+    for fragment in after:
+        was = old.get(fragment.id, fragment)
+        if was.files != fragment.files:
+            places = [{i: file.path for file in f.files for i in file.fields} for f in (was, fragment)]
+            changes[fragment.id] = {i for i, path in places[0].items() if i >= 0 and places[1].get(i, path) != path}
+    return changes
+
+
+def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterable[RewrittenIndex], stable_row_ids: bool) -> Indexes:
+    """The indexes after a Rewrite that wrote `segments` of them anew.
+
+    The others follow the moved rows if they name them by stable ids, and cover none of them if they name them by addresses. In tables
+    without stable row ids they go on naming the old fragments: a fragment reuse index may know where the rows went.
+    """
+    by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
+    moved = BitMap(f.id for g in groups for f in g.old_fragments)
+    done = []
+    for index in indexes:
+        segment, covered = by_uuid.get(index.uuid), fragments_of(index)
+        if segment is not None:
+            if covered is None:
+                raise ValueError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
+            index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
+        elif stable_row_ids and covered is not None and covered & moved:
+            index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
+        done.append(index)
+    return tuple(done)
+
+
+def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int], changed: Iterable[int]) -> Indexes:
+    """The indexes of a table with stable row ids after an update that moved rows of the fragments `sources` to the new ones `targets`,
+    which hold nothing else, and gave them new values in the fields `changed`.
+
+    An index that covers all the sources, depends on none of the fields and names rows by their ids covers the targets as well.
+    """
+    old, new, fields = BitMap(sources), BitMap(targets), frozenset(changed)
+    done = []
+    for index in indexes:
+        covered = fragments_of(index)
+        follows = covered is not None and new and old <= covered and fields.isdisjoint(index.fields) and not _has_addresses(index)
+        done.append(_covering(index, covered | new) if covered is not None and follows else index)
+    return tuple(done)
+
+
+def _has_addresses(index: IndexMetadata) -> bool:
+    """Whether an index of a table with stable row ids names rows by their addresses all the same."""
+    kind = index.details_type.rpartition(".")[2]
+    return kind in ("ZoneMapIndexDetails", "BloomFilterIndexDetails") or (kind == "BTreeIndexDetails" and bool(index.index_version))
+
+
+def _ids(fragments: Iterable[Fragment]) -> BitMap:
+    return BitMap(f.id for f in fragments)
+
+
+def _replaced(covered: BitMap, groups: Iterable[RewriteGroup]) -> BitMap:
+    """`covered` with the new fragments of each group in place of the old ones."""
+    for group in groups:
+        old, new = _ids(group.old_fragments), _ids(group.new_fragments)
+        if old & covered and not old <= covered:
+            raise ValueError(f"the fragments {sorted(old)} were rewritten together, but an index covers only {sorted(old & covered)}")
+        if old & covered:
+            covered = (covered - old) | new
+    return covered

@@ -1,0 +1,119 @@
+"""Stable row ids and row versions of the fragments that a commit adds or changes. Pure.
+
+Implements "Row ID Assignment" and "Row Version Tracking" of the row id and lineage specification as pylance does: a row that moves keeps
+its id and the version that made it. Row versions are kept by tables with stable row ids only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.metadata.fragment import ExternalFile, Fragment
+from lance_spark.metadata.row_ids import (
+    parse_row_ids,
+    parse_versions,
+    row_id_bounds,
+    row_id_count,
+    serialise_row_ids,
+    serialise_version,
+    serialise_versions,
+)
+
+UNKNOWN_VERSION = 1
+"""Stands for the version of rows that were there before their table kept versions."""
+
+
+def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple[Fragment, ...], int]:
+    """The fragments with ids for all rows, and the next free id. Rows that have ids already, the first ones, keep them."""
+    done = []
+    for fragment in fragments:
+        known = _inline(fragment.row_ids, fragment)
+        count = 0 if known is None else row_id_count(known)
+        missing = fragment.physical_rows - count
+        if missing < 0:
+            raise ValueError(f"a fragment of {fragment.physical_rows} rows has {count} row ids")
+        if missing or known is None:
+            ids = np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)
+            if known is not None:
+                ids = np.concatenate([parse_row_ids(known, count), ids])
+            fragment = replace(fragment, row_ids=serialise_row_ids(ids))
+            next_row_id += missing
+        done.append(fragment)
+    return tuple(done), next_row_id
+
+
+def all_known(fragments: Iterable[Fragment]) -> list[int]:
+    """The ids of the fragments all of whose rows have ids, and so are rows that were there before."""
+    return [f.id for f in fragments if isinstance(f.row_ids, bytes) and row_id_count(f.row_ids) == f.physical_rows]
+
+
+def made(fragments: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
+    """The fragments, all of whose rows were made in `version`."""
+    return tuple(replace(f, created_at=_uniform(f, version), updated_at=_uniform(f, version)) for f in fragments)
+
+
+def moved(fragments: Sequence[Fragment], sources: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
+    """The fragments, whose rows were changed in `version`; rows that are in `sources`, told by their ids, were made when they say."""
+    ids = [parse_row_ids(_some_inline(f), f.physical_rows) for f in fragments]
+    made_in = _made_in(np.unique(np.concatenate(ids)) if ids else np.empty(0, np.uint64), sources, version)
+    return tuple(
+        replace(f, created_at=serialise_versions(made_in[1][np.searchsorted(made_in[0], own)]), updated_at=_uniform(f, version))
+        for f, own in zip(fragments, ids)
+    )
+
+
+def _made_in(wanted: np.ndarray, sources: Iterable[Fragment], version: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted ids `wanted`, and the version that made each of these rows: `version` for those that are in no source."""
+    versions = np.full(len(wanted), version, dtype=np.uint64)
+    open_ids = np.ones(len(wanted), dtype=bool)
+    # A row that was changed before is in two fragments, and deleted from the first; the first knows when the row was made.
+    for source in sorted(sources, key=lambda f: f.id):
+        sequence = _inline(source.row_ids, source)
+        bounds = row_id_bounds(sequence) if sequence else None
+        if bounds is None or not len(wanted) or bounds[1] < wanted[0] or bounds[0] > wanted[-1]:
+            continue
+        assert sequence is not None
+        ids = parse_row_ids(sequence, source.physical_rows)
+        at = np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)
+        found = np.flatnonzero((wanted[at] == ids) & open_ids[at])
+        created = _inline(source.created_at, source)
+        if created is None:
+            versions[at[found]] = UNKNOWN_VERSION
+        else:
+            versions[at[found]] = parse_versions(created, source.physical_rows)[found]
+        open_ids[at[found]] = False
+    return wanted, versions
+
+
+def changed(fragment: Fragment, version: int, rows: np.ndarray | None = None, before: int = UNKNOWN_VERSION) -> Fragment:
+    """The fragment, the rows of which at these offsets (None: all) were changed in `version`; rows of unknown version were in `before`."""
+    if rows is None:
+        return replace(fragment, updated_at=_uniform(fragment, version)) if fragment.physical_rows else fragment
+    if len(rows) and int(rows.max()) >= fragment.physical_rows:
+        raise ValueError(f"row {rows.max()} of fragment {fragment.id} was changed, which has {fragment.physical_rows} rows")
+    known = _inline(fragment.updated_at, fragment)
+    versions = np.full(fragment.physical_rows, before, dtype=np.uint64)
+    if known is not None:
+        versions = parse_versions(known, fragment.physical_rows)
+    versions[rows] = version
+    return replace(fragment, updated_at=serialise_versions(versions))
+
+
+def _uniform(fragment: Fragment, version: int) -> bytes:
+    return serialise_version(version, fragment.physical_rows)
+
+
+def _inline(sequence: bytes | ExternalFile | None, fragment: Fragment) -> bytes | None:
+    if isinstance(sequence, ExternalFile):
+        raise UnsupportedFeatureError(f"changing rows of fragment {fragment.id}, whose row ids or versions are kept in a file of their own")
+    return sequence
+
+
+def _some_inline(fragment: Fragment) -> bytes:
+    sequence = _inline(fragment.row_ids, fragment)
+    assert sequence is not None
+    return sequence

@@ -1,0 +1,370 @@
+"""The next manifest of a table from its current one and a transaction. Pure: no I/O, no clock, no chance.
+
+Implements the transaction types of the specification as pylance 14.0.2 does. `_BUILDERS` names the operations that can be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import TOMBSTONE, Fragment
+from lance_spark.metadata.lazy_fragments import Fragments
+from lance_spark.metadata.manifest import (
+    BASE_PATHS,
+    DELETION_FILES,
+    STABLE_ROW_IDS,
+    TABLE_CONFIG,
+    Manifest,
+    WriterVersion,
+)
+from lance_spark.metadata.operations import (
+    REWRITE_COLUMNS,
+    REWRITE_ROWS,
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMap,
+)
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.field_messages import primary_key_position
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
+from lance_spark.table.build import index_coverage, lineage
+from lance_spark.table.build.data_replacement import with_replaced_file
+
+WRITER = WriterVersion("lance_spark", "0.1.0")
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What can be chosen when a table is made, and (`data_format` only) when it is overwritten; None keeps what the table has."""
+
+    data_format: str | None = None
+    stable_row_ids: bool = False
+
+
+DEFAULT_FORMAT = "2.2"
+
+
+def build(
+    current: Manifest | None, transaction: Transaction, settings: TableSettings, timestamp: int, source: Manifest | None = None
+) -> Manifest:
+    """The manifest that `transaction` makes of `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
+
+    `source` is the version that a Restore goes back to. The transaction must not conflict with what was committed since its read version
+    (see `table.commit.conflicts`). Raises UnsupportedFeatureError for an operation or a table that is not supported, and ValueError for an
+    operation that does not fit the table.
+    """
+    operation = transaction.operation
+    if current is None:
+        new = _first(operation, settings)
+    else:
+        builder = _BUILDERS.get(type(operation))
+        if builder is None:
+            raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
+        indexes = index_coverage.through_reuse(current.indexes)
+        new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
+    fragments = new.lazy_fragments.ordered(_without_dead_files)
+    highest = int(fragments.ids.max(initial=-1))
+    new = replace(
+        new,
+        timestamp=timestamp,
+        tag=transaction.tag,
+        writer=WRITER,
+        transaction_file=transaction.file_name,
+        fragments=fragments,
+        max_fragment_id=max(highest, -1 if new.max_fragment_id is None else new.max_fragment_id) if fragments else new.max_fragment_id,
+    )
+    reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
+    return replace(new, reader_flags=reader, writer_flags=writer)
+
+
+def check_counts(current: Manifest) -> None:
+    """Raise UnsupportedFeatureError for a table whose row counts may be wrong, as those of the first writers are.
+
+    Such writers did not name themselves in the manifest; our name in the next one would vouch for the numbers.
+    """
+    if current.writer is None and current.fragments:
+        raise UnsupportedFeatureError(
+            "the table was last written by a version of Lance whose row counts are not reliable; write to it with pylance first"
+        )
+
+
+def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int]:
+    """The reader and the writer feature flags that what is in the manifest calls for."""
+    both = STABLE_ROW_IDS if stable_row_ids else 0
+    if manifest.lazy_fragments.have_deletions:
+        both |= DELETION_FILES
+    if manifest.base_paths:
+        both |= BASE_PATHS
+    return both, both | (TABLE_CONFIG if manifest.config else 0)
+
+
+def format_of(fragments: Iterable[Fragment]) -> set[str]:
+    """The storage versions of the fragments' data files."""
+    versions = {file.version for f in fragments for file in f.files}
+    return {"0.1" if v < (0, 3) else "2.0" if v == (0, 3) else f"{v[0]}.{v[1]}" for v in versions}
+
+
+def _without_dead_files(fragment: Fragment) -> Fragment:
+    """The fragment without data files whose columns have all been replaced by those of others."""
+    if not any(TOMBSTONE in f.fields for f in fragment.files):
+        return fragment
+    return replace(fragment, files=tuple(f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)))
+
+
+def _first(operation: Any, settings: TableSettings) -> Manifest:
+    """The first version of a table."""
+    if not isinstance(operation, Overwrite):
+        raise TableNotFoundError(f"there is no table to commit the operation {type(operation).__name__} to")
+    flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
+    data_format = settings.data_format or max(format_of(operation.fragments), default=DEFAULT_FORMAT)
+    base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=data_format)
+    new = _with_new(base, Fragments(()), operation.fragments)
+    return replace(new, config=dict(operation.config_upsert_values), base_paths=operation.initial_bases)
+
+
+def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """The fragments, those without an id (0) with the next free ones, which are never used again.
+
+    Raises ValueError when a data file is of another version than the table's.
+    """
+    fragments = tuple(fragments)
+    if others := {v for v in format_of(fragments) if v != base.data_format}:
+        raise ValueError(f"data files of storage version {', '.join(sorted(others))} for a table of version {base.data_format}")
+    free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
+    done = []
+    for fragment in fragments:
+        if fragment.id == 0:
+            fragment, free = replace(fragment, id=free), free + 1
+        done.append(fragment)
+    return tuple(done)
+
+
+def _with_new(base: Manifest, kept: Fragments, new: Iterable[Fragment]) -> Manifest:
+    """`base` with the fragments `kept`, and `new` ones whose rows are new as well."""
+    new, next_row_id = _numbered(base, (replace(f, id=0) for f in new)), base.next_row_id
+    if base.has_stable_row_ids:
+        new, next_row_id = lineage.with_row_ids(new, next_row_id)
+        new = lineage.made(new, base.version)
+    highest = max((f.id for f in new), default=base.max_fragment_id)
+    return replace(base, fragments=kept + new, max_fragment_id=highest, next_row_id=next_row_id)
+
+
+def _append(base: Manifest, operation: Append, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    return _with_new(base, base.lazy_fragments, operation.fragments)
+
+
+def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, source: Manifest | None) -> Manifest:
+    if operation.initial_bases:
+        raise ValueError("base paths are registered when a table is made, or by UpdateBases")
+    emptied = replace(
+        base,
+        schema=operation.schema,
+        data_format=settings.data_format or base.data_format,
+        config={**base.config, **operation.config_upsert_values},
+        indexes=(),
+        dictionaries=b"",
+    )
+    return _with_new(emptied, Fragments(()), operation.fragments)
+
+
+def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    fragments = _with_updated(base, operation.updated_fragments, operation.deleted_fragment_ids)
+    return replace(base, fragments=fragments, indexes=index_coverage.useful(base.indexes, base.schema, fragments.ids.tolist()))
+
+
+def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> Fragments:
+    changed, gone = {f.id: f for f in updated}, frozenset(removed)
+    if missing := (changed.keys() | gone).difference(base.lazy_fragments.ids.tolist()):
+        raise ValueError(f"the table has no fragments {sorted(missing)}")
+    return base.lazy_fragments.changed(changed, gone)
+
+
+def _update(base: Manifest, operation: Update, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    if operation.compacted_sstables:
+        raise UnsupportedFeatureError("an update that merges a write-ahead log")
+    kept = _with_updated(base, operation.updated_fragments, operation.removed_fragment_ids)
+    new, next_row_id = _numbered(base, operation.new_fragments), base.next_row_id
+    changes = dict.fromkeys([f.id for f in operation.updated_fragments], operation.fields_modified)
+    indexes = index_coverage.without(base.indexes, changes)
+    if base.has_stable_row_ids:
+        if operation.update_mode == REWRITE_COLUMNS:
+            kept = Fragments(_with_changed_rows(f, operation, base.version) for f in kept)
+        if operation.update_mode == REWRITE_ROWS:
+            sources = [*(f.id for f in operation.updated_fragments), *operation.removed_fragment_ids]
+            indexes = index_coverage.with_moved(indexes, sources, lineage.all_known(new), operation.fields_for_preserving_frag_bitmap)
+        new, next_row_id = lineage.with_row_ids(new, next_row_id)
+        new = lineage.moved(new, base.fragments, base.version)
+    fragments = kept + new
+    indexes = index_coverage.useful(indexes, base.schema, fragments.ids.tolist())
+    return replace(base, fragments=fragments, indexes=indexes, next_row_id=next_row_id)
+
+
+def _with_changed_rows(fragment: Fragment, operation: Update, version: int) -> Fragment:
+    rows = operation.updated_fragment_offsets.get(fragment.id)
+    if rows is None or fragment.updated_at is None:
+        return fragment
+    return lineage.changed(fragment, version, np.array(BitMap.deserialize(rows).to_array(), dtype=np.int64), version - 1)
+
+
+def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    numbered, free = [], base
+    for group in operation.groups:
+        numbered.append(replace(group, new_fragments=_numbered(free, group.new_fragments)))
+        free = replace(free, max_fragment_id=max([f.id for f in numbered[-1].new_fragments] + [free.max_fragment_id or 0]))
+    kept = _with_updated(base, (), (f.id for g in numbered for f in g.old_fragments))
+    fragments = kept + [f for g in numbered for f in g.new_fragments]
+    indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices, base.has_stable_row_ids)
+    return replace(base, fragments=fragments, indexes=indexes)
+
+
+def _create_index(base: Manifest, operation: CreateIndex, settings: TableSettings, source: Manifest | None) -> Manifest:
+    gone = {i.uuid for i in (*operation.removed_indices, *operation.new_indices)}
+    return replace(base, indexes=tuple(i for i in base.indexes if i.uuid not in gone) + operation.new_indices)
+
+
+def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    before = {f.id: f for f in base.fragments}
+    fragments = operation.fragments
+    if missing := before.keys() - {f.id for f in fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
+        raise ValueError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
+    if base.has_stable_row_ids:
+        fragments = tuple(_with_merged_rows(f, before.get(f.id), base.version) for f in fragments)
+    indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, fragments))
+    indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in fragments])
+    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+
+
+def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int) -> Fragment:
+    if before is None:
+        return lineage.made([fragment], version)[0]
+    places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
+    return lineage.changed(fragment, version) if places[0] != places[1] else fragment
+
+
+def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
+    fields = {f.id for f in operation.schema.walk()}
+    fragments = tuple(replace(f, files=tuple(d for d in f.files if not fields.isdisjoint(d.fields))) for f in base.fragments)
+    indexes = index_coverage.useful(base.indexes, operation.schema, [f.id for f in fragments])
+    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+
+
+def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:
+    if source is None or source.version != operation.version:
+        raise ValueError(f"version {operation.version} is to be restored, but is not given")
+    highest = max((m.max_fragment_id for m in (base, source) if m.max_fragment_id is not None), default=None)
+    # Ids that were given since must not be given again: branches, clones and indexes may know them.
+    return replace(source, version=base.version, max_fragment_id=highest, next_row_id=max(base.next_row_id, source.next_row_id))
+
+
+def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSettings, source: Manifest | None) -> Manifest:
+    return replace(base, max_fragment_id=(base.max_fragment_id or 0) + operation.num_fragments)
+
+
+def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSettings, source: Manifest | None) -> Manifest:
+    fields = {f.id for f in base.schema.walk()}
+    if missing := operation.field_metadata_updates.keys() - fields:
+        raise ValueError(f"the table has no fields {sorted(missing)}")
+    schema = Schema(
+        tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata_updates)
+    )
+    _check_primary_key(base.schema, schema, operation)
+    return replace(
+        base,
+        schema=schema,
+        config=_changed(base.config, operation.config_updates),
+        table_metadata=_changed(base.table_metadata, operation.table_metadata_updates),
+    )
+
+
+def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
+    """Raise ValueError for a change of a primary key that is set, and for one that sets none."""
+    old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
+    names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
+    written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
+    if old and (written or old != new):
+        raise ValueError("the unenforced primary key cannot be changed once it is set")
+    if written and not new:
+        raise ValueError("the metadata of the unenforced primary key is not valid")
+
+
+def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
+    metadata = _encoded(field.metadata, operation.field_metadata_updates.get(field.id))
+    return replace(field, metadata=metadata, children=tuple(_with_metadata(c, operation) for c in field.children))
+
+
+def _encoded(old: Any, update: UpdateMap | None) -> dict[bytes, bytes]:
+    """`_changed` for the metadata of Arrow, which is bytes."""
+    if update is None:
+        return dict(old)
+    entries = {k.encode(): None if v is None else v.encode() for k, v in update.updates.items()}
+    return {k: v for k, v in {**({} if update.replace else old), **entries}.items() if v is not None}
+
+
+def _changed(old: Any, update: UpdateMap | None) -> dict[str, str]:
+    if update is None:
+        return dict(old)
+    return {k: v for k, v in {**({} if update.replace else old), **update.updates}.items() if v is not None}
+
+
+def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSettings, source: Manifest | None) -> Manifest:
+    check_counts(base)
+    if len({file.fields for _, file in operation.replacements}) > 1:
+        raise ValueError("the new files of a DataReplacement must have the same fields")
+    files = dict(operation.replacements)
+    if missing := files.keys() - {f.id for f in base.fragments}:
+        raise ValueError(f"the table has no fragments {sorted(missing)}")
+    fields = frozenset(f.id for f in base.schema.walk())
+    fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
+    if base.has_stable_row_ids:
+        fragments = tuple(lineage.changed(f, base.version) if f.id in files else f for f in fragments)
+    indexes = index_coverage.without(base.indexes, {i: [f for f in file.fields if f >= 0] for i, file in files.items()})
+    return replace(base, fragments=fragments, indexes=indexes)
+
+
+def _update_bases(base: Manifest, operation: UpdateBases, settings: TableSettings, source: Manifest | None) -> Manifest:
+    bases = base.base_paths
+    for new in operation.new_bases:
+        if any(b.path == new.path or (new.name is not None and b.name == new.name) for b in bases):
+            raise ValueError(f"there is a base path {new.path!r} or one of the name {new.name!r} already")
+        bases = (*bases, replace(new, id=new.id or max((b.id for b in bases), default=0) + 1))
+    return replace(base, base_paths=bases)
+
+
+# Operation -> how it changes a manifest, given with the number of the new version.
+_BUILDERS: dict[type, Callable[[Manifest, Any, TableSettings, Manifest | None], Manifest]] = {
+    Append: _append,
+    Overwrite: _overwrite,
+    Delete: _delete,
+    Update: _update,
+    Rewrite: _rewrite,
+    CreateIndex: _create_index,
+    Merge: _merge,
+    Project: _project,
+    Restore: _restore,
+    ReserveFragments: _reserve,
+    UpdateConfig: _update_config,
+    DataReplacement: _replace_data,
+    UpdateBases: _update_bases,
+}

@@ -1,0 +1,1 @@
+"""Changes to existing tables without Spark: delete, alter, restore."""

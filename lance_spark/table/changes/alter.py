@@ -1,0 +1,133 @@
+"""Changes of a table that touch no data file: its columns, its config, an older version restored. Each is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Required, TypeAlias, TypedDict
+
+import pyarrow as pa
+
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
+from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.predicate import parse
+from lance_spark.schema.schema import Field, from_arrow
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot, list_versions
+from lance_spark.table.write.conform import check_fits
+
+NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
+"""Columns to add."""
+
+
+class AlterColumn(TypedDict, total=False):
+    """What to change of the column at `path` (dots lead into structs): its name, or whether it may be null. As pylance has it."""
+
+    path: Required[str]
+    name: str
+    nullable: bool
+
+
+def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
+    """Add columns that are null in all rows. They must be nullable and have new names."""
+    manifest = snapshot.manifest
+    if isinstance(columns, Mapping):
+        raise TypeError("add_columns takes fields or a schema; columns with values come from a job, not from expressions")
+    added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
+    if manifest.data_format == "0.1":
+        raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
+    if required := [f.name for f in added if not f.nullable]:
+        raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
+    new = from_arrow(added, _next_field_id(manifest))
+    check_fits(added, new)
+    check_not_reserved(new)
+    schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
+    _check_names(schema.fields)
+    return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
+
+
+def _next_field_id(manifest: Manifest) -> int:
+    """The first id that no field has, nor had while the data files that have it were written."""
+    in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
+    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
+
+
+def drop_columns(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
+    """Remove columns; the data files keep them, if they have others too."""
+    schema = snapshot.manifest.schema
+    dropped = {schema.resolve(path)[-1].id for path in columns}
+    fields = _edited(schema.fields, lambda f: None if f.id in dropped else f)
+    if not fields:
+        raise SchemaMismatchError("a table must keep at least one column")
+    return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=True))
+
+
+def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Snapshot:
+    """Rename columns, or change whether they may be null; a column that has nulls cannot be made to have none."""
+    schema, tightened = snapshot.manifest.schema, False
+    by_id: dict[int, AlterColumn] = {}
+    for alteration in alterations:
+        if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
+            raise UnsupportedFeatureError(f"altering the {', '.join(sorted(unknown))} of a column; there are: name, nullable")
+        field = schema.resolve(alteration["path"])[-1]
+        by_id[field.id] = alteration
+        if alteration.get("nullable") is False and field.nullable:
+            tightened = True
+            _check_no_nulls(snapshot, alteration["path"])
+
+    def altered(field: Field) -> Field:
+        alteration = by_id.get(field.id)
+        if alteration is None:
+            return field
+        return replace(field, name=alteration.get("name", field.name), nullable=alteration.get("nullable", field.nullable))
+
+    changed = replace(schema, fields=_edited(schema.fields, altered))
+    _check_names(changed.fields)
+    check_not_reserved(changed)
+    return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True))
+
+
+def _check_no_nulls(snapshot: Snapshot, path: str) -> None:
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+
+    plan = ScanPlan(columns=("_rowaddr",), predicate=parse(f"{path} IS NULL", snapshot.manifest.schema), limit=1)
+    if any(batch.num_rows for task in plan_tasks(snapshot, plan) for batch in read_task(task)):
+        raise SchemaMismatchError(f"{snapshot}: column {path!r} has nulls, so it must be nullable")
+
+
+def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> tuple[Field, ...]:
+    """The fields as `edit` makes them, children first; without those that it gives None for, and structs that lose all their children."""
+    done = []
+    for field in fields:
+        children = _edited(field.children, edit)
+        edited = None if field.children and not children else edit(replace(field, children=children))
+        if edited is not None:
+            done.append(edited)
+    return tuple(done)
+
+
+def _check_names(fields: Sequence[Field]) -> None:
+    names = [f.name for f in fields]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise SchemaMismatchError(f"there would be two columns called {', '.join(map(repr, twice))}")
+    for field in fields:
+        _check_names(field.children)
+
+
+def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
+    """Set keys of the table's config, or remove them (None); with `replace_all` nothing else remains."""
+    return _commit(snapshot, UpdateConfig(UpdateMap(dict(values), replace_all)))
+
+
+def restore(snapshot: Snapshot) -> Snapshot:
+    """Make the snapshot's version the latest again, as a new one."""
+    latest = max(list_versions(snapshot.store))
+    return commit(snapshot.store, Transaction(latest, Restore(snapshot.version)))
+
+
+def _commit(snapshot: Snapshot, operation: Operation) -> Snapshot:
+    return commit(snapshot.store, Transaction(snapshot.version, operation), base=snapshot)

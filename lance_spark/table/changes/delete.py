@@ -1,0 +1,89 @@
+"""Deleting rows: deletion files for the fragments that keep some, and one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
+from lance_spark.metadata.deletion_file import read_deletions, write_deletions
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.manifest import check_writable
+from lance_spark.metadata.operations import Delete
+from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.predicate import parse
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import check_counts
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
+
+TRIES = 10
+"""How often the rows are looked for again when other writers changed the same ones meanwhile; as pylance."""
+
+
+def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
+    """Delete the rows that fulfil `predicate`, a condition in Spark's SQL, in one new version, even if there are none.
+
+    Rows that others deleted meanwhile stay deleted; where they changed the same rows, these are looked at again. Raises
+    CommitConflictError when that was tried in vain, or the table is no longer what it was.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return _delete(snapshot, predicate)
+        except CommitConflictError as e:
+            if not e.retryable:
+                raise
+        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+    return _delete(snapshot, predicate)
+
+
+def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
+    manifest, store = snapshot.manifest, snapshot.store
+    check_writable(manifest, store.uri)
+    check_counts(manifest)
+    with in_use(snapshot):
+        rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=parse(predicate, with_row_columns(manifest.schema))))
+    updated: list[Fragment] = []
+    try:
+        removed = []
+        for fragment in manifest.lazy_fragments.of_ids(rows).values():
+            offsets = np.union1d(rows[fragment.id], read_deletions(fragment, snapshot.locations))
+            if len(offsets) == fragment.physical_rows:
+                removed.append(fragment.id)
+            else:
+                updated.append(replace(fragment, deletion=write_deletions(store, fragment.id, snapshot.version, offsets)))
+        operation = Delete(tuple(updated), tuple(removed), predicate)
+        return commit(store, Transaction(snapshot.version, operation), base=snapshot)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        _discard(store, updated)
+        raise
+
+
+def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
+    """Fragment id -> the offsets of the rows that fulfil the plan's predicate."""
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+
+    parts: dict[int, list[np.ndarray]] = {}
+    for task in plan_tasks(snapshot, plan):
+        for batch in read_task(task):
+            addresses = batch.column(0).to_numpy()
+            fragments = addresses >> np.uint64(32)
+            for fragment_id in np.unique(fragments).tolist():
+                offsets = addresses[fragments == fragment_id] & np.uint64(2**32 - 1)
+                parts.setdefault(fragment_id, []).append(offsets.astype(np.uint32))
+    return {fragment_id: np.concatenate(offsets) for fragment_id, offsets in parts.items()}
+
+
+def _discard(store: Store, fragments: Iterable[Fragment]) -> None:
+    """Best effort: what is left behind is found by cleaning up the table."""
+    for fragment in fragments:
+        if fragment.deletion is not None:
+            with contextlib.suppress(StorageError):
+                store.delete(fragment.deletion.path(fragment.id))

@@ -1,0 +1,1 @@
+"""Committing a transaction: the conditional put, the conflict rules, rebase and retry."""

@@ -1,0 +1,240 @@
+"""The conditions of the conflict rules: what about two operations makes them conflict.
+
+Each is asked with our operation and theirs, in this order; its docstring is the text that users see, "if ..." or "because ...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from lance_spark.metadata.operations import (
+    REWRITE_ROWS,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    InsertedKeys,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+)
+from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, MEM_WAL, fragments_of
+
+
+def touched(op: Operation) -> frozenset[int]:
+    """The ids of the existing fragments that an operation changes or removes."""
+    match op:
+        case Delete():
+            return frozenset([*(f.id for f in op.updated_fragments), *op.deleted_fragment_ids])
+        case Update():
+            return frozenset([*(f.id for f in op.updated_fragments), *op.removed_fragment_ids])
+        case Rewrite():
+            return frozenset(f.id for group in op.groups for f in group.old_fragments)
+        case DataReplacement():
+            return frozenset(fragment_id for fragment_id, _ in op.replacements)
+        case _:
+            return frozenset()
+
+
+def _removed(op: Delete | Update) -> Iterable[int]:
+    return op.deleted_fragment_ids if isinstance(op, Delete) else op.removed_fragment_ids
+
+
+def same_fragments(ours: Operation, theirs: Operation) -> bool:
+    """both touch the same fragment"""
+    return not touched(ours).isdisjoint(touched(theirs))
+
+
+def they_remove_our_fragments(ours: Operation, theirs: Delete | Update) -> bool:
+    """they remove a fragment that we touch"""
+    return not touched(ours).isdisjoint(_removed(theirs))
+
+
+def they_move_our_rows(ours: DataReplacement, theirs: Update) -> bool:
+    """they touch the same fragment and move rows or write the same columns"""
+    moves = theirs.update_mode == REWRITE_ROWS and bool(theirs.new_fragments)
+    return same_fragments(ours, theirs) and (moves or not _replaced_fields(ours).isdisjoint(theirs.fields_modified))
+
+
+def they_may_forbid_nulls(ours: Operation, theirs: Merge | Project) -> bool:
+    """they do not say that nullability stays as it is"""
+    return not theirs.preserves_nullability
+
+
+def we_may_forbid_nulls(ours: Merge | Project, theirs: Operation) -> bool:
+    """we do not say that nullability stays as it is"""
+    return not ours.preserves_nullability
+
+
+def _replaced_fields(op: DataReplacement) -> frozenset[int]:
+    return frozenset(i for _, file in op.replacements for i in file.fields)
+
+
+def same_fragments_and_fields(ours: DataReplacement, theirs: DataReplacement) -> bool:
+    """both replace the same column of the same fragment"""
+    cells = {(fragment_id, i) for fragment_id, file in ours.replacements for i in file.fields}
+    return any((fragment_id, i) in cells for fragment_id, file in theirs.replacements for i in file.fields)
+
+
+def _indexed_fields(op: CreateIndex) -> frozenset[int]:
+    return frozenset(i for index in op.new_indices for i in index.fields)
+
+
+def we_index_replaced_fields(ours: CreateIndex, theirs: DataReplacement) -> bool:
+    """we index a column that they replace"""
+    return not _indexed_fields(ours).isdisjoint(_replaced_fields(theirs))
+
+
+def they_index_replaced_fields(ours: DataReplacement, theirs: CreateIndex) -> bool:
+    """they index a column that we replace"""
+    return we_index_replaced_fields(theirs, ours)
+
+
+def they_drop_replaced_fields(ours: DataReplacement, theirs: Project) -> bool:
+    """they drop a column that we replace"""
+    return not _replaced_fields(ours) <= {f.id for f in theirs.schema.walk()}
+
+
+def they_change_indexed_fields(ours: CreateIndex, theirs: Update) -> bool:
+    """they change values of a column that we index"""
+    return not _indexed_fields(ours).isdisjoint(theirs.fields_modified)
+
+
+def _covers(op: CreateIndex, fragments: Iterable[int]) -> bool:
+    ids = frozenset(fragments)
+    covered = [fragments_of(index) for index in op.new_indices]
+    return any(c is None or not ids.isdisjoint(c) for c in covered)
+
+
+def we_index_moved_rows(ours: CreateIndex, theirs: Rewrite) -> bool:
+    """our index covers a fragment that they rewrite, or does not say what it covers"""
+    return _covers(ours, touched(theirs))
+
+
+def they_index_moved_rows(ours: Rewrite, theirs: CreateIndex) -> bool:
+    """their index covers a fragment that we rewrite, or does not say what it covers"""
+    return not _names(theirs) & {FRAGMENT_REUSE} and _covers(theirs, touched(ours))
+
+
+def _names(op: CreateIndex) -> frozenset[str]:
+    return frozenset(i.name for i in op.new_indices)
+
+
+def same_index(ours: CreateIndex, theirs: CreateIndex) -> bool:
+    """both write an index of the same name, or one writes a segment of an index from which the other removes"""
+    if _names(ours) & _names(theirs):
+        return True
+    gone = {i.uuid for i in ours.removed_indices} & {i.uuid for i in theirs.removed_indices}
+    dropped = {i.name for i in (*ours.removed_indices, *theirs.removed_indices) if i.uuid in gone}
+    return (
+        bool(dropped & (_names(ours) | _names(theirs))) or _extends_what_is_removed(ours, theirs) or _extends_what_is_removed(theirs, ours)
+    )
+
+
+def _extends_what_is_removed(a: CreateIndex, b: CreateIndex) -> bool:
+    """Whether `a` adds to an index, replacing nothing of it, from which `b` removes."""
+    removed = [frozenset(i.name for i in op.removed_indices) for op in (a, b)]
+    return bool((_names(a) - removed[0]) & removed[1])
+
+
+def we_install_a_write_ahead_log(ours: CreateIndex, theirs: Operation) -> bool:
+    """we write the MemWAL index"""
+    return MEM_WAL in _names(ours)
+
+
+def they_install_a_write_ahead_log(ours: Operation, theirs: CreateIndex) -> bool:
+    """they write the MemWAL index"""
+    return MEM_WAL in _names(theirs)
+
+
+def we_insert_keys(ours: Update, theirs: Operation) -> bool:
+    """we insert rows with primary keys"""
+    return ours.inserted_keys is not None
+
+
+def same_keys(ours: Update, theirs: Update) -> bool:
+    """we insert rows with primary keys, and they may have inserted the same ones"""
+    if ours.inserted_keys is None:
+        return False
+    return theirs.inserted_keys is None or _may_share(ours.inserted_keys, theirs.inserted_keys)
+
+
+def _may_share(a: InsertedKeys, b: InsertedKeys) -> bool:
+    if a.field_ids != b.field_ids:
+        return True
+    if a.hashes is not None and b.hashes is not None:
+        return not set(a.hashes).isdisjoint(b.hashes)
+    if a.hashes is not None or b.hashes is not None or _shape(a) != _shape(b) or len(a.bloom) != len(b.bloom):
+        return True
+    return bool((np.frombuffer(a.bloom, dtype=np.uint8) & np.frombuffer(b.bloom, dtype=np.uint8)).any())
+
+
+def _shape(keys: InsertedKeys) -> tuple[int, int, float]:
+    return keys.bloom_bits, keys.bloom_items, keys.bloom_probability
+
+
+def _config_changes(op: Operation) -> Mapping[str, str | None]:
+    """The keys of the config that an operation sets, or removes (None)."""
+    if isinstance(op, Overwrite):
+        return op.config_upsert_values
+    return op.config_updates.updates if isinstance(op, UpdateConfig) and op.config_updates else {}
+
+
+def same_config_keys(ours: Operation, theirs: Operation) -> bool:
+    """both change the same key of the config, and do not both remove it"""
+    a, b = _config_changes(ours), _config_changes(theirs)
+    return any(a[key] is not None or b[key] is not None for key in a.keys() & b.keys())
+
+
+def same_metadata(ours: UpdateConfig, theirs: UpdateConfig) -> bool:
+    """both change the same key of the table's metadata, or one replaces all of it while the other changes it; or both change the
+    schema's metadata, or the same field's
+    """
+    if ours.table_metadata_updates is not None and theirs.table_metadata_updates is not None:
+        replaced = ours.table_metadata_updates.replace or theirs.table_metadata_updates.replace
+        if replaced or ours.table_metadata_updates.updates.keys() & theirs.table_metadata_updates.updates.keys():
+            return True
+    both_schemas = ours.schema_metadata_updates is not None and theirs.schema_metadata_updates is not None
+    return both_schemas or bool(ours.field_metadata_updates.keys() & theirs.field_metadata_updates.keys())
+
+
+def they_drop_our_fields(ours: UpdateConfig, theirs: Merge | Project) -> bool:
+    """we change metadata of a column that they drop"""
+    return not ours.field_metadata_updates.keys() <= {f.id for f in theirs.schema.walk()}
+
+
+def they_drop_modified_fields(ours: Update, theirs: Project) -> bool:
+    """they drop a column that we write anew in place"""
+    return not {f.id for f in theirs.schema.walk()}.issuperset(ours.fields_modified)
+
+
+def _changes_schema(op: UpdateConfig) -> bool:
+    changes = op.schema_metadata_updates
+    return bool(op.field_metadata_updates) or (changes is not None and bool(changes.replace or changes.updates))
+
+
+def we_change_schema_metadata(ours: UpdateConfig, theirs: Operation) -> bool:
+    """we change metadata of the schema or of a field"""
+    return _changes_schema(ours)
+
+
+def they_change_schema_metadata(ours: Operation, theirs: UpdateConfig) -> bool:
+    """they change metadata of the schema or of a field"""
+    return _changes_schema(theirs)
+
+
+def we_merge_a_write_ahead_log(ours: Update, theirs: Operation) -> bool:
+    """we merge a write-ahead log"""
+    return bool(ours.compacted_sstables)
+
+
+def same_bases(ours: UpdateBases, theirs: UpdateBases) -> bool:
+    """both add a base path with the same id, name or path"""
+    pairs = ((a, b) for a in ours.new_bases for b in theirs.new_bases)
+    return any((a.id and a.id == b.id) or (a.name is not None and a.name == b.name) or a.path == b.path for a, b in pairs)

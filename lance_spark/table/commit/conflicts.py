@@ -1,0 +1,215 @@
+"""Which changes can follow one another: for an operation that is to be committed and one that was committed since it was prepared.
+
+Implements "Conflict Resolution" of the transaction specification, with what pylance 14.0.2 does where the two differ. The rules are data;
+docs/conflicts.md is printed from them. An operation that is not in the tables conflicts with everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lance_spark.metadata.operations import (
+    Append,
+    Clone,
+    CreateIndex,
+    DataOverlay,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMemWalState,
+)
+from lance_spark.table.commit import conflict_conditions as when
+
+
+class Outcome(Enum):
+    """What becomes of the change that comes second.
+
+    COMPATIBLE: it is built on top of the first. REBASE: likewise, once it has taken over what the first did to the same fragments
+    (see `table.commit.rebase`); where both changed the same rows it is RETRYABLE after all.
+    RETRYABLE: the operation must be run again on the new version. INCOMPATIBLE: the table is no longer what the operation was meant for.
+    """
+
+    COMPATIBLE = "compatible"
+    REBASE = "rebase"
+    RETRYABLE = "retry"
+    INCOMPATIBLE = "conflict"
+
+
+Condition = Callable[[Any, Any], bool]
+"""Asked with our operation and theirs, in this order."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An outcome and the condition under which it is the outcome; None: always."""
+
+    outcome: Outcome
+    when: Condition | None = None
+
+
+OK, REBASE, RETRY, CONFLICT = Outcome.COMPATIBLE, Outcome.REBASE, Outcome.RETRYABLE, Outcome.INCOMPATIBLE
+_Row = dict[type, tuple[Rule, ...]]
+
+
+def _each(outcome: Outcome, *theirs: type, when: Condition | None = None) -> _Row:
+    return dict.fromkeys(theirs, (Rule(outcome, when),))
+
+
+# Our operation -> theirs -> rules; the first whose condition holds decides, and none means compatible.
+RULES: dict[type, _Row] = {
+    Append: {
+        **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, UpdateConfig, UpdateBases, Clone),
+        **_each(RETRY, Merge, Project, when=when.they_may_forbid_nulls),
+        **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
+    },
+    Delete: {
+        **_each(OK, Append, CreateIndex, Project, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        **_each(REBASE, Delete, Update, when=when.same_fragments),
+        **_each(RETRY, Rewrite, DataReplacement, when=when.same_fragments),
+        **_each(RETRY, Merge),
+        **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
+    },
+    Update: {
+        **_each(OK, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases, Clone),
+        **_each(RETRY, Append, when=when.we_insert_keys),
+        **_each(REBASE, Delete, when=when.same_fragments),
+        Update: (Rule(RETRY, when.same_keys), Rule(REBASE, when.same_fragments)),
+        **_each(RETRY, Rewrite, DataReplacement, when=when.same_fragments),
+        Project: (Rule(RETRY, when.they_may_forbid_nulls), Rule(RETRY, when.they_drop_modified_fields)),
+        **_each(RETRY, Merge, DataOverlay),
+        **_each(CONFLICT, UpdateMemWalState, when=when.we_merge_a_write_ahead_log),
+        **_each(CONFLICT, Overwrite, Restore),
+    },
+    Overwrite: {
+        **_each(OK, Append, Delete, Update, Rewrite, Merge, Project, Restore, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, UpdateBases, Clone),
+        **_each(CONFLICT, UpdateConfig, when=when.same_config_keys),
+        Overwrite: (Rule(CONFLICT, when.same_config_keys), Rule(RETRY)),
+        **_each(CONFLICT, UpdateMemWalState),
+    },
+    CreateIndex: {
+        **_each(OK, Append, Delete, Project, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        **_each(REBASE, Update, when=when.they_change_indexed_fields),
+        Merge: (Rule(RETRY, when.we_install_a_write_ahead_log), Rule(REBASE)),
+        **_each(RETRY, CreateIndex, when=when.same_index),
+        **_each(RETRY, Rewrite, when=when.we_index_moved_rows),
+        **_each(RETRY, DataReplacement, when=when.we_index_replaced_fields),
+        **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
+    },
+    Rewrite: {
+        **_each(OK, Append, Project, ReserveFragments, UpdateConfig, UpdateBases, UpdateMemWalState, Clone),
+        **_each(RETRY, Delete, Update, Rewrite, DataReplacement, when=when.same_fragments),
+        **_each(RETRY, CreateIndex, when=when.they_index_moved_rows),
+        **_each(RETRY, Merge, DataOverlay),
+        **_each(CONFLICT, Overwrite, Restore),
+    },
+    Merge: {
+        **_each(OK, ReserveFragments, UpdateBases, Clone),
+        **_each(RETRY, CreateIndex, when=when.they_install_a_write_ahead_log),
+        **_each(RETRY, UpdateConfig, when=when.they_change_schema_metadata),
+        **_each(RETRY, Append, Delete, Update, Rewrite, Merge, DataReplacement, DataOverlay),
+        **_each(CONFLICT, Overwrite, Restore, Project, UpdateMemWalState),
+    },
+    Project: {
+        **_each(OK, Delete, Rewrite, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases, Clone),
+        **_each(RETRY, Append, Update, DataReplacement, DataOverlay, when=when.we_may_forbid_nulls),
+        **_each(RETRY, Merge, Project),
+        **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
+    },
+    Restore: {
+        **_each(OK, Append, Delete, Update, Overwrite, Rewrite, Merge, Project, Restore, CreateIndex, ReserveFragments, DataReplacement),
+        **_each(OK, DataOverlay, UpdateBases, Clone),
+        **_each(CONFLICT, UpdateConfig, when=when.they_change_schema_metadata),
+        **_each(CONFLICT, UpdateMemWalState),
+    },
+    ReserveFragments: {
+        **_each(OK, Append, Delete, Update, Rewrite, Merge, Project, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, UpdateConfig, UpdateBases, UpdateMemWalState, Clone),
+        **_each(CONFLICT, Overwrite, Restore),
+    },
+    UpdateConfig: {
+        **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, UpdateBases, UpdateMemWalState, Clone),
+        **_each(CONFLICT, Project, when=when.they_drop_our_fields),
+        **_each(RETRY, Merge, when=when.we_change_schema_metadata),
+        UpdateConfig: (Rule(CONFLICT, when.same_config_keys), Rule(CONFLICT, when.same_metadata)),
+        Overwrite: (Rule(CONFLICT, when.we_change_schema_metadata), Rule(CONFLICT, when.same_config_keys)),
+        **_each(CONFLICT, Restore, when=when.we_change_schema_metadata),
+    },
+    DataReplacement: {
+        **_each(OK, Append, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        Project: (Rule(RETRY, when.they_may_forbid_nulls), Rule(CONFLICT, when.they_drop_replaced_fields)),
+        **_each(CONFLICT, Delete, when=when.they_remove_our_fragments),
+        Update: (Rule(CONFLICT, when.they_remove_our_fragments), Rule(RETRY, when.they_move_our_rows)),
+        **_each(RETRY, Rewrite, when=when.same_fragments),
+        **_each(RETRY, DataReplacement, when=when.same_fragments_and_fields),
+        **_each(RETRY, CreateIndex, when=when.they_index_replaced_fields),
+        **_each(RETRY, Merge),
+        **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
+    },
+    UpdateBases: {
+        **_each(OK, Append, Delete, Update, Overwrite, Rewrite, Merge, Project, Restore, CreateIndex, ReserveFragments, DataReplacement),
+        **_each(OK, DataOverlay, UpdateConfig, UpdateMemWalState, Clone),
+        **_each(CONFLICT, UpdateBases, when=when.same_bases),
+    },
+}
+
+
+def judge(ours: Operation, theirs: Operation) -> Rule:
+    """What becomes of `ours` when `theirs` was committed after `ours` was prepared, and the condition that decided it."""
+    for rule in RULES.get(type(ours), {}).get(type(theirs), (Rule(CONFLICT),)):
+        if rule.when is None or rule.when(ours, theirs):
+            return rule
+    return Rule(OK)
+
+
+def markdown() -> str:
+    """The rules as the text of docs/conflicts.md."""
+    conditions: list[Condition] = []
+
+    def cell(rules: tuple[Rule, ...]) -> str:
+        shown = []
+        for rule in rules:
+            if rule.when is None:
+                shown.append("" if rule.outcome is OK else rule.outcome.value)
+                continue
+            if rule.when not in conditions:
+                conditions.append(rule.when)
+            shown.append(f"{rule.outcome.value} ({conditions.index(rule.when) + 1})")
+        return ", ".join(shown)
+
+    theirs = sorted({t for row in RULES.values() for t in row}, key=lambda t: t.__name__)
+    lines = [f"| ours \\ theirs | {' | '.join(t.__name__ for t in theirs)} |", "|---" * (len(theirs) + 1) + "|"]
+    lines += [f"| **{ours.__name__}** | {' | '.join(cell(row.get(t, (Rule(CONFLICT),))) for t in theirs)} |" for ours, row in RULES.items()]
+    notes = [f"{i + 1}. if {c.__doc__}" for i, c in enumerate(conditions)]
+    return _INTRODUCTION + "\n".join(lines) + "\n\n" + "\n".join(notes) + "\n"
+
+
+_INTRODUCTION = """# Which concurrent changes conflict
+
+Two writers prepare a change for the same version; theirs (columns) is committed first. What becomes of ours (rows)?
+An empty cell: ours is built on top of theirs. *rebase*: likewise, after merging the rows that both deleted from the same fragments (where
+both deleted or changed the same row it is *retry*), or after taking out of our index the fragments whose values they changed;
+*retry*: `CommitConflictError` with `retryable=True`, the operation must be run again on the new version; *conflict*:
+`CommitConflictError` with `retryable=False`. A number is the condition below the table; where it does not hold the cell counts as empty.
+An operation that is not in the table conflicts with everything.
+
+A commit that finds its version taken tries again on the next one, at least 20 times and for at least two minutes. After that it is a
+`CommitConflictError` with `retryable=True` as well.
+
+This file is printed from `lance_spark/table/commit/conflicts.py`.
+
+"""

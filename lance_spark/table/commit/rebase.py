@@ -1,0 +1,89 @@
+"""Rebasing: a transaction that was prepared for one version, made to fit a later one.
+
+Implements "Rebase Mechanism" of the transaction specification. Which rows a Delete or an Update takes out of a fragment is told by its
+deletion files: those in the new one that were not in that of the version that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lance_spark.errors import CommitConflictError
+from lance_spark.metadata.deletion_file import read_deletions, write_deletions
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import CreateIndex, Delete, Update
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.build.index_coverage import changed_fields, without
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+def rebased(transaction: Transaction, read: Snapshot, current: Snapshot) -> Transaction:
+    """`transaction`, prepared for the version `read`, as one for `current`. Writes deletion files where rows are merged.
+
+    Raises CommitConflictError, which is retryable, when both changed the same rows.
+    """
+    operation = transaction.operation
+    if isinstance(operation, CreateIndex):
+        changes = changed_fields(read.manifest.fragments, current.manifest.fragments)
+        operation = replace(operation, new_indices=without(operation.new_indices, changes))
+    elif isinstance(operation, Delete):
+        merged = _merge(operation.updated_fragments, operation.deleted_fragment_ids, read, current)
+        operation = replace(operation, updated_fragments=merged.updated, deleted_fragment_ids=merged.removed)
+    elif isinstance(operation, Update):
+        merged = _merge(operation.updated_fragments, operation.removed_fragment_ids, read, current)
+        operation = replace(operation, updated_fragments=merged.updated, removed_fragment_ids=merged.removed)
+    return replace(transaction, operation=operation, read_version=current.version)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    updated: tuple[Fragment, ...]
+    removed: tuple[int, ...]
+
+
+def _merge(updated: tuple[Fragment, ...], removed: tuple[int, ...], read: Snapshot, current: Snapshot) -> _Merged:
+    ids = [*(f.id for f in updated), *removed]
+    before, now = (s.manifest.lazy_fragments.of_ids(ids) for s in (read, current))
+    for fragment_id in removed:
+        if _differs(fragment_id, before, now):
+            raise _conflict(current, f"fragment {fragment_id}, which it removes, was changed")
+    kept, gone = [], list(removed)
+    for ours in updated:
+        if not _differs(ours.id, before, now):
+            kept.append(ours)
+            continue
+        merged = _merge_rows(ours, before[ours.id], now.get(ours.id), read, current)
+        if merged is None:
+            gone.append(ours.id)
+        else:
+            kept.append(merged)
+    return _Merged(tuple(kept), tuple(gone))
+
+
+def _differs(fragment_id: int, before: Mapping[int, Fragment], now: Mapping[int, Fragment]) -> bool:
+    old, new = before.get(fragment_id), now.get(fragment_id)
+    return old is not None and (new is None or (old.files, old.deletion) != (new.files, new.deletion))
+
+
+def _merge_rows(ours: Fragment, before: Fragment, now: Fragment | None, read: Snapshot, current: Snapshot) -> Fragment | None:
+    """The fragment without the rows that either side deleted; None if none is left."""
+    if now is None or not before.files == ours.files == now.files:
+        # Columns that were written anew in place hold values of rows that the other side has moved, and the other way round.
+        raise _conflict(current, f"fragment {ours.id} was removed, or its columns were written anew")
+    was = read_deletions(before, read.locations)
+    mine = np.setdiff1d(read_deletions(ours, read.locations), was, assume_unique=True)
+    theirs = read_deletions(now, current.locations)
+    both = np.intersect1d(mine, theirs, assume_unique=True)
+    if len(both):
+        raise _conflict(current, f"row {both[0]} of fragment {ours.id} and {len(both) - 1} others were deleted or changed")
+    merged = np.union1d(mine, theirs)
+    if len(merged) == now.physical_rows:
+        return None
+    return replace(now, deletion=write_deletions(current.store, now.id, current.version, merged))
+
+
+def _conflict(current: Snapshot, what: str) -> CommitConflictError:
+    return CommitConflictError(f"{current}: {what} by another writer meanwhile; run the operation again", retryable=True)

@@ -1,0 +1,1 @@
+"""Keeping a table in order: cleanup, verify, clones."""

@@ -1,0 +1,157 @@
+"""Checking a version: every file that it names is there, is as the manifest says, and can be decoded; and which files no version names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.locations import DATA, Locations
+from lance_spark.metadata.manifest import DataFile, Fragment
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
+from lance_spark.storage.store import Store
+from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
+from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+
+_ALL_VERSIONS = 2**62
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with one file: it is not there, has another size or number of rows than the manifest says, or cannot be decoded."""
+
+    path: str
+    kind: Literal["missing", "size", "rows", "corrupt"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found of one version; `orphans` are paths below the table's root, files that may be of writers at work among them."""
+
+    uri: str
+    version: int
+    files: int
+    problems: tuple[Problem, ...]
+    orphans: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the version is whole; orphans do no harm."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        lines = [f"{self.uri}, version {self.version}: {self.files} files, {len(self.problems)} problems, {len(self.orphans)} orphans"]
+        lines += [f"{p.kind}: {p.path}: {p.message}" for p in self.problems]
+        return "\n".join([*lines, *(f"orphan: {path}" for path in self.orphans)])
+
+
+def verify(snapshot: Snapshot, decode: bool = True) -> Report:
+    """Check all files of a version; without `decode` only that they are there, their sizes and numbers of rows."""
+    problems: list[Problem] = []
+    files = 0
+    for path, found in _checks(snapshot, decode):
+        files += 1
+        problems += [Problem(path, kind, message) for kind, message in found]
+    policy = CleanupPolicy(retain_versions=_ALL_VERSIONS, delete_unverified=True, dry_run=True)
+    orphans: tuple[str, ...] = ()
+    try:
+        orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy).files
+    except CorruptFileError as e:
+        # Which files nothing names is not known without all manifests, tags and branches.
+        problems.append(Problem("other versions and references", "corrupt", str(e)))
+    return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
+
+
+_Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
+
+
+def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, _Found]]:
+    """Every file that the version names, and what is wrong with it."""
+    manifest, locations = snapshot.manifest, snapshot.locations
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            yield f"{DATA}/{file.path}", _data_file(snapshot, fragment, file, decode)
+        if fragment.deletion is not None:
+            yield fragment.deletion.path(fragment.id), _deletions(fragment, locations)
+        yield from _sequences(fragment, locations)
+    for index in manifest.indexes:
+        for listed in index.files:
+            try:
+                store, folder = locations.index_folder(index)
+            except LanceError as e:
+                yield listed.path, [("corrupt", str(e))]
+                continue
+            yield f"{folder}/{listed.path}", _size(store, f"{folder}/{listed.path}", listed.size)
+    if manifest.transaction is None and manifest.transaction_file:
+        path = f"{TRANSACTIONS}/{manifest.transaction_file}"
+        yield path, _size(snapshot.store, path, None)
+
+
+def _size(store: Store, path: str, expected: int | None) -> _Found:
+    try:
+        size = store.size(path)
+    except FileNotFoundError:
+        return [("missing", f"it is not in {store.uri}")]
+    except LanceError as e:
+        return [("corrupt", str(e))]
+    return [("size", f"it has {size} bytes, the manifest says {expected}")] if expected and size != expected else []
+
+
+def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> _Found:
+    # Decoding needs the compiled kernels, which the driver has no use for.
+    from lance_spark.file.reader import open_data_file
+
+    try:
+        store, path = snapshot.locations.data_file(file)
+        if wrong := _size(store, path, None if file.is_legacy else file.size):
+            return wrong
+        reader = open_data_file(store, path, None, snapshot.allow_other_stores)
+        if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
+            return [("rows", f"it has {reader.num_rows} rows, the manifest says {fragment.physical_rows}")]
+        if decode:
+            columns = file.columns
+            ids = set(columns) if file.column_indices else set(file.fields)
+            fields = snapshot.manifest.schema.keep(lambda leaf: leaf.id in ids).fields
+            for arrays in reader.read(fields, columns, range(reader.num_rows), _BATCH_ROWS, _BATCH_BYTES) if fields else ():
+                for array in arrays:
+                    array.validate(full=True)
+    except (LanceError, ValueError) as e:
+        return [("corrupt", str(e))]
+    return []
+
+
+def _deletions(fragment: Fragment, locations: Locations) -> _Found:
+    try:
+        read_deletions(fragment, locations)
+    except FileNotFoundError as e:
+        return [("missing", str(e))]
+    except LanceError as e:
+        return [("corrupt", str(e))]
+    return []
+
+
+def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, _Found]]:
+    """The row ids and versions of the rows, which are in the manifest or in files of their own."""
+    for sequence, parse in (
+        (fragment.row_ids, parse_row_ids),
+        (fragment.created_at, parse_versions),
+        (fragment.updated_at, parse_versions),
+    ):
+        if sequence is None:
+            continue
+        path = f"row ids of fragment {fragment.id}" if isinstance(sequence, bytes) else sequence.path
+        try:
+            parse(load_sequence(sequence, locations), fragment.physical_rows)
+        except FileNotFoundError as e:
+            yield path, [("missing", str(e))]
+        except CorruptFileError as e:
+            yield path, [("corrupt", str(e))]
+        else:
+            if not isinstance(sequence, bytes):
+                yield path, []

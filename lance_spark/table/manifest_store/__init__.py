@@ -1,0 +1,1 @@
+"""External manifest stores, for object stores without a conditional put."""

@@ -1,0 +1,127 @@
+"""An external manifest store in a table of DynamoDB, with the attributes that pylance uses, so that both can commit to the same tables.
+
+The table has the hash key `base_uri` (text: the path of the Lance table in its bucket) and the range key `version` (number). The other
+attributes are `path`, `size` and `committer`. The client is that of the package that s3fs uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.storage.options import DYNAMODB_ENDPOINT
+from lance_spark.storage.store import Store
+
+COMMITTER = "lance_spark"
+
+
+class DynamoDBManifests:
+    """See `table.manifest_store.external.Manifests`."""
+
+    def __init__(self, store: Store, table: str) -> None:
+        given = store.client_options([DYNAMODB_ENDPOINT])
+        settings = (
+            given.get("key"),
+            given.get("secret"),
+            given.get("token"),
+            given.get("client_kwargs", {}).get("region_name"),
+            given.get(DYNAMODB_ENDPOINT) or os.environ.get("DYNAMODB_ENDPOINT"),
+        )
+        self._table = table
+        self._client = _client(os.getpid(), *settings)
+        _check_keys(self._client, table)
+
+    def base(self, store: Store) -> str:
+        """The table's path in its bucket, without the bucket's name: so has pylance."""
+        return store.location.path
+
+    def get(self, base: str, version: int) -> str | None:
+        """The path of a version's manifest."""
+        answer = self._ask("get_item", Key=_key(base, version), ConsistentRead=True)
+        return _text(answer["Item"], "path") if "Item" in answer else None
+
+    def latest(self, base: str) -> tuple[int, str] | None:
+        """The highest version and its path."""
+        items = self._ask(
+            "query",
+            KeyConditionExpression="base_uri = :base_uri",
+            ExpressionAttributeValues={":base_uri": {"S": base}},
+            ScanIndexForward=False,
+            ConsistentRead=True,
+            Limit=1,
+        )["Items"]
+        return (int(items[0]["version"]["N"]), _text(items[0], "path")) if items else None
+
+    def put_if_absent(self, base: str, version: int, path: str, size: int) -> None:
+        """Atomic and durable; FileExistsError if the version has a path already. The client may have sent it twice."""
+        condition = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
+        if not self._put(base, version, path, size, condition):
+            raise FileExistsError(f"{base}, version {version}")
+
+    def replace(self, base: str, version: int, path: str, size: int) -> None:
+        """Another path for a version that is there."""
+        self._put(base, version, path, size, "attribute_exists(base_uri) AND attribute_exists(version)")
+
+    def forget(self, base: str) -> bool:
+        """Remove all that is known of a table; whether there was anything."""
+        known = False
+        while (found := self.latest(base)) is not None:
+            self._ask("delete_item", Key=_key(base, found[0]))
+            known = True
+        return known
+
+    def _put(self, base: str, version: int, path: str, size: int, condition: str) -> bool:
+        """Whether the condition held."""
+        item = {**_key(base, version), "path": {"S": path}, "size": {"N": str(size)}, "committer": {"S": COMMITTER}}
+        return bool(self._ask("put_item", refused={}, Item=item, ConditionExpression=condition))
+
+    def _ask(self, request: str, refused: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+        """The answer to a request, or `refused` if its condition did not hold."""
+        send: Callable[..., dict[str, Any]] = getattr(self._client, request)
+        exceptions = importlib.import_module("botocore.exceptions")
+        try:
+            return send(TableName=self._table, **arguments)
+        except exceptions.ClientError as e:
+            if refused is not None and e.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return refused
+            raise StorageError(f"the manifest store dynamodb://{self._table}: {e}") from e
+        except exceptions.BotoCoreError as e:
+            raise StorageError(f"the manifest store dynamodb://{self._table}: {e}") from e
+
+
+def _key(base: str, version: int) -> dict[str, Any]:
+    return {"base_uri": {"S": base}, "version": {"N": str(version)}}
+
+
+def _text(item: dict[str, Any], name: str) -> str:
+    value = item.get(name, {}).get("S")
+    if not isinstance(value, str):
+        raise CorruptFileError(f"the manifest store has no text {name!r} in {item}")
+    return value
+
+
+@lru_cache(maxsize=8)
+def _client(pid: int, key: str | None, secret: str | None, token: str | None, region: str | None, endpoint: str | None) -> Any:
+    try:
+        session = importlib.import_module("botocore.session").Session()
+    except ImportError:
+        raise UnsupportedFeatureError("a manifest store in DynamoDB needs the package botocore: pip install 'lance-spark[s3]'") from None
+    credentials = {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token}
+    return session.create_client("dynamodb", region_name=region, endpoint_url=endpoint, **credentials)
+
+
+@lru_cache(maxsize=32)
+def _check_keys(client: Any, table: str) -> None:
+    """Raise UnsupportedFeatureError for a table that has not the keys that make a commit atomic."""
+    exceptions = importlib.import_module("botocore.exceptions")
+    try:
+        schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
+    except (exceptions.ClientError, exceptions.BotoCoreError) as e:
+        raise StorageError(f"the manifest store dynamodb://{table}: {e}") from e
+    keys = {key["AttributeName"]: key["KeyType"] for key in schema}
+    if keys != {"base_uri": "HASH", "version": "RANGE"}:
+        raise UnsupportedFeatureError(f"dynamodb://{table} has the keys {keys}; a manifest store has base_uri (HASH) and version (RANGE)")

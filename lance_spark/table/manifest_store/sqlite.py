@@ -1,0 +1,70 @@
+"""An external manifest store in one SQLite file, for the processes of one host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+
+from lance_spark.errors import StorageError
+from lance_spark.storage.store import Store
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS manifests "
+    "(base_uri TEXT NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (base_uri, version))"
+)
+_WAIT = 60.0
+
+
+class SqliteManifests:
+    """See `table.manifest_store.external.Manifests`. The file is made when it is first needed; each call has a connection of its own."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._path = os.path.abspath(path)
+
+    def base(self, store: Store) -> str:
+        """Files of different stores may share a database, so the whole URI counts."""
+        return store.uri
+
+    def get(self, base: str, version: int) -> str | None:
+        """The path of a version's manifest."""
+        with self._connected() as db:
+            row = db.execute("SELECT path FROM manifests WHERE base_uri = ? AND version = ?", (base, version)).fetchone()
+        return None if row is None else str(row[0])
+
+    def latest(self, base: str) -> tuple[int, str] | None:
+        """The highest version and its path."""
+        with self._connected() as db:
+            row = db.execute("SELECT version, path FROM manifests WHERE base_uri = ? ORDER BY version DESC LIMIT 1", (base,)).fetchone()
+        return None if row is None else (int(row[0]), str(row[1]))
+
+    def put_if_absent(self, base: str, version: int, path: str, size: int) -> None:
+        """Atomic and durable; FileExistsError if the version has a path already."""
+        try:
+            with self._connected() as db:
+                db.execute("INSERT INTO manifests VALUES (?, ?, ?, ?)", (base, version, path, size))
+        except sqlite3.IntegrityError:
+            raise FileExistsError(f"{base}, version {version}") from None
+
+    def replace(self, base: str, version: int, path: str, size: int) -> None:
+        """Another path for a version that is there."""
+        with self._connected() as db:
+            db.execute("UPDATE manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?", (path, size, base, version))
+
+    def forget(self, base: str) -> bool:
+        """Remove all that is known of a table; whether there was anything."""
+        with self._connected() as db:
+            return db.execute("DELETE FROM manifests WHERE base_uri = ?", (base,)).rowcount > 0
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with contextlib.closing(sqlite3.connect(self._path, timeout=_WAIT)) as db, db:
+                db.execute("PRAGMA synchronous = FULL")
+                db.execute(_TABLE)
+                yield db
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.Error as e:
+            raise StorageError(f"the manifest store {self._path}: {e}") from e

@@ -1,0 +1,1 @@
+"""Scanning a version: plan, tasks, projection, deletions, top-n, read-ahead."""

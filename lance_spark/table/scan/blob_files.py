@@ -1,0 +1,131 @@
+"""Blobs as files: opened by row, read in ranges, wherever the bytes are."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.blob_places import external_store, sidecar_path
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.schema.blobs import BlobKind
+from lance_spark.schema.schema import Field, quoted
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.take import take, take_by_row_id
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+class BlobFile(io.RawIOBase):
+    """One blob, to be read from and moved about in. Nothing is fetched before it is asked for, and nothing twice is kept."""
+
+    def __init__(self, store: Store, path: str, start: int, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._start = start
+        self._size = size
+        self._at = 0
+
+    def size(self) -> int:
+        """How many bytes the blob has."""
+        return self._size
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset` from the start, from here (`whence` 1) or from the end (2)."""
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence must be 0, 1 or 2, it is {whence}")
+        at = offset + (0, self._at, self._size)[whence]
+        if at < 0:
+            raise ValueError(f"position {at} is before the start of the blob")
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` as far as there are bytes; how many it were."""
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        """All bytes from here on, in one read of the store."""
+        return bytes(self._read(self._size))
+
+    def _read(self, count: int) -> memoryview:
+        if self.closed:
+            raise ValueError("the blob is closed")
+        first = min(self._at, self._size)
+        wanted = ByteRange(self._start + first, self._start + min(first + count, self._size))
+        if wanted.start == wanted.stop:
+            return memoryview(b"")
+        data = self._store.read_ranges(self._path, [wanted])[0]
+        self._at += len(data)
+        return memoryview(data)  # type: ignore[arg-type]  # numpy has no type for its buffers
+
+
+def take_blobs(
+    snapshot: Snapshot,
+    column: str,
+    ids: Sequence[int] | None,
+    addresses: Sequence[int] | None,
+    indices: Sequence[int] | None,
+) -> list[BlobFile | None]:
+    """The blobs of `column` in some rows, see `Dataset.take_blobs`."""
+    given = [rows for rows in (ids, addresses, indices) if rows is not None]
+    if len(given) != 1:
+        raise ValueError("give one of ids, addresses and indices")
+    steps = snapshot.manifest.schema.resolve(column)
+    if not steps[-1].is_blob:
+        raise SchemaMismatchError(f"column {column!r} is no blob column")
+    plan = ScanPlan((quoted(f.name for f in steps), "_rowaddr"), blob_handling="descriptor")
+    if indices is not None:
+        rows = take(snapshot, indices, plan)
+    else:
+        rows = take_by_row_id(snapshot, given[0], plan, are_addresses=addresses is not None)
+    if rows.num_rows != len(given[0]):
+        raise IndexError(f"{len(given[0]) - rows.num_rows} of the rows are not in {snapshot}")
+    descriptors: pa.ChunkedArray = rows[steps[0].name]
+    for step in steps[1:]:
+        descriptors = pc.struct_field(descriptors, step.name)
+    fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    return [
+        None if place is None else _open(snapshot, fragments[address >> 32], steps[-1], place)
+        for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist())
+    ]
+
+
+def _open(snapshot: Snapshot, fragment: Fragment, field: Field, place: Mapping[str, Any]) -> BlobFile:
+    """The blob of `field` with this descriptor."""
+    file = next((f for f in fragment.files if field.id in f.fields), None)
+    assert file is not None, "a field that is in no file has no descriptors"
+    store, path = snapshot.locations.data_file(file)
+    start, size, kind = place["position"], place["size"], place.get("kind", BlobKind.INLINE)
+    if kind == BlobKind.EXTERNAL:
+        if place["blob_id"]:
+            raise UnsupportedFeatureError(f"a blob at the URI {place['blob_uri']!r} below base path {place['blob_id']}")
+        store, path = external_store(store, place["blob_uri"], snapshot.locations.allow_other_stores)
+        size = size or store.size(path) - start
+    elif kind > BlobKind.EXTERNAL:
+        raise UnsupportedFeatureError(f"a blob of kind {kind}")
+    elif kind != BlobKind.INLINE:
+        path = sidecar_path(path, place["blob_id"])
+    if start < 0 or size < 0:
+        raise CorruptFileError(f"{path}: a blob of {size} bytes at {start}")
+    return BlobFile(store, path, start, size)

@@ -1,0 +1,223 @@
+"""The rows of one fragment: columns from several data files side by side, without the deleted rows.
+
+Implements fragments, data evolution and deletions of the table specification. Positions of rows count only those that are not deleted;
+offsets count all rows of the data files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.arrow.selection import keep
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.reader import DataFileReader, open_data_file
+from lance_spark.layouts.levels.assemble import merge
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
+from lance_spark.predicate.bounds import Bounds
+from lance_spark.reading import spans
+from lance_spark.reading.steps import Counts, Rows
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.scan.projection import shaped
+from lance_spark.table.scan.shape_leaves import lacks_shape, with_shapes
+
+
+def physical_rows(fragment: Fragment, locations: Locations) -> int:
+    """The rows of the fragment's files, deleted ones included; very old manifests leave it out, so that a file must be asked."""
+    if fragment.physical_rows:
+        return fragment.physical_rows
+    if not fragment.files:
+        return 0
+    return _open(fragment.files[0], locations).num_rows
+
+
+def count_rows(fragment: Fragment, locations: Locations) -> int:
+    """The rows of the fragment that are not deleted."""
+    deletion = fragment.deletion
+    if deletion is None:
+        return physical_rows(fragment, locations)
+    deleted = deletion.num_deleted if deletion.num_deleted is not None else len(read_deletions(fragment, locations))
+    return physical_rows(fragment, locations) - deleted
+
+
+class FragmentReader:
+    """The rows of one fragment; its files are opened when they are first needed, and once."""
+
+    def __init__(self, fragment: Fragment, locations: Locations, stable_row_ids: bool = False) -> None:
+        self._fragment = fragment
+        self._locations = locations
+        self._stable_row_ids = stable_row_ids
+        self._files: dict[str, DataFileReader] = {}
+        self._sequences: dict[int, np.ndarray] = {}
+
+    def counts(self) -> Counts:
+        """What reading has cost so far. Files that were not opened count with the size that the manifest says they have."""
+        total = Counts(bytes=sum(f.size or 0 for f in self._fragment.files if f.path not in self._files))
+        for reader in self._files.values():
+            total.add(reader.counts)
+        return total
+
+    @cached_property
+    def _total(self) -> int:
+        return physical_rows(self._fragment, self._locations)
+
+    @cached_property
+    def _deleted(self) -> np.ndarray:
+        return read_deletions(self._fragment, self._locations)
+
+    def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows` as `schema` is shown.
+
+        Fields with the ids of `row_columns` are calculated, all others come from files.
+        """
+        offsets = live_offsets(positions, self._deleted, self._total)
+        rows, kept = contiguous_or_not(offsets)
+        target = schema.to_arrow()
+        done = 0
+        for parts, count in self._from_files(schema, rows, batch_rows):
+            chosen = rows[done : done + count]
+            mask = None if kept is None else kept[done : done + count]
+            done += count
+            if mask is not None:
+                if not mask.any():
+                    continue
+                selected = pa.array(mask)
+                parts = {i: keep(array, selected) for i, array in parts.items()}
+                chosen = np.asarray(chosen)[mask]
+            arrays = []
+            for field, shown in zip(schema.fields, target):
+                if field.id in ROW_COLUMN_IDS:
+                    arrays.append(self._row_column(field.id, chosen))
+                else:
+                    arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def hopeful(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
+        """Those of the positions whose page of `field` may have a match, see `DataFileReader.hopeful`; all where it takes more to know."""
+        files = [f for f in self._fragment.files if field.id in f.fields]
+        if len(files) != 1:
+            return spans.from_rows(positions)
+        offsets = self._open(files[0]).hopeful(field, files[0].columns.get(field.id), may_match)
+        live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
+        return spans.both(spans.from_rows(positions), live)
+
+    def _row_column(self, field_id: int, rows: Rows) -> pa.Array:
+        """The values of a calculated column for these rows of the files."""
+        fragment = self._fragment
+        if field_id == FRAGMENT_ID:
+            return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
+        if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
+            return pa.array(np.asarray(rows, dtype=np.uint64) + np.uint64(fragment.id << 32))
+        if field_id not in self._sequences:
+            self._sequences[field_id] = self._sequence(field_id)
+        return pa.array(self._sequences[field_id][slice(rows.start, rows.stop) if isinstance(rows, range) else rows])
+
+    def _sequence(self, field_id: int) -> np.ndarray:
+        """The values of a stored sequence for all rows of the fragment."""
+        fragment = self._fragment
+        sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
+        if sequence is None and field_id == ROW_ID:
+            raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+        if sequence is None:
+            return np.ones(self._total, dtype=np.uint64)
+        parse = parse_row_ids if field_id == ROW_ID else parse_versions
+        return parse(load_sequence(sequence, self._locations), self._total)
+
+    def _from_files(self, schema: Schema, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
+        """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
+        sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
+        taken: set[int] = set()
+        stored = {i for file in self._fragment.files for i in file.fields}
+        if lacks_shape(schema, stored):
+            schema = with_shapes(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
+        for file in self._fragment.files:
+            # Files of the 0.1 family have no column indices; they find their fields by id.
+            columns = file.columns
+            ids = (set(columns) if file.column_indices else set(file.fields)) - taken
+            pruned = schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
+            if pruned.fields:
+                sources.append((pruned.fields, self._open(file).read(pruned.fields, columns, rows, batch_rows)))
+                taken |= {leaf.id for leaf in pruned.leaves()}
+        if not sources:
+            for start in range(0, len(rows), batch_rows):
+                yield {}, min(batch_rows, len(rows) - start)
+            return
+        present = {f.id: f for f in schema.keep(lambda leaf: leaf.id in taken).fields}
+        for arrays in side_by_side([batches for _, batches in sources]):
+            parts: dict[int, list[pa.Array]] = {}
+            for (fields, _), group in zip(sources, arrays):
+                for field, array in zip(fields, group):
+                    parts.setdefault(field.id, []).append(array)
+            yield {i: merge(present[i], group) for i, group in parts.items()}, len(arrays[0][0])
+
+    def _open(self, file: DataFile) -> DataFileReader:
+        if file.path not in self._files:
+            reader = _open(file, self._locations)
+            if reader.num_rows != self._total:
+                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {self._total}")
+            self._files[file.path] = reader
+        return self._files[file.path]
+
+
+def live_offsets(positions: Rows, deleted: np.ndarray, total: int) -> Rows:
+    """The offsets of the rows at `positions` among the rows that are not deleted."""
+    live = total - len(deleted)
+    if len(deleted) and deleted[-1] >= total:
+        raise CorruptFileError(f"row {deleted[-1]} is deleted of a fragment with {total} rows")
+    if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
+        raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are asked for, there are {live} that are not deleted")
+    if not len(deleted):
+        return positions
+    everything = np.delete(np.arange(total, dtype=np.int64), deleted)
+    return everything[positions.start : positions.stop] if isinstance(positions, range) else everything[positions]
+
+
+def contiguous_or_not(offsets: Rows) -> tuple[Rows, np.ndarray | None]:
+    """What to read for `offsets`, and which rows of that to keep afterwards (None: all).
+
+    Where at least half of the rows between the first and the last are wanted, reading them all and dropping the rest costs less
+    than picking each of them in every column.
+    """
+    if isinstance(offsets, range) or not len(offsets):
+        return offsets, None
+    first, span = int(offsets[0]), int(offsets[-1]) - int(offsets[0]) + 1
+    if span == len(offsets):
+        return range(first, first + span), None
+    if span > 2 * len(offsets):
+        return offsets, None
+    kept = np.zeros(span, dtype=bool)
+    kept[offsets - first] = True
+    return range(first, first + span), kept
+
+
+def _open(file: DataFile, locations: Locations) -> DataFileReader:
+    store, path = locations.data_file(file)
+    try:
+        # Writers of 0.1 files recorded a size before they had written all of it.
+        return open_data_file(store, path, None if file.is_legacy else file.size, locations.allow_other_stores)
+    except FileNotFoundError as e:
+        raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
+
+
+def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:
+    """Batches of several files that end at different rows, cut so that they end at the same."""
+    current: list[list[pa.Array]] = [[] for _ in sources]
+    while True:
+        for i, source in enumerate(sources):
+            if not current[i] or not len(current[i][0]):
+                current[i] = next(source, [])
+        ended = [not arrays for arrays in current]
+        if all(ended):
+            return
+        if any(ended):
+            raise CorruptFileError("a data file of the fragment gave fewer rows than another one")
+        count = min(len(arrays[0]) for arrays in current)
+        yield [[a.slice(0, count) for a in arrays] for arrays in current]
+        current = [[a.slice(count) for a in arrays] for arrays in current]

@@ -1,0 +1,274 @@
+"""Scanning a version: the plan of what to read, and the tasks that it is cut into on the driver; `task` reads one of them anywhere else.
+
+A task knows everything that it needs, so that it can be pickled and read by a process that has seen nothing of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
+from lance_spark.predicate import Predicate
+from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
+from lance_spark.schema.schema import Schema
+from lance_spark.table.scan.aggregate import Aggregate
+from lance_spark.table.scan.top_n import SortKey
+from lance_spark.table.versions.snapshot import Snapshot
+
+BATCH_ROWS = 32 << 10
+TASKS_PER_CORE = 3
+MIN_TASK_BYTES = 12 << 20
+MAX_TASK_BYTES = 128 << 20
+_RARELY_READ = 8
+_OPEN_BYTES = 256 << 10
+"""What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
+
+_MAX_PIECES = 1 << 14
+_UNKNOWN_ROW_BYTES = 64
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan gives.
+
+    `columns` are names (None: all), nested ones as `Schema.select` takes them; the columns of `row_columns` can be among them, and the row
+    id and address follow at the end when they are asked for by flag. `limit` and `offset` count rows of the result, exactly.
+    `blob_handling` is what becomes of blob columns, see `blobs.handled`.
+
+    The rest is for an engine that finishes the work itself, and does not go with `limit` and `offset`. `task_limit`: of each task no
+    more rows are needed. `order`: those that come first in it. `aggregates` (of `columns`): each task gives one row, see `aggregated`.
+    """
+
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+    limit: int | None = None
+    offset: int = 0
+    with_row_id: bool = False
+    with_row_address: bool = False
+    batch_size: int | None = None
+    blob_handling: BlobHandling = "bytes"
+    task_limit: int | None = None
+    order: tuple[SortKey, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, it is {value}")
+        if self.blob_handling not in BLOB_HANDLINGS:
+            raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, it is {self.blob_handling!r}")
+        if (self.limit is not None or self.offset) and (self.task_limit is not None or self.aggregates):
+            raise ValueError("a limit of all rows comes before what is left out or added up in each task")
+
+    def known(self, snapshot: Snapshot) -> Schema:
+        """All fields that the scan can give: the table's, and those of `row_columns`."""
+        return with_row_columns(handled(snapshot.manifest.schema, self.blob_handling))
+
+    def fields(self, snapshot: Snapshot) -> Schema:
+        """The fields that the scan gives, in order."""
+        known = self.known(snapshot)
+        own = handled(snapshot.manifest.schema, self.blob_handling)
+        chosen = own if self.columns is None else known.select(self.columns)
+        asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
+        return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
+
+    def fields_to_read(self, snapshot: Snapshot) -> Schema:
+        """The fields that have to be read: those that the scan gives, and whatever else the predicate needs."""
+        given = self.fields(snapshot)
+        if self.predicate is None:
+            return given
+        known = self.known(snapshot)
+        if self.columns is not None:
+            return _and(known.select((*self.columns, *self.predicate.columns)), given)
+        return _and(given, known.select(self.predicate.columns))
+
+    def schema(self, snapshot: Snapshot) -> pa.Schema:
+        """The Arrow schema of every batch that the scan gives."""
+        return self.fields(snapshot).to_arrow()
+
+
+def _and(schema: Schema, more: Schema) -> Schema:
+    """`schema` with the top-level fields of `more` that it does not have."""
+    there = {f.id for f in schema.fields}
+    return Schema((*schema.fields, *(f for f in more.fields if f.id not in there)), schema.metadata)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some consecutive rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted."""
+
+    fragment: Fragment
+    start: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows that is."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """A piece of a scan: the rows of `parts` that fulfil the predicate, in order, without the first `offset` and at most `limit` of them.
+
+    `table` names table and version for error messages; `fields` are what is read and `given` what comes out of it. With an `order`,
+    those `limit` rows that come first in it: the fields `first` say which, before `fields` are read. `num_rows` and `num_bytes` are about
+    what the task gives and reads; the number of rows is exact, and there are no parts, where no field is to be read at all.
+    """
+
+    table: str
+    locations: Locations
+    parts: tuple[Part, ...]
+    fields: Schema
+    given: Schema
+    predicate: Predicate | None
+    offset: int
+    limit: int | None
+    batch_rows: int
+    stable_row_ids: bool
+    order: tuple[SortKey, ...] = ()
+    first: Schema | None = None
+    aggregates: tuple[Aggregate, ...] = ()
+    num_rows: int = 0
+    num_bytes: int = 0
+
+
+def live_rows(fragment: Fragment, locations: Locations) -> int:
+    """The rows of the fragment that are not deleted, from the manifest alone unless an old writer left something out."""
+    deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
+    if not fragment.physical_rows or deleted is None:
+        from lance_spark.table.scan.fragment_reader import count_rows  # opens files, and so loads the decoders
+
+        return count_rows(fragment, locations)
+    if deleted > fragment.physical_rows:
+        raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, and {deleted} of them deleted")
+    return fragment.physical_rows - deleted
+
+
+def all_live_rows(snapshot: Snapshot) -> list[int]:
+    """`live_rows` of each fragment of the version."""
+    fragments = snapshot.manifest.lazy_fragments
+    known = fragments.live_rows.tolist()
+    return [live_rows(fragments[i], snapshot.locations) if rows < 0 else rows for i, rows in enumerate(known)]
+
+
+def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
+    """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
+
+    How many tasks there are says `pack`. Without a predicate, `limit` and `offset` are settled here; with one there is a single task,
+    because nobody knows before which rows count.
+    """
+    fields = plan.fields_to_read(snapshot)
+    manifest, locations = snapshot.manifest, snapshot.locations
+    parts = [Part(f, 0, rows) for f, rows in zip(manifest.fragments, all_live_rows(snapshot))]
+    offset, limit = plan.offset, plan.limit
+    if plan.predicate is None:
+        # Any rows will do for a limit of each task, so all tasks together need give no more.
+        parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
+    parts = [part for part in parts if part.num_rows]
+    first = None if plan.predicate is None else fields.select(plan.predicate.columns)
+    counting = bool(plan.aggregates) and not fields.fields
+    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first)
+    task = ScanTask(
+        table=str(snapshot),
+        locations=locations,
+        parts=(),
+        fields=fields,
+        given=fields if plan.aggregates else plan.fields(snapshot),
+        predicate=plan.predicate,
+        offset=offset,
+        limit=_least(limit, plan.task_limit),
+        batch_rows=plan.batch_size or BATCH_ROWS,
+        stable_row_ids=manifest.has_stable_row_ids,
+        aggregates=plan.aggregates,
+    )
+    return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((x for x in (a, b) if x is not None), default=None)
+
+
+def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
+    """The task of these parts."""
+    rows = sum(part.num_rows for part in parts)
+    size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
+    if plan.order and task.limit is not None and task.limit < rows:
+        known = plan.known(snapshot)
+        keys = [key.column.quoted for key in plan.order]
+        first = known.select([*keys, *(() if plan.predicate is None else plan.predicate.columns)])
+        task = replace(task, order=plan.order, first=first, fields=task.given)
+    kept = tuple(parts) if task.fields.fields else ()
+    return replace(task, parts=kept, num_rows=rows if task.limit is None else min(rows, task.limit), num_bytes=size)
+
+
+def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
+    """The rows `offset` to `offset + limit` of `parts`."""
+    kept, before = [], 0
+    stop = None if limit is None else offset + limit
+    for part in parts:
+        first = max(offset - before, 0)
+        last = part.num_rows if stop is None else min(part.num_rows, stop - before)
+        if first < last:
+            kept.append(Part(part.fragment, part.start + first, part.start + last))
+        before += part.num_rows
+    return kept
+
+
+def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[list[Part]]:
+    """The rows of `parts` in groups of about the same work, in order: small parts together, large ones divided.
+
+    They are `cores` times 1 to `TASKS_PER_CORE` groups where there is enough work for that, so that all cores end at about the same time,
+    fewer where starting a task would cost more than reading it, and more where one would read more than about `max_bytes`. The fields
+    `first` (None: all) are read of every row, others of those that fulfil the predicate, which are taken to be few.
+    """
+    # A row costs its reader at least a byte, even if no column is read.
+    sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
+    work = sum(sizes) + _OPEN_BYTES * len(sizes)
+    always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, row_bytes(parts, first)))
+    rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
+    target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
+    # Sizes in a manifest are what it says, not what is there: no part is worth any number of tasks.
+    target = max(target, max(sizes, default=0) // _MAX_PIECES)
+    slack = target // 16
+    groups: list[list[Part]] = []
+    room = 0
+    for part, size in zip(parts, sizes):
+        start = part.start
+        while start < part.stop:
+            rest = size * (part.stop - start) // part.num_rows + _OPEN_BYTES
+            # What is less than a slack is not worth the cut, neither as the end of a group nor as the end of a part.
+            if room <= 0 or (room <= slack and rest > room + slack):
+                groups.append([])
+                room = target
+            stop = part.stop if rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
+            groups[-1].append(Part(part.fragment, start, stop))
+            room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
+            start = stop
+    return groups
+
+
+def row_bytes(parts: Sequence[Part], fields: Schema) -> list[float]:
+    """About how many bytes of files a row of these fields takes in each part; columns of a file are taken to be of equal size."""
+    ids = {f.id for f in fields.walk()}
+    wanted: dict[tuple[int, ...], int] = {}  # most files have the same fields
+    sizes = []
+    for part in parts:
+        size = 0.0
+        rows = part.fragment.physical_rows
+        for file in part.fragment.files:
+            if file.fields not in wanted:
+                wanted[file.fields] = sum(1 for f in file.fields if f in ids)
+            if wanted[file.fields] and (file.size is None or not rows):
+                size = _UNKNOWN_ROW_BYTES
+                break
+            size += (file.size or 0) * wanted[file.fields] / max(len(file.fields), 1) / max(rows, 1)
+        sizes.append(size)
+    return sizes

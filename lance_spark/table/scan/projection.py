@@ -1,0 +1,82 @@
+"""From what data files hold to what a scan shows: columns that are in no file become nulls, and JSON becomes text."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lance_spark.arrow.jsonb import to_text
+from lance_spark.arrow.maps import map_array
+from lance_spark.errors import CorruptFileError
+from lance_spark.schema.schema import Field, Schema
+
+
+def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.RecordBatch:
+    """The columns `fields`, which are shown as `target`, of a batch that has them and others, by name."""
+    if batch.schema.equals(target):
+        return batch
+    columns = [shaped(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(fields.fields, target)]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def shaped(array: pa.Array | None, field: Field, target: pa.DataType, count: int) -> pa.Array:
+    """`array` as the type `target`, in which `field` is shown.
+
+    `array` has the storage type of `field` but for struct children that are in no data file (None: the field itself is in none, so that
+    all `count` values are null), that are not asked for, or that have another order.
+    """
+    if array is None:
+        return pa.nulls(count, target)
+    if array.type.equals(target):
+        return array
+    if field.logical_type == "json":
+        array = to_text(array)
+    if isinstance(target, pa.BaseExtensionType):
+        storage = shaped(array, field, target.storage_type, count) if field.logical_type != "json" else array
+        return pa.ExtensionArray.from_storage(target, storage)
+    if not field.children or not pa.types.is_nested(target):
+        return _relabelled(array, target)
+    if pa.types.is_struct(target):
+        return _struct(array, field, target)
+    items = _items(array)
+    child = field.children[0]
+    if pa.types.is_map(target):
+        entries = pa.struct([target.key_field, target.item_field])
+        return _with_children(array, target, shaped(items, child, entries, len(items)))
+    return _with_children(array, target, shaped(items, child, target.value_type, len(items)))
+
+
+def _struct(array: pa.StructArray, field: Field, target: pa.StructType) -> pa.Array:
+    """A struct whose children are brought into the order of `field`, those that are in no file as nulls."""
+    there = {array.type.field(i).name: i for i in range(array.type.num_fields)}
+    children = []
+    for i, child in enumerate(field.children):
+        at = there.get(child.name)
+        children.append(shaped(None if at is None else array.field(at), child, target.field(i).type, len(array)))
+    if not children:
+        return _relabelled(array, target)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=[target.field(i) for i in range(target.num_fields)], mask=mask)
+
+
+def _items(array: pa.Array) -> pa.Array:
+    """All items that a list, map or fixed-size list array refers to, also those before its first row."""
+    return array.values
+
+
+def _with_children(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.Array:
+    buffers = array.buffers()[: 1 if pa.types.is_fixed_size_list(target) else 2]
+    if pa.types.is_map(target):
+        return map_array(target, len(array), buffers, items, array.offset)
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, [items])
+
+
+def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The same buffers under a type that differs in the names and nullability of what is inside."""
+    if array.type.equals(target):
+        return array
+    if pa.types.is_nested(target) and target.num_fields == 1 and array.type.num_fields == 1:
+        return _with_children(array, target, _relabelled(_items(array), target.field(0).type))
+    try:
+        return array.cast(target)
+    except pa.ArrowException as e:
+        raise CorruptFileError(f"values of {array.type} where the schema has {target}") from e

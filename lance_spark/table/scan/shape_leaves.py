@@ -1,0 +1,55 @@
+"""Leaves that are read for the shape of what is around them only.
+
+Where nothing that is wanted of a struct or list is in any data file of a fragment, which rows of it are null and how long its lists
+are is known from another leaf below it, which is borrowed for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from lance_spark.schema.schema import Field, Schema
+
+
+def lacks_shape(schema: Schema, ids: Collection[int]) -> bool:
+    """Whether there is a struct or list of which no wanted leaf is among the fields `ids` that the files have."""
+    return any(_lacks(f, ids) for f in schema.fields)
+
+
+def _lacks(field: Field, ids: Collection[int]) -> bool:
+    if field.is_leaf:
+        return False
+    return all(leaf.id not in ids for leaf in field.leaves()) or any(_lacks(child, ids) for child in field.children)
+
+
+def with_shapes(schema: Schema, ids: Collection[int], in_files: Iterable[Field]) -> Schema:
+    """The schema with a leaf borrowed wherever one is needed; `in_files` are all fields of the data files' own schemas."""
+    known: dict[int, list[Field]] = {}
+    for field in in_files:
+        known.setdefault(field.id, []).append(field)
+    return Schema(tuple(_with_shape(f, ids, known) for f in schema.fields), schema.metadata)
+
+
+def _with_shape(field: Field, ids: Collection[int], known: dict[int, list[Field]]) -> Field:
+    if field.is_leaf:
+        return field
+    field = replace(field, children=tuple(_with_shape(child, ids, known) for child in field.children))
+    if field.logical_type != "struct" or any(leaf.id in ids for leaf in field.leaves()):
+        return field  # a list has a shape when its item has
+    for stored in known.get(field.id, ()):
+        path = _first_leaf(stored, ids)
+        if path is not None and path.children:
+            return replace(field, children=(*field.children, path.children[0]))
+    return field
+
+
+def _first_leaf(field: Field, ids: Collection[int]) -> Field | None:
+    """The field with nothing but the first of its leaves that is among `ids`; on the way there names are such as no other field has."""
+    if field.is_leaf:
+        return field if field.id in ids else None
+    for child in field.children:
+        found = _first_leaf(child, ids)
+        if found is not None:
+            return replace(field, children=(replace(found, name=f"borrowed {found.id}"),))
+    return None

@@ -1,0 +1,97 @@
+"""Single rows by their numbers or ids, reading no more of the files than what holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.arrow.selection import take_rows
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, row_id_bounds
+from lance_spark.schema.schema import Schema
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table:
+    """The rows with these numbers, counted over the rows of the table that are not deleted, in the order given, as often as given.
+
+    Only the columns of `plan` matter. Raises IndexError for a number that no row has.
+    """
+    numbers = np.asarray(indices, dtype=np.int64)
+    wanted, back = np.unique(numbers, return_inverse=True)
+    fields, manifest = plan.fields(snapshot), snapshot.manifest
+    ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
+        raise IndexError(f"row {wanted[0] if wanted[0] < 0 else wanted[-1]} of {snapshot}, which has {total} rows")
+    bounds = np.searchsorted(wanted, np.concatenate([[0], ends]))
+    chosen = [
+        (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0))
+        for i in np.flatnonzero(np.diff(bounds)).tolist()
+    ]
+    return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
+
+
+def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
+    """The rows with these ids, in the order given, as often as given; ids of rows that are deleted, or never were, are passed over.
+
+    Only the columns of `plan` matter. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
+    `are_addresses` in any table.
+    """
+    wanted, back = np.unique(np.asarray(row_ids, dtype=np.uint64), return_inverse=True)
+    fields, locations, manifest = plan.fields(snapshot), snapshot.locations, snapshot.manifest
+    stable = manifest.has_stable_row_ids and not are_addresses
+    places = np.full(len(wanted), -1, dtype=np.int64)
+    chosen: list[tuple[Fragment, np.ndarray]] = []
+    found = 0
+    for fragment in manifest.fragments:
+        which, offsets = _offsets(fragment, wanted, locations, stable)
+        deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
+        alive = ~np.isin(offsets, deleted)
+        which, offsets = which[alive], offsets[alive]
+        if len(which):
+            order = np.argsort(offsets)
+            places[which[order]] = np.arange(found, found + len(which))
+            found += len(which)
+            chosen.append((fragment, offsets[order] - np.searchsorted(deleted, offsets[order])))
+    at = places[back.reshape(-1)]
+    return take_rows(_read(snapshot, fields, chosen), pa.array(at[at >= 0]))
+
+
+def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the sorted ids `wanted` the fragment has, and at which of its rows, deleted ones included."""
+    total = fragment.physical_rows
+    if not stable:
+        start = np.uint64(fragment.id << 32)
+        which = np.flatnonzero((wanted >= start) & (wanted < start + np.uint64(total or 2**32)))
+        return which, (wanted[which] - start).astype(np.int64)
+    if fragment.row_ids is None:
+        raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+    sequence = load_sequence(fragment.row_ids, locations)
+    bounds = row_id_bounds(sequence)
+    if bounds is None or not len(wanted) or bounds[1] < wanted[0] or bounds[0] > wanted[-1]:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    ids = parse_row_ids(sequence, total)
+    at = np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)
+    offsets = np.flatnonzero(wanted[at] == ids)
+    return at[offsets], offsets
+
+
+def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray]]) -> pa.Table:
+    """The rows at these positions of these fragments, in this order."""
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does without
+
+    batches: list[pa.RecordBatch] = []
+    for fragment, positions in chosen:
+        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
+        try:
+            batches.extend(reader.read(positions, fields, BATCH_ROWS))
+        except (CorruptFileError, UnsupportedFeatureError) as e:
+            raise type(e)(f"{snapshot}: {e}") from e
+    return pa.Table.from_batches(batches, schema=fields.to_arrow())

@@ -1,0 +1,229 @@
+"""Reading one task of a scan: only what its rows need, the columns of the predicate first.
+
+Late materialisation: of a window of rows the predicate's columns are read and evaluated, then the other columns of the rows that are left,
+which are few most of the time; readers get single rows out of pages without decoding the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.arrow.selection import keep_rows
+from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.bounds import Bounds, may_hold
+from lance_spark.predicate.tree import And, Column, walk
+from lance_spark.reading import spans
+from lance_spark.reading.steps import Counts, Rows
+from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.scan.aggregate import aggregated, counted
+from lance_spark.table.scan.plan import Part, ScanTask
+from lance_spark.table.scan.read_ahead import ahead
+from lance_spark.table.scan.top_n import Top
+
+if TYPE_CHECKING:
+    from lance_spark.table.scan.fragment_reader import FragmentReader
+
+_LOG = logging.getLogger(__name__)
+_SMALL_BYTES = 1 << 20
+
+WINDOW_ROWS = 1 << 20
+"""Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
+
+
+def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
+    skip, left, rows = task.offset, task.limit, 0
+    counts, start = Counts(), time.perf_counter()
+    try:
+        if task.aggregates:
+            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
+            return
+        # Whoever wants few rows is served faster without more of them being read.
+        for batch in ahead(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            batch = batch.slice(skip, left)
+            skip = 0
+            if left is not None:
+                left -= batch.num_rows
+            rows += batch.num_rows
+            if batch.num_rows:
+                yield batch
+            if left == 0:
+                return
+    except (CorruptFileError, UnsupportedFeatureError) as e:
+        raise type(e)(f"{task.table}: {e}") from e
+    finally:
+        _log(task, rows, counts, time.perf_counter() - start)
+
+
+def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
+    """Say what a task has read and what it did not need to; of each fragment when it has been read to its end."""
+    _LOG.info(
+        "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s",
+        *(task.table, rows, sum(part.num_rows for part in task.parts), len(task.parts)),
+        *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds),
+    )
+
+
+def row_counts(task: ScanTask) -> Iterator[int]:
+    """The number of rows of a task, in pieces of a batch; nothing is read where no field is needed to know it."""
+    if task.fields.fields:
+        yield from (batch.num_rows for batch in read_task(task))
+        return
+    for start in range(0, task.num_rows, task.batch_rows):
+        yield min(task.batch_rows, task.num_rows - start)
+
+
+def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, None]:
+    """The batches of a task after its predicate, before offset and limit; what reading them cost is added to `counts`."""
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which counting rows does without
+    from lance_spark.table.scan.projection import project
+
+    given = task.given.to_arrow()
+    if task.first is not None:
+        readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids) for part in task.parts]
+        for i, positions in _first_positions(task, readers, task.first).items():
+            for batch in readers[i].read(positions, task.fields, task.batch_rows):
+                yield project(batch, task.given, given)
+        for reader in readers:
+            counts.add(reader.counts())
+        return
+    for part in task.parts:
+        reader, rows = FragmentReader(part.fragment, task.locations, task.stable_row_ids), range(part.start, part.stop)
+        batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
+        try:
+            for batch in batches:
+                yield project(batch, task.given, given)
+        finally:
+            counts.add(reader.counts())
+
+
+def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+    """The same rows, small batches put together: tiny fragments and rare matches would make many, and each costs Spark the same."""
+    # Arrow does not put dictionaries with nulls together.
+    most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.batch_rows
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        large = batch.num_rows > most // 4 or batch.nbytes > _SMALL_BYTES
+        if small and (large or rows + batch.num_rows > most or size > _SMALL_BYTES):
+            yield from _concatenated(small)
+            small, rows, size = [], 0, 0
+        if large:
+            yield batch
+        else:
+            small.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+    yield from _concatenated(small)
+
+
+def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All rows in one batch, but where text would be too large for one array."""
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+    """The rows of a part that fulfil the predicate, with the fields that are given at least."""
+    first, rest = _divided(task)
+    window: list[pa.RecordBatch] = []
+    found: list[np.ndarray] = []
+    # Whoever needs few rows should not wait for a whole window.
+    enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
+    positions = _hopeful(task, part, reader, first)
+    start = at = 0
+    for batch in reader.read(positions, first, task.batch_rows):
+        assert task.predicate is not None
+        selected = evaluate(task.predicate, batch)
+        chosen = np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
+        if len(chosen):
+            window.append(keep_rows(batch, selected) if len(chosen) < batch.num_rows else batch)
+            found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
+        at += batch.num_rows
+        if not rest.fields and window:
+            yield window.pop()
+            found.clear()
+        elif window and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= enough):
+            yield from _together(task.given, window, reader.read(np.concatenate(found), rest, task.batch_rows))
+            window, found, start = [], [], at
+
+
+def _hopeful(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
+    """The rows of a part without those of pages that say themselves that no value in them fulfils the predicate."""
+    assert task.predicate is not None
+    root = task.predicate.root
+    rows = range(part.start, part.stop)
+    left = spans.from_rows(rows)
+    for condition in root.operands if isinstance(root, And) else (root,):
+        paths = {node.path for node in walk(condition) if isinstance(node, Column)}
+        field = next((f for f in first.fields if (f.name,) in paths), None)
+        if len(paths) != 1 or field is None or field.id in ROW_COLUMN_IDS or not len(left):
+            continue
+        name, predicate = field.name, Predicate(condition, task.predicate.text)
+
+        def may_match(values: pa.Array | Bounds, name: str = name, predicate: Predicate = predicate) -> bool:
+            try:
+                if isinstance(values, Bounds):
+                    return may_hold(predicate.root, name, values)
+                return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
+            except InvalidOptionError:
+                return True  # whether a row has the value that it cannot be calculated for, its rows must show
+
+        if first.select([quoted([name])]).to_arrow().field(0).type == field.type:
+            left = spans.both(left, reader.hopeful(rows, field, may_match))
+    return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
+
+
+def _divided(task: ScanTask) -> tuple[Schema, Schema]:
+    """The fields that the predicate needs, and those that are given besides. A struct may be in both, with different children."""
+    assert task.predicate is not None
+    # A batch without columns would not say how many rows it has.
+    first = task.fields.select(task.predicate.columns) if task.predicate.columns else Schema(task.given.fields)
+    there = set(first.fields)
+    return first, Schema(tuple(f for f in task.given.fields if f not in there))
+
+
+def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The given columns of the same rows: those that are in `rest` from there, the others from `window`."""
+    from lance_spark.table.scan.fragment_reader import side_by_side
+
+    known = _concatenated(window)
+    target = given.to_arrow()
+    names: list[str] = []
+
+    def rest_columns() -> Iterator[list[pa.Array]]:
+        for batch in rest:
+            names[:] = batch.schema.names
+            yield batch.columns
+
+    for first, second in side_by_side([(batch.columns for batch in known), rest_columns()]):
+        columns = dict(zip(window[0].schema.names, first)) | dict(zip(names, second))
+        yield pa.RecordBatch.from_arrays([columns[name] for name in target.names], schema=target)
+
+
+def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schema) -> dict[int, Rows]:
+    """Where in each part, by its number in the task, the rows are that come first in the task's order."""
+    top = Top(task.order, task.limit or 0)
+    for i, (part, reader) in enumerate(zip(task.parts, readers)):
+        start = part.start
+        for batch in reader.read(range(part.start, part.stop), first, task.batch_rows):
+            positions = np.arange(start, start + batch.num_rows)
+            start += batch.num_rows
+            if task.predicate is not None:
+                selected = evaluate(task.predicate, batch)
+                batch = keep_rows(batch, selected)
+                positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]
+            top.add(i, positions, batch)
+    return dict(top.positions())

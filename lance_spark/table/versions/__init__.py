@@ -1,0 +1,1 @@
+"""The versions of a table: snapshots, history, tags and branches."""

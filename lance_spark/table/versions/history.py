@@ -1,0 +1,67 @@
+"""What happened to a table: each version with its time, operation, and what its writer noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from lance_spark.errors import VersionNotFoundError
+from lance_spark.metadata.operations import Unknown
+from lance_spark.metadata.transaction import Transaction, parse
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, to_datetime
+
+TRANSACTIONS = "_transactions"
+COMMIT_MESSAGE = "__lance_commit_message"
+"""The property of a transaction that pylance keeps a commit message in."""
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One version: when it was made, the name of the operation ("Append"), the writer's properties and message (None: none)."""
+
+    version: int
+    timestamp: datetime
+    operation: str
+    properties: Mapping[str, str]
+    message: str | None
+
+
+def history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
+    """The versions that there are, newest first, at most `limit` of them."""
+    entries: list[HistoryEntry] = []
+    for snapshot in newest_first(store):
+        if limit is not None and len(entries) >= limit:
+            break
+        transaction = transaction_of(snapshot)
+        properties = {key: value for key, value in transaction.properties.items() if key != COMMIT_MESSAGE}
+        name, message = type(transaction.operation).__name__, transaction.properties.get(COMMIT_MESSAGE)
+        entries.append(HistoryEntry(snapshot.version, to_datetime(snapshot.manifest.timestamp), name, properties, message))
+    return entries
+
+
+def newest_first(store: Store) -> Iterator[Snapshot]:
+    """All versions that there are, opened one by one; those that are cleaned up meanwhile are left out."""
+    for version in reversed(list_versions(store)):
+        try:
+            yield open_snapshot(store, version=version)
+        except VersionNotFoundError:
+            continue
+
+
+def transaction_of(snapshot: Snapshot | None) -> Transaction:
+    """The transaction that made a version; one that cannot be found is unknown, and so conflicts."""
+    unknown = Transaction(0, Unknown(b""), uuid="")
+    if snapshot is None:
+        return unknown
+    manifest, name = snapshot.manifest, f"{snapshot.store.uri}/{snapshot.path}"
+    if manifest.transaction is not None:
+        return parse(manifest.transaction, name)
+    if not manifest.transaction_file:
+        return unknown
+    path = f"{TRANSACTIONS}/{manifest.transaction_file}"
+    try:
+        return parse(snapshot.store.read(path), f"{snapshot.store.uri}/{path}")
+    except FileNotFoundError:
+        return unknown

@@ -1,0 +1,268 @@
+"""Tags, branches and clones of a table: JSON files under `_refs` of its root, which name versions.
+
+Implements the branch and tag page of the table specification. A branch is a table of its own in `tree/<branch>`. Clones elsewhere are
+noted in `_refs/clones`, which the specification does not have, so that cleaning up does not take away what they read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+from lance_spark.errors import CorruptFileError, RefConflictError, VersionNotFoundError
+from lance_spark.storage.store import Store
+
+TAGS = "_refs/tags"
+BRANCHES = "_refs/branches"
+CLONES = "_refs/clones"
+MAIN = "main"
+_SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A name for `version` of `branch` (None: the main branch).
+
+    `created_at` and `updated_at` are ISO 8601 in UTC, None where an old writer left them out, as `manifest_size` (bytes).
+    """
+
+    name: str
+    version: int
+    branch: str | None
+    manifest_size: int | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch that was made from `parent_version` of `parent_branch` (None: the main branch), `created_at` seconds after 1970.
+
+    `identifier` tells it from others that had the name before: the versions at which it and its ancestors were branched off, each
+    with a unique id. Old writers left it out. `manifest_size` is that of the parent version.
+    """
+
+    name: str
+    parent_version: int
+    parent_branch: str | None
+    created_at: int
+    manifest_size: int | None = None
+    identifier: tuple[tuple[int, str], ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CloneRecord:
+    """A table elsewhere that reads files of `version` of `branch` of this one; `id` is the uuid of the transaction that made it."""
+
+    id: str
+    uri: str
+    version: int
+    branch: str | None
+
+
+def check_tag_name(name: str) -> None:
+    """Raise ValueError for a name that no tag can have, and so for every path in disguise."""
+    if not _SEGMENT.fullmatch(name) or name[0] == "." or name[-1] == "." or ".." in name or name.endswith(".lock"):
+        raise ValueError(
+            f"{name!r} cannot be the name of a tag: letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
+        )
+
+
+def check_branch_name(name: str) -> None:
+    """Raise ValueError for a name that no branch can have, and so for every path in disguise."""
+    if name == MAIN or ".." in name or name.endswith(".lock") or not all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/")):
+        raise ValueError(
+            f"{name!r} cannot be the name of a branch: segments of letters, digits, '.', '-' and '_' between single '/', not 'main'"
+        )
+
+
+def branch_folder(name: str) -> str:
+    """Where a branch's table is, below the root of the table."""
+    check_branch_name(name)
+    return f"tree/{name}"
+
+
+def tag(store: Store, name: str) -> Tag:
+    """One tag. Raises VersionNotFoundError with the tags that there are."""
+    check_tag_name(name)
+    try:
+        return _read_tag(store, name)
+    except FileNotFoundError as e:
+        raise VersionNotFoundError(f"{store.uri} has no tag {name!r}; there are: {_listed(_names(store, TAGS))}") from e
+
+
+def tags(store: Store) -> dict[str, Tag]:
+    """All tags by name."""
+    return {name: _read_tag(store, name) for name in _names(store, TAGS)}
+
+
+def branch(store: Store, name: str) -> Branch:
+    """One branch. Raises VersionNotFoundError with the branches that there are."""
+    check_branch_name(name)
+    try:
+        return _read_branch(store, name)
+    except FileNotFoundError as e:
+        raise VersionNotFoundError(f"{store.uri} has no branch {name!r}; there are: {_listed(_names(store, BRANCHES))}") from e
+
+
+def branches(store: Store) -> dict[str, Branch]:
+    """All branches but the main one, by name."""
+    return {name: _read_branch(store, name) for name in _names(store, BRANCHES)}
+
+
+def clones(store: Store) -> list[CloneRecord]:
+    """The clones that were noted, whether they are still there or not."""
+    found = []
+    for name in _names(store, CLONES):
+        path = _path(CLONES, name)
+        content = _read_json(store, path)
+        uri = _text(content, "uri", store, path)
+        if uri is None:
+            raise CorruptFileError(f"{store.uri}/{path} names no table")
+        found.append(CloneRecord(name, uri, _number(content, "version", store, path), _text(content, "branch", store, path)))
+    return found
+
+
+def put_tag(store: Store, tag: Tag, *, new: bool) -> None:
+    """Write a tag; RefConflictError if it is to be new and is not."""
+    check_tag_name(tag.name)
+    content = {"branch": tag.branch, "version": tag.version, "createdAt": tag.created_at, "updatedAt": tag.updated_at}
+    _put(store, TAGS, tag.name, content | {"manifestSize": tag.manifest_size, "metadata": dict(tag.metadata)}, new)
+
+
+def put_branch(store: Store, branch: Branch, *, new: bool) -> None:
+    """Write what is noted of a branch; RefConflictError if it is to be new and is not."""
+    check_branch_name(branch.name)
+    content = {
+        "parentBranch": branch.parent_branch,
+        "identifier": {"version_mapping": [list(step) for step in branch.identifier]},
+        "parentVersion": branch.parent_version,
+        "createAt": branch.created_at,
+        "manifestSize": branch.manifest_size,
+        "metadata": dict(branch.metadata),
+    }
+    _put(store, BRANCHES, branch.name, content, new)
+
+
+def put_clone(store: Store, clone: CloneRecord) -> None:
+    """Note a clone."""
+    _put(store, CLONES, clone.id, {"uri": clone.uri, "version": clone.version, "branch": clone.branch}, new=False)
+
+
+def delete_tag(store: Store, name: str) -> None:
+    """Remove a tag; VersionNotFoundError if there is none."""
+    store.delete(_path(TAGS, tag(store, name).name))
+
+
+def delete_branch(store: Store, name: str) -> None:
+    """Remove what is noted of a branch, but none of its files."""
+    check_branch_name(name)
+    store.delete(_path(BRANCHES, name))
+
+
+def delete_clone(store: Store, id: str) -> None:
+    """Remove the note of a clone."""
+    store.delete(_path(CLONES, id))
+
+
+def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: bool) -> None:
+    path, data = _path(folder, name), json.dumps(content, indent=2).encode()
+    if not new:
+        store.put(path, data)
+        return
+    conflict = RefConflictError(f"{store.uri} has {path} already")
+    if store.manifest_store:  # such a store has no conditional put
+        if store.exists(path):
+            raise conflict
+        store.put(path, data)
+        return
+    try:
+        store.put_if_absent(path, data)
+    except FileExistsError:
+        # The clients of object stores try again inside, and may have met their own file.
+        if store.read(path) != data:
+            raise conflict from None
+
+
+def _names(store: Store, folder: str) -> list[str]:
+    return [unquote(entry.name.removesuffix(".json")) for entry in store.list(folder) if entry.name.endswith(".json")]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder}/{quote(name, safe='')}.json"
+
+
+def _read_tag(store: Store, name: str) -> Tag:
+    path = _path(TAGS, name)
+    content = _read_json(store, path)
+    times = _text(content, "createdAt", store, path), _text(content, "updatedAt", store, path)
+    version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+    return Tag(name, version, branch, _size(content, store, path), *times, _metadata(content, store, path))
+
+
+def _read_branch(store: Store, name: str) -> Branch:
+    path = _path(BRANCHES, name)
+    content = _read_json(store, path)
+    parent = _text(content, "parentBranch", store, path)
+    version, created = _number(content, "parentVersion", store, path), _number(content, "createAt", store, path)
+    size, metadata = _size(content, store, path), _metadata(content, store, path)
+    return Branch(name, version, parent, created, size, _identifier(content, store, path), metadata)
+
+
+def _size(content: dict[str, Any], store: Store, path: str) -> int | None:
+    return None if _value(content, "manifestSize") is None else _number(content, "manifestSize", store, path)
+
+
+def _metadata(content: dict[str, Any], store: Store, path: str) -> dict[str, str]:
+    metadata = content.get("metadata") or {}
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise CorruptFileError(f"{store.uri}/{path}: metadata must be texts by name, it is {metadata!r}")
+    return metadata
+
+
+def _identifier(content: dict[str, Any], store: Store, path: str) -> tuple[tuple[int, str], ...]:
+    identifier = content.get("identifier") or {}
+    steps = identifier.get("version_mapping", []) if isinstance(identifier, dict) else None
+    if not isinstance(steps, list) or not all(isinstance(s, list) and [type(x) for x in s] == [int, str] for s in steps):
+        raise CorruptFileError(f"{store.uri}/{path}: identifier must hold pairs of a version and an id, it is {identifier!r}")
+    return tuple((version, id) for version, id in steps)
+
+
+def _read_json(store: Store, path: str) -> dict[str, Any]:
+    data = store.read(path)
+    try:
+        content = json.loads(data)
+    except ValueError as e:
+        raise CorruptFileError(f"{store.uri}/{path} is not JSON") from e
+    if not isinstance(content, dict):
+        raise CorruptFileError(f"{store.uri}/{path} is not a JSON object")
+    return content
+
+
+def _value(content: dict[str, Any], key: str) -> Any:
+    """The value of a key, which the specification writes as `parent_version` and writers as `parentVersion`."""
+    return content.get(key, content.get(re.sub("[A-Z]", lambda m: "_" + m[0].lower(), key)))
+
+
+def _number(content: dict[str, Any], key: str, store: Store, path: str) -> int:
+    value = _value(content, key)
+    if type(value) is not int or value < 0:
+        raise CorruptFileError(f"{store.uri}/{path}: {key} must be a number, it is {value!r}")
+    return value
+
+
+def _text(content: dict[str, Any], key: str, store: Store, path: str) -> str | None:
+    value = _value(content, key)
+    if value is not None and not isinstance(value, str):
+        raise CorruptFileError(f"{store.uri}/{path}: {key} must be text, it is {value!r}")
+    return value

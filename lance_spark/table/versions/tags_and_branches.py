@@ -1,0 +1,140 @@
+"""Naming versions: what a reference means, and making, moving and removing tags and branches.
+
+A reference is a version number (on the branch of the snapshot in hand), the name of a tag, or a pair of a branch (None or "main": the
+main one) and a version (None: its latest), as in pylance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from lance_spark.errors import RefConflictError, StorageError, VersionNotFoundError
+from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
+from lance_spark.storage.store import Store
+from lance_spark.table.manifest_store.external import external
+from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.ref_files import Branch, Tag
+from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, open_snapshot
+
+Reference: TypeAlias = int | str | tuple[str | None, int | None]
+TABLE_FOLDERS = (VERSIONS, "_transactions", DATA, DELETIONS, INDICES)
+
+
+def resolve(snapshot: Snapshot, reference: Reference | None) -> Snapshot:
+    """The version that `reference` means; None is the snapshot itself. Raises VersionNotFoundError."""
+    if reference is None:
+        return snapshot
+    allow = snapshot.allow_other_stores
+    if isinstance(reference, int):
+        return open_snapshot(snapshot.store, version=reference, allow_other_stores=allow)
+    if isinstance(reference, str):
+        return open_snapshot(snapshot.root, tag=reference, allow_other_stores=allow)
+    branch, version = reference
+    return open_snapshot(snapshot.root, branch=branch, version=version, allow_other_stores=allow)
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags of a table, with pylance's names."""
+
+    snapshot: Snapshot
+
+    def list(self) -> dict[str, Tag]:
+        """All tags by name."""
+        return refs.tags(self.snapshot.root)
+
+    def get_version(self, tag: str) -> int:
+        """The version that a tag names. Raises VersionNotFoundError."""
+        return refs.tag(self.snapshot.root, tag).version
+
+    def create(self, tag: str, reference: Reference | None = None) -> None:
+        """Name a version, by default this one. Raises RefConflictError if there is such a tag."""
+        now = _now()
+        self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, new=True)
+
+    def update(self, tag: str, reference: Reference | None = None) -> None:
+        """Move a tag to another version. Raises VersionNotFoundError if there is no such tag."""
+        self._put(replace(refs.tag(self.snapshot.root, tag), updated_at=_now()), reference, new=False)
+
+    def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
+        """Note other texts with a tag, in place of all that were."""
+        refs.put_tag(self.snapshot.root, replace(refs.tag(self.snapshot.root, tag), metadata=metadata), new=False)
+
+    def delete(self, tag: str) -> None:
+        """Remove a tag. Raises VersionNotFoundError if there is none."""
+        refs.delete_tag(self.snapshot.root, tag)
+
+    def _put(self, tag: Tag, reference: Reference | None, *, new: bool) -> None:
+        refs.check_tag_name(tag.name)
+        named = resolve(self.snapshot, reference)
+        size = named.store.size(named.path)
+        tag = replace(tag, version=named.version, branch=named.manifest.branch, manifest_size=size)
+        refs.put_tag(self.snapshot.root, tag, new=new)
+        # A cleanup that had read the tags before may be deleting the version.
+        if not named.store.exists(named.path):
+            refs.delete_tag(self.snapshot.root, tag.name)
+            raise VersionNotFoundError(f"{named} was removed while it was tagged")
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The branches of a table but the main one, with pylance's names. They are made by `Dataset.create_branch`."""
+
+    snapshot: Snapshot
+
+    def list(self) -> dict[str, Branch]:
+        """All branches by name."""
+        return refs.branches(self.snapshot.root)
+
+    def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
+        """Note other texts with a branch, in place of all that were."""
+        refs.put_branch(self.snapshot.root, replace(refs.branch(self.snapshot.root, branch), metadata=metadata), new=False)
+
+    def delete(self, branch: str) -> None:
+        """Remove a branch with its files, also what is left of one whose making or removal was cut short.
+
+        Raises VersionNotFoundError if there is none, and RefConflictError while a tag, a clone or another branch needs it.
+        """
+        root, folder = self.snapshot.root, refs.branch_folder(branch)
+        others = refs.branches(root)
+        known = others.pop(branch, None)
+        files = list(_files_of_branch(root, branch, others))
+        users = [f"branch {b.name!r}" for b in others.values() if b.parent_branch == branch]
+        users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
+        users += [f"clone {c.uri}" for c in refs.clones(root) if c.branch == branch and clone_exists(root, c.uri)]
+        if users:
+            raise RefConflictError(f"{root.uri}/{folder} is still needed by {', '.join(users)}")
+        refs.delete_branch(root, branch)
+        manifests = external(root.at(f"{root.uri}/{folder}"))
+        remembered = manifests is not None and manifests.forget()
+        if known is None and not files and not remembered:
+            refs.branch(root, branch)
+        # The versions go first, so that no reader finds a version whose files are gone.
+        for path in sorted(files, key=lambda path: f"/{VERSIONS}/" not in path):
+            root.delete(path)
+
+
+def clone_exists(store: Store, uri: str) -> bool:
+    """Whether there is still a table at `uri`; True when that cannot be known."""
+    with contextlib.suppress(StorageError):
+        return any(entry.name.endswith(".manifest") for entry in store.at(uri).list(VERSIONS))
+    return True
+
+
+def _files_of_branch(root: Store, branch: str, others: Mapping[str, Branch]) -> Iterator[str]:
+    """The paths of the files of a branch, without those of branches whose folders are inside its own."""
+    folder = refs.branch_folder(branch)
+    inner = tuple(f"{refs.branch_folder(other)}/" for other in others if other.startswith(f"{branch}/"))
+    for part in TABLE_FOLDERS:
+        for entry in root.walk(f"{folder}/{part}"):
+            path = f"{folder}/{part}/{entry.name}"
+            if not path.startswith(inner):
+                yield path
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Writing rows: data files first, then one commit."""

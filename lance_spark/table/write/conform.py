@@ -1,0 +1,277 @@
+"""Data as it comes -> the columns of a table: matched by name, missing ones null, types cast where a value keeps its meaning.
+
+Integers widen and narrow, floats too, decimals rescale or become the nearest float, text, lists and dictionaries change their layout; a
+value that does not fit is an error. Everything else (text for a number, an instant for a local time) is a difference, and all
+differences are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.arrow.selection import keep, take
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.schema import Field, Schema
+
+
+def check_fits(data: pa.Schema, table: Schema) -> None:
+    """Raise SchemaMismatchError, listing every difference, unless data of the schema `data` can be written to `table`."""
+    found = _struct_differences(list(data), table.fields, "")
+    if found:
+        raise SchemaMismatchError("the data does not fit the table:\n" + "\n".join(f"  - {d}" for d in found))
+
+
+def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
+    """The rows of `batch`, whose schema fits (`check_fits`), as the columns of `table` in their storage types.
+
+    Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null where there must be none.
+    """
+    found = _match(batch.schema.names, table.fields)
+    columns = []
+    for field, at in zip(table.fields, found, strict=True):
+        array = pa.nulls(batch.num_rows, field.type) if at is None else _cast(batch.column(at), field, field.name)
+        _check_nulls(array, field, field.name)
+        columns.append(array)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
+
+
+def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
+    """Where each field is among `names`: under its very name, else under one that differs only in case."""
+    exact = {name: i for i, name in enumerate(names)}
+    folded = {name.lower(): i for i, name in enumerate(names)}
+    return [exact.get(f.name, folded.get(f.name.lower())) for f in fields]
+
+
+def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
+    names = [f.name for f in data]
+    twice = sorted({n for n in names if sum(n.lower() == m.lower() for m in names) > 1})
+    found = [f"{path}{name!r} is there twice (names that differ only in case count as one)" for name in twice]
+    places = _match(names, fields)
+    unknown = [i for i in range(len(names)) if i not in places and names[i] not in twice]
+    found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in unknown]
+    for field, at in zip(fields, places, strict=True):
+        if at is not None:
+            found += _differences(data[at].type, field, f"{path}{field.name!r}")
+        elif not field.nullable:
+            found.append(f"{path}{field.name!r} is missing, and must not be null")
+    return found
+
+
+def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
+    """What stands against data of the type `t` in `field`."""
+    t, target = _storage(t), field.type
+    if field.logical_type == "json":
+        return [] if _is_text(t) or pa.types.is_null(t) else [f"{path} is {t}, the table has JSON text"]
+    if field.is_blob and pa.types.is_struct(t):
+        return [] if t.get_field_index("data") >= 0 else [f"{path} is {t}, the table has blobs, and it has no field 'data'"]
+    if t == target or pa.types.is_null(t):
+        return []
+    if pa.types.is_struct(target) and pa.types.is_struct(t):
+        return _struct_differences(list(t), field.children, f"{path}.")
+    if pa.types.is_map(target) and pa.types.is_map(t):
+        key, item = field.children[0].children
+        return _differences(t.key_type, key, f"{path}.key") + _differences(t.item_type, item, f"{path}.value")
+    if _is_list(target) and _is_list(t):
+        if pa.types.is_fixed_size_list(target) and pa.types.is_fixed_size_list(t) and t.list_size != target.list_size:
+            return [f"{path} has lists of {t.list_size} items, the table of {target.list_size}"]
+        return _differences(t.value_type, _item(field), f"{path}[]")
+    if pa.types.is_dictionary(t):
+        return _differences(t.value_type, field, path)
+    if pa.types.is_dictionary(target):
+        target = target.value_type
+    if t == target or (any(a(t) and b(target) for a, b in _CASTS) and _same_zone(t, target)):
+        return []
+    return [f"{path} is {t}, the table has {target}"]
+
+
+def _same_zone(t: pa.DataType, target: pa.DataType) -> bool:
+    """Whether both are instants or both are local times, if they are timestamps."""
+    return not pa.types.is_timestamp(t) or (t.tz is None) == (target.tz is None)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t))
+
+
+def _is_number(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
+
+
+def _is_list(t: pa.DataType) -> bool:
+    views = pa.types.is_list_view(t) or pa.types.is_large_list_view(t)
+    return bool(views or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
+
+
+# Types of the data and of the table between which values are carried over; each value is checked.
+_CASTS = (
+    (pa.types.is_integer, _is_number),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (pa.types.is_decimal, pa.types.is_integer),  # Spark holds uint64 as a decimal
+    (pa.types.is_decimal, pa.types.is_floating),  # 2.5 in SQL is a decimal
+    (_is_text, _is_text),
+    (_is_bytes, _is_bytes),
+    (pa.types.is_date, pa.types.is_date),
+    (pa.types.is_time, pa.types.is_time),
+    (pa.types.is_timestamp, pa.types.is_timestamp),
+    (pa.types.is_duration, pa.types.is_duration),
+)
+
+
+def _storage(t: pa.DataType) -> pa.DataType:
+    return t.storage_type if isinstance(t, pa.BaseExtensionType) else t
+
+
+def _item(field: Field) -> Field:
+    """The item of a list; that of a fixed-size list of primitives has no field of its own, so it is made up."""
+    if field.children:
+        return field.children[0]
+    return Field("item", -1, field.logical_type.split(":", 1)[1].rsplit(":", 1)[0])
+
+
+def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
+    """`array` as the storage type of `field`."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    target = field.type
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target)
+    if field.logical_type == "json":
+        return _json(array, path)
+    if array.type.equals(target):
+        return array
+    if field.is_blob and pa.types.is_struct(array.type):
+        return _blob_data(array, path)
+    if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type):
+        array = _list_of_view(array)
+    if pa.types.is_struct(target):
+        return _cast_struct(array, field, path)
+    if pa.types.is_map(target):
+        entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+        entries = _cast_struct(entries, field.children[0], path)
+        return _of_buffers(array, target, entries)
+    if _is_list(target):
+        return _cast_list(array, field, path)
+    try:
+        return _cast_leaf(array, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise SchemaMismatchError(f"column {path!r}: a value does not fit {target}: {e}") from e
+
+
+def _json(array: pa.Array, path: str) -> pa.Array:
+    from lance_spark.arrow.jsonb import from_text  # loads the kernels of reading, which planning a write does without
+
+    try:
+        return from_text(array)
+    except SchemaMismatchError as e:
+        raise SchemaMismatchError(f"column {path!r}: {e}") from e
+
+
+def _blob_data(array: pa.StructArray, path: str) -> pa.Array:
+    """The bytes of blobs given as structs, as pylance's blob_array makes them."""
+    data, uri = array.field("data"), array.type.get_field_index("uri")
+    if uri >= 0 and pc.any(pc.and_(array.is_valid(), array.field(uri).is_valid())).as_py():
+        raise UnsupportedFeatureError(f"column {path!r}: writing blobs that are references to a URI; give their bytes")
+    return pc.if_else(array.is_valid(), data, pa.scalar(None, data.type)).cast(pa.large_binary())
+
+
+def _list_of_view(array: pa.Array) -> pa.Array:
+    """The lists one after the other: pyarrow's own cast makes a buffer of offsets that is too short."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    validity = None if not array.null_count else pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
+    t = pa.large_list(array.type.value_field)
+    return pa.Array.from_buffers(t, len(array), [validity, pa.py_buffer(offsets)], children=[array.flatten()])
+
+
+def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    children = []
+    for child, at in zip(field.children, _match(names, field.children), strict=True):
+        there = pa.nulls(len(array), child.type) if at is None else _cast(array.field(at), child, f"{path}.{child.name}")
+        children.append(there)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=[c.to_arrow() for c in field.children], mask=mask)
+
+
+def _of_buffers(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.Array:
+    """A list or map array with the same rows over other `items`."""
+    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, [items])
+
+
+def _cast_list(array: pa.Array, field: Field, path: str) -> pa.Array:
+    target = field.type
+    if pa.types.is_fixed_size_list(target):
+        items = _cast(_fixed_items(array, target.list_size, path), _item(field), f"{path}[]")
+        mask = array.is_null() if array.null_count else None
+        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
+    items = _cast(array.values, _item(field), f"{path}[]")
+    if pa.types.is_large_list(array.type) is pa.types.is_large_list(target):
+        return _of_buffers(array, target, items)
+    make = pa.large_list if pa.types.is_large_list(array.type) else pa.list_
+    try:
+        return _of_buffers(array, make(target.value_field), items).cast(target)
+    except pa.ArrowInvalid as e:
+        raise SchemaMismatchError(f"column {path!r}: the lists are too long for {target}: {e}") from e
+
+
+def _fixed_items(array: pa.Array, size: int, path: str) -> pa.Array:
+    """The items of `size` for each list, with nulls in the place of those that a null list does not have."""
+    if pa.types.is_fixed_size_list(array.type):
+        return array.values.slice(array.offset * size, len(array) * size)
+    lengths = pc.fill_null(pc.list_value_length(array), size)
+    if pc.any(pc.not_equal(lengths, size)).as_py():
+        wrong = int(np.flatnonzero(np.asarray(lengths) != size)[0])
+        raise SchemaMismatchError(f"column {path!r}: row {wrong} has {lengths[wrong]} items, the table's lists have {size}")
+    if not array.null_count:
+        return array.flatten()
+    starts = np.asarray(array.offsets)[:-1].astype(np.int64)
+    places = (starts[:, None] + np.arange(size)).ravel()
+    missing = np.repeat(np.asarray(array.is_null()), size)
+    return take(array.values, pa.array(np.where(missing, 0, places), mask=missing))
+
+
+def _cast_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(target):
+        values = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        return values.cast(target.value_type).dictionary_encode().cast(target)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_fixed_size_binary(target):
+        # The lengths are checked on the way through plain binary.
+        return array.cast(pa.binary()).cast(target)
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(target):
+        array = array.cast(pa.float64())
+    done = array.cast(target)
+    if pa.types.is_floating(target) and pc.any(pc.and_(pc.is_finite(array), pc.is_inf(done))).as_py():
+        raise pa.ArrowInvalid("it is too large")
+    return done
+
+
+def _check_nulls(array: pa.Array, field: Field, path: str) -> None:
+    """Raise SchemaMismatchError for a null that the table forbids; below a null parent everything is allowed."""
+    if not field.nullable and array.null_count:
+        raise SchemaMismatchError(f"column {path!r} must not be null, and {array.null_count} of {len(array)} values are")
+    if not any(not f.nullable for child in field.children for f in child.walk()):
+        return
+    if pa.types.is_struct(array.type):
+        children = array.flatten() if array.null_count == 0 else keep(array, array.is_valid()).flatten()
+    else:
+        children = [keep(array, array.is_valid()).flatten() if not pa.types.is_map(array.type) else _entries(array)]
+    for child, values in zip(field.children, children, strict=True):
+        _check_nulls(values, child, f"{path}.{child.name}")
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    there = keep(array, array.is_valid())
+    return there.cast(pa.list_(pa.field("entries", pa.struct([there.type.key_field, there.type.item_field]), False))).flatten()

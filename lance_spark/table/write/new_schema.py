@@ -1,0 +1,114 @@
+"""The schema of a table that is being made: that of its first data, and what the write options say of single columns.
+
+An option's key is the column's path, a dot and one of `COLUMN_OPTIONS`; what it says of a column counts for all that is in it, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.schema.blobs import of_version
+from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
+
+
+def _encoding(name: str) -> Callable[[Field, str], Field]:
+    """What sets the field metadata of this name, which the writer of the files obeys, on everything that has a column."""
+    key = f"lance-encoding:{name}".encode()
+
+    def change(field: Field, value: str) -> Field:
+        if not field.is_leaf:
+            return replace(field, children=tuple(change(child, value) for child in field.children))
+        return replace(field, metadata={**field.metadata, key: value.strip().lower().encode()})
+
+    return change
+
+
+def _blob(field: Field, value: str) -> Field:
+    if value.strip().lower() != "blob":
+        raise InvalidOptionError(f"column {field.name!r}: lance.encoding is {value!r}; it must be blob")
+    return replace(field, metadata={**field.metadata, BLOB: b"true"})
+
+
+def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
+    """What gives a column another type, here and in lists below, if the option is true."""
+
+    def change(field: Field, value: str) -> Field:
+        if value.strip().lower() not in ("true", "false"):
+            raise InvalidOptionError(f"column {field.name!r}: {value!r} is neither true nor false")
+        if value.strip().lower() == "false":
+            return field
+        children = tuple(change(child, value) for child in field.children)
+        return replace(field, logical_type=re.sub(pattern, to, field.logical_type), children=children)
+
+    return change
+
+
+@dataclass(frozen=True)
+class ColumnOption:
+    """What an option does to the field of its column, and what it is for."""
+
+    change: Callable[[Field, str], Field]
+    help: str
+
+
+COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
+    "lance.compression": ColumnOption(_encoding("compression"), "How its pages are compressed: zstd, lz4, fsst or none."),
+    "lance.compression-level": ColumnOption(_encoding("compression-level"), "The level of zstd or lz4."),
+    "lance.structural-encoding": ColumnOption(_encoding("structural-encoding"), "How its pages are laid out: miniblock or fullzip."),
+    "lance.rle-threshold": ColumnOption(
+        _encoding("rle-threshold"), "Runs are stored as such if they are fewer than this share of the values, 0 to 1; 0 is never."
+    ),
+    "lance.bss": ColumnOption(_encoding("bss"), "Whether compressed numbers are split into planes of bytes: off, on or auto."),
+    "lance.encoding": ColumnOption(_blob, "`blob`: binary values are stored outside of the pages (see blobs)."),
+    "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "Whether its floats are stored in 16 bits."),
+    "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "Whether it is text with offsets of 64 bits."),
+}
+
+
+def new_schema(data: pa.Schema, version: tuple[int, int], options: Mapping[str, str]) -> Schema:
+    """The schema of a table of data files of `version` with the columns of `data`, changed as the column options say.
+
+    Raises InvalidOptionError for an option that is none, has a bad value or names no column; UnsupportedFeatureError for a type that
+    no file can hold.
+    """
+    schema = from_arrow(data)
+    check_not_reserved(schema)
+    for key, value in options.items():
+        path, name = split_key(key)
+        try:
+            target = schema.resolve(path)[-1]
+        except SchemaMismatchError as e:
+            raise InvalidOptionError(f"the option {key!r}: {e}") from e
+        changed = COLUMN_OPTIONS[name].change(target, value)
+        if changed == target and "arrow." in name and value.strip().lower() == "true":
+            raise InvalidOptionError(f"the option {key!r} does nothing to a column of type {target.logical_type}")
+        schema = Schema(tuple(_with(f, changed) for f in schema.fields), schema.metadata)
+    ids = itertools.count()
+    return Schema(tuple(_numbered(f, ids) for f in of_version(schema, version).fields), schema.metadata)
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The column path and the name of an option. Raises InvalidOptionError if it ends like none."""
+    for name in COLUMN_OPTIONS:
+        if key.lower().endswith(f".{name}") and len(key) > len(name) + 1:
+            return key[: -len(name) - 1], name
+    raise InvalidOptionError(f"there is no column option {key!r}; there are: {', '.join(f'<col>.{name}' for name in COLUMN_OPTIONS)}")
+
+
+def _with(field: Field, changed: Field) -> Field:
+    """`field` with `changed` in the place of the one that has its id."""
+    if field.id == changed.id:
+        return changed
+    return replace(field, children=tuple(_with(child, changed) for child in field.children))
+
+
+def _numbered(field: Field, ids: Iterator[int]) -> Field:
+    own = next(ids)
+    return replace(field, id=own, children=tuple(_numbered(child, ids) for child in field.children))

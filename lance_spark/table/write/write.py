@@ -1,0 +1,304 @@
+"""Writing rows in two phases: executors write data files with fresh names, then the driver commits the fragments that they make.
+
+target = begin_write(uri, schema, "append")          # driver: pins the version, settles schema and file format
+fragments = write_fragments(target, batches)         # executors, any number of times
+snapshot = commit_write(target, fragments)           # driver: all or nothing
+discard(target, fragments)                           # instead, or after a commit that failed for certain
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidOptionError,
+    LanceError,
+    SchemaMismatchError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.file.supported_types import WRITABLE, check_holds
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.manifest import Manifest, check_writable
+from lance_spark.metadata.operations import Append, Overwrite
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Schema
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, TableSettings, check_counts
+from lance_spark.table.commit.commit import NO_SETTINGS, commit
+from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
+from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
+from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.new_schema import new_schema
+from lance_spark.table.write.sidecars import Sidecars
+
+Mode = Literal["create", "append", "overwrite"]
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write; the defaults are pylance's.
+
+    `data_storage_version` ("2.1") is the file format of a table that is made or overwritten, None its own or the newest that is stable.
+    A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
+    are for new tables, and so are `column_options` (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
+    `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
+    number of a write that is to take place once (see `table.commit.idempotence`).
+    """
+
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    data_storage_version: str | None = None
+    max_rows_per_file: int = 1 << 20
+    max_bytes_per_file: int = 90 << 30
+    stable_row_ids: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    commit_message: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+    column_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            raise InvalidOptionError("txnAppId and txnVersion go together: the name of the application and the number of its write")
+        if self.txn_version is not None and self.txn_version < 0:
+            raise InvalidOptionError(f"txnVersion is a number from 0 on, not {self.txn_version}")
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """All that is kept with the transaction."""
+        job = {COMMIT_MESSAGE: self.commit_message, APP_ID: self.txn_app_id, APP_VERSION: self.txn_version}
+        return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """What executors and the commit must know.
+
+    `schema` is that of the data files: the fields of the table that the data has. `read_version` 0 means that there is no table yet.
+    `job` is in the name of every data file of this write, so that those of tasks that got lost can be found.
+    """
+
+    store: Store
+    schema: Schema
+    data_format: str
+    mode: Mode
+    read_version: int
+    options: WriteOptions
+    job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+
+NO_OPTIONS = WriteOptions()
+
+
+Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
+"""Rows to write; besides these, whatever gives an Arrow stream, such as a DataFrame of polars."""
+
+
+def write(uri: str | PathLike[str], data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+    """All phases in one process. Files are deleted if the commit failed for certain."""
+    reader = _reader(data)
+    target = begin_write(uri, reader.schema, mode, options)
+    fragments = write_fragments(target, reader)
+    try:
+        return commit_write(target, fragments)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        with contextlib.suppress(StorageError):
+            discard(target, fragments)
+        raise
+
+
+def _reader(data: Data) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatch):
+        data = [data]
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    batches: Iterator[pa.RecordBatch] = iter(data)
+    first = next(batches, None)
+    if not isinstance(first, pa.RecordBatch):
+        raise TypeError("data must be a pyarrow table, reader, record batch, or at least one record batch in an iterable")
+    return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+
+
+def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
+    """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
+
+    "append" makes the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
+    all differences when the data does not fit the table that it is appended to.
+    """
+    if mode not in ("create", "append", "overwrite"):
+        raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
+    store = Store(uri, options.storage_options)
+    try:
+        current = open_snapshot(store).manifest
+    except TableNotFoundError:
+        current = None
+    if current is not None:
+        if mode == "create":
+            raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
+        check_writable(current, store.uri)
+    data_format = _data_format(current, mode, options)
+    if current is not None and mode == "append":
+        schema = _appended(current, arrow_schema)
+    else:
+        schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
+        check_fits(arrow_schema, schema)
+    check_holds(schema, WRITABLE[data_format])
+    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options)
+
+
+def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
+    """The fields of the table that the data has; one that it lacks needs no column in the new files to be null there."""
+    check_counts(current)
+    check_fits(arrow_schema, current.schema)
+    names = {name.lower() for name in arrow_schema.names}
+    fields = tuple(f for f in current.schema.fields if f.name.lower() in names)
+    if not fields:
+        raise SchemaMismatchError("the data has no column of the table")
+    return replace(current.schema, fields=fields)
+
+
+def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) -> str:
+    keeps = current is not None and (mode == "append" or options.data_storage_version is None)
+    data_format = current.data_format if keeps and current is not None else options.data_storage_version or DEFAULT_FORMAT
+    if data_format not in WRITABLE:
+        known = ", ".join(WRITABLE)
+        advice = "; overwriting the table with one of these is possible" if keeps else ""
+        raise UnsupportedFeatureError(f"writing data files of storage version {data_format}; there is {known}{advice}")
+    if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
+        raise InvalidOptionError("stable row ids can only be chosen when a table is made; this one has none")
+    return data_format
+
+
+def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
+    """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted."""
+    fragments: list[Fragment] = []
+    rest = (conform(batch, target.schema) for batch in batches if batch.num_rows)
+    try:
+        batch = next(rest, None)
+        while batch is not None:
+            fragment, batch = _write_file(target, batch, rest)
+            fragments.append(fragment)
+    except BaseException:
+        _delete(target, _paths(fragments))
+        raise
+    return tuple(fragments)
+
+
+def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> tuple[Fragment, pa.RecordBatch | None]:
+    """One data file from `batch` and as many of `rest` as it takes, and what comes after it."""
+    # Encoding needs the compiled kernels, which the driver has no use for.
+    from lance_spark.file.writer import DataFileWriter
+
+    name, most = _fresh_name(target.job), target.options.max_rows_per_file
+    next_batch: pa.RecordBatch | None = batch
+    with target.store.create(f"data/{name}") as out, Sidecars(target.store, f"data/{name}") as sidecars:
+        writer, rows = DataFileWriter(out, target.schema, WRITABLE[target.data_format], sidecars), 0
+        while next_batch is not None and rows < most and writer.size_bytes < target.options.max_bytes_per_file:
+            taken = next_batch.slice(0, most - rows)
+            writer.write(taken)
+            rows += taken.num_rows
+            next_batch = next_batch.slice(taken.num_rows) if taken.num_rows < next_batch.num_rows else next(rest, None)
+        written = writer.finish()
+    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+    return Fragment(0, (file,), written.num_rows), next_batch
+
+
+def _fresh_name(job: str) -> str:
+    """A name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
+    unique = uuid.uuid4().bytes
+    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
+
+
+def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+    """Make the fragments part of the table, in one new version. Appending none to a table changes nothing.
+
+    Raises what `table.commit.commit.commit` raises.
+    """
+    settings = TableSettings(target.data_format, target.options.stable_row_ids)
+    properties = target.options.noted
+    if target.mode == "append" and target.read_version:
+        if not fragments:
+            return open_snapshot(target.store)
+        return _commit(target, Transaction(target.read_version, Append(tuple(fragments)), properties=properties), fragments)
+    operation = Overwrite(tuple(fragments), target.schema)
+    try:
+        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings)
+    except TableAlreadyExistsError:
+        if target.mode != "append":
+            raise
+    return _append_to_the_winner(target, fragments)
+
+
+def _commit(
+    target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
+) -> Snapshot:
+    snapshot = commit(target.store, transaction, settings)
+    if APP_ID in transaction.properties and transaction_of(snapshot).uuid != transaction.uuid:
+        discard(target, fragments)  # the write was done before
+    return snapshot
+
+
+def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+    """Append to a table that another writer made meanwhile, provided that it is the one that we would have made."""
+    snapshot = open_snapshot(target.store)
+    theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
+    if theirs != ours or snapshot.manifest.data_format != target.data_format:
+        raise CommitConflictError(f"{target.store.uri}: another writer made the table meanwhile, with other columns", retryable=True)
+    return commit_write(replace(target, read_version=snapshot.version), fragments)
+
+
+def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
+    """Delete the files of fragments that no version since `target` was made names.
+
+    Not to be called after CommitStateUnknownError: a version that names them may still appear.
+    """
+    _discard(target, _paths(fragments))
+
+
+def discard_job(target: WriteTarget) -> None:
+    """`discard` for all files of a write, also those of tasks that were stopped or lost before they could say what they had written."""
+    _discard(target, [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
+
+
+def _discard(target: WriteTarget, paths: Sequence[str]) -> None:
+    if not paths:
+        return
+    named: set[str] = set()
+    with contextlib.suppress(TableNotFoundError):
+        for version in list_versions(target.store):
+            if version > target.read_version:
+                named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
+    _delete(target, [path for path in paths if path not in named])
+
+
+def _paths(fragments: Iterable[Fragment]) -> list[str]:
+    return [file.path for fragment in fragments for file in fragment.files]
+
+
+def _delete(target: WriteTarget, paths: Iterable[str]) -> None:
+    """Best effort: what is left behind is found by cleaning up the table."""
+    store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
+    for path in paths:
+        with contextlib.suppress(StorageError):
+            store.delete(f"data/{path}")
+            folder = f"data/{path.removesuffix('.lance')}"
+            for entry in store.list(folder) if have_sidecars else ():
+                store.delete(f"{folder}/{entry.name}")

@@ -1,0 +1,103 @@
+"""Columns that do not fit together, and nested arrays taken apart and put together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
+from lance_spark.layouts.levels.read import Slots
+from lance_spark.reading.spans import whole
+from lance_spark.schema.schema import Field
+
+A, B = Field("a", 2, "int32"), Field("b", 3, "int32")
+STRUCT = Field("s", 1, "struct", children=(A, B))
+LISTS = Field("l", 0, "list", children=(STRUCT,))
+SIZED = Field("f", 0, "fixed_size_list:struct:2", children=(STRUCT,))
+MAP = Field("m", 0, "map", children=(Field("entries", 1, "struct", children=(Field("key", 2, "string"), Field("value", 3, "int32"))),))
+NUMBERS = pa.array([1, 2, 3, 4], pa.int32())
+
+
+def offsets(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("field", "slots", "complaint"),
+    [
+        (LISTS, (Slots(4, None), Slots(4, None)), "the page has 2 layers, the column 3"),
+        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None)), "lists are not where those of the column are, at 'l'"),
+        (LISTS, (Slots(4, None), Slots(4, None, offsets(0, 4)), Slots(1, None)), "not where those of the column are, at 's'"),
+        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None, offsets(0, 1, 5))), "lists of 5 items, there are 4"),
+        (LISTS, (Slots(4, None), Slots(3, None), Slots(2, None, offsets(0, 1, 4))), "a layer of 3 slots around 4 values"),
+        (SIZED, (Slots(4, None), Slots(4, None), Slots(3, None)), "a layer of 3 slots around 2 values"),
+    ],
+)
+def test_layers_that_do_not_fit_the_column_are_refused(field: Field, slots: tuple[Slots, ...], complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        nest(paths(field)[0], slots, NUMBERS)
+
+
+def test_items_that_do_not_fill_the_last_list_of_fixed_size_are_refused() -> None:
+    with pytest.raises(CorruptFileError, match="3 items do not fill lists of fixed size 2"):
+        nest(paths(SIZED)[0], (Slots(3, None), Slots(3, None), Slots(1, None)), NUMBERS[:3])
+
+
+def test_rows_that_were_not_read_cannot_be_picked() -> None:
+    assert pick(NUMBERS, whole(4), whole(0)).to_pylist() == []
+    with pytest.raises(CorruptFileError, match="4 rows were read where there should be 5"):
+        pick(NUMBERS, whole(5), whole(1))
+
+
+def of(field: Field, child: str, rows: list[Any]) -> pa.Array:
+    inner = pa.struct([(child, pa.string() if child == "key" else pa.int32())])
+    return pa.array(rows, pa.list_(inner) if field.logical_type in ("list", "map") else inner)
+
+
+@pytest.mark.parametrize(
+    ("field", "parts", "complaint"),
+    [
+        (STRUCT, [], "no column holds anything of 's'"),
+        (STRUCT, [[{"a": 1}]], "no column holds anything of 'b'"),
+        (STRUCT, [[{"a": 1}], [{"b": 1}, {"b": 2}]], r"the columns of 's' have \[1, 2\] rows"),
+        (LISTS, [[[{"a": 1}]], [[{"b": 1}, {"b": 2}]]], "the columns of 'l' disagree about the lengths of its lists"),
+        (MAP, [[[{"key": None}]], [[{"value": 1}]]], "a map with a key that is null"),
+    ],
+)
+def test_columns_that_disagree_are_refused(field: Field, parts: list[list[Any]], complaint: str) -> None:
+    names = ("key", "value") if field is MAP else ("a", "b")
+    with pytest.raises(CorruptFileError, match=complaint):
+        merge(field, [of(field, name, rows) for name, rows in zip(names, parts)])
+
+
+ONE = pa.struct([("x", pa.int32())])
+NESTED = [
+    pa.array([{"x": 1}, None, {"x": 3}], ONE),
+    pa.array([[{"x": 1}], None, [{"x": 2}, {"x": 3}]], pa.list_(ONE)),
+    pa.array([[{"x": 1}], None, [{"x": 2}, {"x": 3}]], pa.large_list(ONE)),
+    pa.array([[{"x": 1}, {"x": 2}], None, [{"x": 2}, None]], pa.list_(ONE, 2)),
+]
+
+
+@pytest.mark.parametrize("array", NESTED, ids=lambda array: str(array.type))
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_a_leaf_is_exchanged_and_all_around_it_stays(array: pa.Array, start: int) -> None:
+    part = array[start:]
+    depth = 1 if pa.types.is_struct(array.type) else 2
+    leaf = leaf_of(part, depth)
+    assert with_leaf(part, depth, leaf).to_pylist() == part.to_pylist()
+    text = with_leaf(part, depth, leaf.cast(pa.string()))
+    assert text.to_pylist() == part.cast(text.type).to_pylist()
+
+
+@pytest.mark.parametrize("start", [0, 3, 8, 11])
+def test_a_validity_bitmap_begins_with_the_first_value(start: int) -> None:
+    array = pa.array([None if i % 3 == 1 else i for i in range(20)])[start:]
+    bitmap = validity_of(array)
+    assert bitmap is not None
+    assert pa.Array.from_buffers(pa.int64(), len(array), [bitmap, array.buffers()[1].slice(8 * start)]).to_pylist() == array.to_pylist()
+    assert validity_of(pa.array([1, 2])) is None

@@ -1,0 +1,78 @@
+"""Mini-block pages that lie, put together here. Those that tell the truth are tested with the columns they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.reading.steps import Rows
+from lance_spark.schema.schema import Field
+from tests.layouts.pages import NUMBER, flat, list_of, numbers, read
+
+ITEM, LIST = pb.REPDEF_ALL_VALID_ITEM, pb.REPDEF_ALL_VALID_LIST
+LISTS = list_of(NUMBER)
+
+# A chunk of three numbers, and the word for it: 24 bytes.
+CHUNK = numbers(np.uint16, 0, 12, 0, 0) + numbers(np.int32, 1, 2, 3, 0)
+WORD = numbers(np.uint16, 2 << 4)
+# A chunk of the lists [1, 2] and [3], of 32 bytes, and its line of the repetition index: two rows end in it, none goes on.
+LIST_CHUNK = numbers(np.uint16, 3, 6, 12, 0) + numbers(np.uint16, 1, 0, 1, 0) + numbers(np.int32, 1, 2, 3, 0)
+LIST_WORD = numbers(np.uint16, 3 << 4)
+INDEX = numbers(np.uint64, 2, 0)
+
+
+def of_numbers(**changes: Any) -> pb.MiniBlockLayout:
+    return pb.MiniBlockLayout(**{"value_compression": flat(32), "num_buffers": 1, "num_items": 3, "layers": [ITEM], **changes})
+
+
+def of_lists(**changes: Any) -> pb.MiniBlockLayout:
+    return of_numbers(**{"rep_compression": flat(16), "repetition_index_depth": 1, "layers": [ITEM, LIST], **changes})
+
+
+def test_pages_put_together_are_read() -> None:
+    assert read(NUMBER, of_numbers(), [WORD, CHUNK], 3).to_pylist() == [1, 2, 3]
+    for rows in (range(2), range(1, 2)):
+        assert read(LISTS, of_lists(), [LIST_WORD, LIST_CHUNK, INDEX], 2, rows).to_pylist() == [[1, 2], [3]][rows.start : rows.stop]
+
+
+def of_runs(**changes: Any) -> pb.MiniBlockLayout:
+    return of_numbers(value_compression=pb.CompressiveEncoding(rle=pb.Rle(values=flat(32), run_lengths=flat(8))), **changes)
+
+
+@pytest.mark.parametrize(
+    ("field", "layout", "buffers", "rows", "complaint"),
+    [
+        (NUMBER, of_numbers(), [WORD], None, "with 1 buffers, it needs 2"),
+        (NUMBER, of_numbers(dictionary=flat(32), num_dictionary_items=1), [WORD, CHUNK], None, "with 2 buffers, it needs 3"),
+        (NUMBER, of_numbers(), [WORD + b"\0", CHUNK], None, "3 bytes of chunk words of 2 bytes"),
+        (NUMBER, of_numbers(), [b"", CHUNK], None, "0 bytes of chunk words"),
+        (NUMBER, of_numbers(), [WORD, CHUNK[:-1]], None, "the chunks take 24 bytes, their buffer has 23"),
+        (NUMBER, of_numbers(), [numbers(np.uint16, 2 << 4 | 2) + WORD, CHUNK * 2], None, "hold more than the page's 3 items"),
+        (NUMBER, of_numbers(num_buffers=2), [WORD, CHUNK], None, "chunks of 2 value buffers, their encoding has 1"),
+        (NUMBER, of_numbers(num_items=6), [WORD, CHUNK], None, "holds 6 values, which take 24 bytes, but its buffer has 12"),
+        (NUMBER, of_runs(num_buffers=2, has_large_chunk=True), [bytes(4), bytes(8)], None, "its head alone has 10"),
+        (NUMBER, of_numbers(), [WORD, numbers(np.uint16, 0, 17) + CHUNK[4:]], None, "chunk 0 of those read has 24 bytes, .* ends at 25"),
+        (NUMBER, of_numbers(layers=[ITEM, ITEM]), [WORD, CHUNK], None, "the page has 2 layers, the column 1"),
+        (NUMBER, of_numbers(value_compression=flat(64), num_items=1), [WORD, CHUNK], None, "values of 64 bits, which cannot be int32"),
+        (LISTS, of_lists(), [LIST_WORD, LIST_CHUNK, INDEX[:8]], range(1), "a repetition index of 8 bytes for 1 chunks"),
+        (LISTS, of_lists(repetition_index_depth=0), [LIST_WORD, LIST_CHUNK, INDEX], range(1), "index of 16 bytes for 1 chunks"),
+        (LISTS, of_lists(), [LIST_WORD, LIST_CHUNK, numbers(np.uint64, 2**63, 0)], range(1), "counts more rows than the page has"),
+        (LISTS, of_lists(), [LIST_WORD, LIST_CHUNK, numbers(np.uint64, 1, 0)], range(1), "counts 1 rows, the page has 2"),
+        (LISTS, of_lists(rep_compression=flat(8)), [LIST_WORD, LIST_CHUNK, INDEX], None, "levels must be 3 values of 16 bits"),
+        (LISTS, of_lists(num_items=2), [LIST_WORD, LIST_CHUNK, INDEX], None, "levels speak of 3 values, its chunks hold 2"),
+        (LISTS, of_numbers(layers=[ITEM, LIST]), [WORD, CHUNK], None, "without repetition levels"),
+        (LISTS, of_lists(layers=[LIST, ITEM]), [LIST_WORD, LIST_CHUNK, INDEX], None, "levels speak of 2 values"),
+    ],
+)
+def test_lies_are_found(field: Field, layout: pb.MiniBlockLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        read(field, layout, buffers, 3 if field is NUMBER else 2, rows)
+
+
+def test_a_dictionary_of_more_items_than_arrow_numbers_is_refused() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="a dictionary of 2147483648 items"):
+        read(NUMBER, of_numbers(dictionary=flat(32), num_dictionary_items=2**31), [WORD, CHUNK, numbers(np.int32, 7, 8)], 3)

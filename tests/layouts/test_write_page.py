@@ -1,0 +1,135 @@
+"""Which layout and encodings data gets, and that pages with too many levels for a chunk are made in another way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.buffers.blocks import Encoding
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.general import General
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.tree import decode_message
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.layouts.levels.shred import split
+from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.layouts.write_page import encode_pages
+from lance_spark.schema.schema import from_arrow
+
+RANDOM = np.random.default_rng(7)
+COUNT = 5000
+
+
+def describe(array: pa.Array, version: tuple[int, int]) -> list[pb.PageLayout]:
+    """The layouts of the pages of the only leaf of `array`."""
+    (field,) = from_arrow(pa.schema([pa.field("c", array.type)])).fields
+    (leaf,) = field.leaves()
+    (part,) = split(field, array)
+    return [pb.PageLayout.FromString(page.encoding) for page in encode_pages(leaf, part, GRAMMARS[version])]
+
+
+PACKED = {"packed": "true"}
+
+
+@pytest.mark.parametrize(
+    ("array", "metadata", "complaint"),
+    [
+        (pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int8())]), 1)), None, "column 'c': writing fixed-size lists of structs"),
+        (pa.array([{"a": 1}, {"a": None}]), PACKED, "a packed struct whose field 'a' holds nulls"),
+        (pa.array([{"a": [1, None]}], pa.struct([("a", pa.list_(pa.int8(), 2))])), PACKED, "a packed struct whose field 'a' holds nulls"),
+    ],
+    ids=["lists of structs", "nulls", "nulls in lists"],
+)
+def test_what_cannot_be_written_is_refused(array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
+    (field,) = from_arrow(pa.schema([pa.field("c", array.type, metadata=metadata)])).fields
+    with pytest.raises(UnsupportedFeatureError, match=complaint):
+        [encode_pages(leaf, part, GRAMMARS[2, 2]) for leaf, part in zip(field.leaves(), split(field, array))]
+
+
+@dataclass(frozen=True)
+class Case:
+    """The encoding of values that chunks of `array` are to have, and whether with a dictionary."""
+
+    name: str
+    array: pa.Array
+    encoding: type[Encoding]
+    dictionary: bool = False
+    versions: tuple[tuple[int, int], ...] = ((2, 1), (2, 2))
+
+
+CASES = [
+    Case("random", pa.array(RANDOM.integers(-(2**63), 2**63 - 1, COUNT)), Flat),
+    Case("small", pa.array(RANDOM.integers(0, 1000, COUNT, dtype=np.int32)), InlineBitpacking),
+    Case("small with nulls", pa.array(RANDOM.integers(0, 1000, COUNT), mask=RANDOM.random(COUNT) < 0.3), InlineBitpacking),
+    Case("runs", pa.array(np.repeat(RANDOM.integers(0, 2**30, COUNT // 50, dtype=np.int32), 50)), Rle),
+    Case("few large numbers", pa.array(RANDOM.integers(0, 10, COUNT) * 10**14), InlineBitpacking, True, ((2, 2),)),
+    Case("few decimals", pa.array(RANDOM.integers(0, 10, COUNT)).cast(pa.decimal128(19)), InlineBitpacking, True),
+    Case("floats", pa.array(RANDOM.standard_normal(COUNT)), Flat),
+    Case("flags", pa.array(RANDOM.random(COUNT) < 0.5), Flat),
+    Case("few strings", pa.array([f"word {i}" for i in RANDOM.integers(0, 10, COUNT)]), InlineBitpacking, True),
+    Case("short strings", pa.array([f"{i:x}" for i in range(COUNT)]), Variable),
+    Case("long strings", pa.array([f"https://example.org/{i}/index.html" for i in range(COUNT)]), Fsst),
+    Case("binary", pa.array([RANDOM.bytes(20) for _ in range(COUNT)]), Variable),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_chunks_have_the_encoding_that_suits_the_data(case: Case) -> None:
+    for version in case.versions:
+        (page,) = describe(case.array, version)
+        layout = page.mini_block_layout
+        assert isinstance(decode_message(layout.value_compression), case.encoding)
+        assert layout.HasField("dictionary") == case.dictionary
+        assert layout.has_large_chunk == (version == (2, 2))
+        assert layout.num_buffers == decode_message(layout.value_compression).num_buffers
+
+
+def test_a_constant_is_in_the_message_from_2_2_on() -> None:
+    sevens = pa.array([7] * COUNT)
+    assert describe(sevens, (2, 2))[0].constant_layout.inline_value == (7).to_bytes(8, "little")
+    assert isinstance(decode_message(describe(sevens, (2, 1))[0].mini_block_layout.value_compression), Rle)
+
+
+def test_a_page_of_nulls_has_no_values() -> None:
+    for version in GRAMMARS:
+        assert not describe(pa.nulls(COUNT, pa.int64()), version)[0].constant_layout.HasField("inline_value")
+
+
+@pytest.mark.parametrize(("length", "encoding"), [(255, Fsst), (256, Fsst), (32768, Fsst), (32769, General)])
+def test_long_strings_are_zipped_and_huge_ones_compressed_one_by_one(length: int, encoding: type[Encoding]) -> None:
+    texts = ["".join(map(str, RANDOM.integers(0, 10**6, length // 5))).ljust(length, "x")[:length] for _ in range(200)]
+    (page,) = describe(pa.array(texts), (2, 2))
+    layout = page.mini_block_layout if length < 256 else page.full_zip_layout
+    assert isinstance(decode_message(layout.value_compression), encoding)
+
+
+def test_levels_in_runs_are_stored_as_runs_from_2_2_on() -> None:
+    nulls = np.repeat(RANDOM.random(COUNT // 500) < 0.5, 500)
+    array = pa.array(RANDOM.random(COUNT), mask=nulls)
+    assert isinstance(decode_message(describe(array, (2, 1))[0].mini_block_layout.def_compression), OutOfLineBitpacking)
+    assert isinstance(decode_message(describe(array, (2, 2))[0].mini_block_layout.def_compression), Rle)
+
+
+def test_more_empty_lists_in_a_row_than_a_chunk_has_levels_divide_the_page() -> None:
+    offsets = np.zeros(200_001, dtype=np.int32)
+    offsets[-1] = 5
+    array = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 3, 4, 5]))
+    pages = describe(array, (2, 2))
+    assert len(pages) > 1
+    assert all(page.WhichOneof("layout") in ("mini_block_layout", "constant_layout") for page in pages)
+
+
+def test_more_empty_lists_in_one_row_than_a_chunk_has_levels_are_zipped() -> None:
+    offsets = np.zeros(200_001, dtype=np.int32)
+    offsets[-1] = 5
+    inner = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 3, 4, 5]))
+    (page,) = describe(pa.ListArray.from_arrays(pa.array([0, 200_000], pa.int32()), inner), (2, 2))
+    assert page.WhichOneof("layout") == "full_zip_layout"

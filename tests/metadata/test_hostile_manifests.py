@@ -1,0 +1,178 @@
+"""Manifests are untrusted: whatever they name outside the table is refused, and no number in them is believed unchecked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark import CorruptFileError, Dataset, LanceError, UnsupportedFeatureError
+from lance_spark.errors import MissingFileError
+from lance_spark.metadata.deletion_file import serialise_deletions
+from lance_spark.metadata.manifest import BasePath, DeletionFile, ExternalFile, Fragment, Manifest, serialise
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import open_snapshot
+
+ROWS = pa.table({"a": pa.array(range(10), pa.int64())})
+Change = Callable[[Manifest], Manifest]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table, and beside it another one with a file that must not be read."""
+    for name in ("t", "other"):
+        lance.write_dataset(ROWS, str(tmp_path / name))
+        lance.dataset(str(tmp_path / name)).delete("a = 3")
+    os.link(next((tmp_path / "other/data").iterdir()), tmp_path / "secret.lance")
+    return str(tmp_path / "t")
+
+
+def fragments(change: Callable[[Fragment], Fragment]) -> Change:
+    return lambda manifest: replace(manifest, fragments=tuple(change(f) for f in manifest.fragments))
+
+
+def file(**changes: object) -> Change:
+    return fragments(lambda f: replace(f, files=(replace(f.files[0], **changes),)))  # type: ignore[arg-type]
+
+
+def deletion(**changes: object) -> Change:
+    def change(f: Fragment) -> Fragment:
+        assert f.deletion is not None
+        return replace(f, deletion=replace(f.deletion, **changes))  # type: ignore[arg-type]
+
+    return fragments(change)
+
+
+def base(path: str, is_root: bool = True, name: str = "secret.lance") -> Change:
+    def change(manifest: Manifest) -> Manifest:
+        return replace(file(path=name, base_id=1)(manifest), base_paths=(BasePath(1, path, is_root),))
+
+    return change
+
+
+def spoilt(uri: str, change: Change) -> Dataset:
+    snapshot = open_snapshot(Store(uri))
+    Store(uri).put(snapshot.path, serialise(change(snapshot.manifest)))
+    return Dataset.open(uri)
+
+
+def refused(dataset: Dataset, error: type[LanceError], words: str) -> None:
+    """Reading, counting with a filter and taking raise; verifying says it."""
+    for read in (lambda: dataset.scan().to_table(), lambda: dataset.count_rows("a > 1"), lambda: dataset.take([1])):
+        with pytest.raises(error, match=words):
+            read()
+    assert not dataset.verify().ok
+
+
+def unusable(dataset: Dataset, words: str) -> None:
+    """Nothing can be done with the rows, not even appending to them or counting."""
+    uses = (lambda: dataset.scan().to_table(), dataset.count_rows, lambda: Dataset.write(dataset.uri, ROWS, "append"))
+    for use in (*uses, lambda: dataset.delete("a = 1"), lambda: dataset.take([1])):
+        with pytest.raises(CorruptFileError, match=words):
+            use()
+    assert Dataset.open(dataset.uri).version == dataset.version
+
+
+OUTSIDE = ("../../secret.lance", "x/../../../secret.lance", "{parent}/secret.lance", "file://{parent}/secret.lance", "s3://bucket/x", "")
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_paths_of_data_files_stay_in_the_table(uri: str, path: str) -> None:
+    refused(spoilt(uri, file(path=path.format(parent=Path(uri).parent))), CorruptFileError, "leaves the table")
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        ("{parent}/x/../", CorruptFileError, "not absolute"),
+        ("../", CorruptFileError, "not absolute"),
+        ("other", CorruptFileError, "not absolute"),
+        ("s3://bucket/x", UnsupportedFeatureError, "another store"),
+        ("memory://x", UnsupportedFeatureError, "another store"),
+        ("ftp://host/x", UnsupportedFeatureError, "ftp"),
+    ],
+)
+def test_base_paths_are_absolute_and_in_the_tables_store(uri: str, path: str, error: type[LanceError], words: str) -> None:
+    refused(spoilt(uri, base(path.format(parent=Path(uri).parent), is_root=False)), error, words)
+
+
+def test_base_paths_that_are_not_there_or_lead_back_end(uri: str) -> None:
+    """A base path is a place and never another manifest, so that none can lead round in circles."""
+    refused(spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=())), CorruptFileError, "not registered")
+    own = spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=(BasePath(1, uri, True), BasePath(2, f"{uri}/tree/x", True))))
+    assert own.count_rows("a >= 0") == 9
+
+
+@pytest.mark.parametrize("size", [1, 2**40, 2**63])
+def test_sizes_that_are_not_those_of_the_file_are_refused(uri: str, size: int) -> None:
+    refused(spoilt(uri, file(size=size)), CorruptFileError, "bytes")
+
+
+@pytest.mark.parametrize("rows", [9, 11, 2**31, 2**32])
+def test_numbers_of_rows_that_are_not_those_of_the_file_are_refused(uri: str, rows: int) -> None:
+    dataset = spoilt(uri, fragments(lambda f: replace(f, physical_rows=rows, deletion=None)))
+    refused(dataset, CorruptFileError, "rows")
+
+
+@pytest.mark.parametrize("change", [{"id": 2**32}, {"physical_rows": 2**33}, {"physical_rows": 2**63}])
+def test_numbers_that_row_addresses_cannot_hold_are_refused(uri: str, change: dict[str, int]) -> None:
+    unusable(spoilt(uri, fragments(lambda f: replace(f, **change))), "fragment")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", [(-5,), (1000,), (2**31 - 1,)])
+def test_columns_that_the_file_has_not_are_refused(uri: str, columns: tuple[int, ...]) -> None:
+    dataset = spoilt(uri, file(column_indices=columns))
+    if columns[0] < 0:
+        assert dataset.scan().to_table()["a"].null_count == 9  # a column in no file is null
+    else:
+        refused(dataset, CorruptFileError, "column")
+
+
+def test_deletion_files_of_other_tables_are_refused(uri: str, tmp_path: Path) -> None:
+    store, other = Store(uri), Store(str(tmp_path / "other"))
+    theirs = open_snapshot(other).manifest.fragments[0].deletion
+    assert theirs is not None
+    refused(spoilt(uri, lambda m: fragments(lambda f: replace(f, deletion=theirs))(m)), MissingFileError, "_deletions")
+    _, rows = serialise_deletions(np.array([3, 99], np.uint32))
+    store.put(DeletionFile(False, 1, 7, 2).path(0), rows)
+    refused(spoilt(uri, deletion(read_version=1, id=7, is_bitmap=False, num_deleted=2)), CorruptFileError, "row 99")
+    refused(spoilt(uri, deletion(num_deleted=5)), CorruptFileError, "5")
+    in_other_store = BasePath(4, "s3://bucket/other", True)
+    foreign = spoilt(uri, lambda m: replace(deletion(base_id=4)(m), base_paths=(in_other_store,)))
+    refused(foreign, UnsupportedFeatureError, "another store")
+
+
+@pytest.mark.parametrize("path", ["../secret.lance", "/etc/passwd", "s3://bucket/x"])
+def test_row_ids_are_read_from_the_table_only(uri: str, path: str) -> None:
+    def change(manifest: Manifest) -> Manifest:
+        ids = ExternalFile(path, 0, 10)
+        return replace(fragments(lambda f: replace(f, row_ids=ids))(manifest), reader_flags=manifest.reader_flags | 2)
+
+    with pytest.raises(CorruptFileError, match="leaves the table"):
+        spoilt(uri, change).scan(["_rowid"], with_row_id=True).to_table()
+
+
+def test_fragments_that_are_there_twice_are_refused(uri: str) -> None:
+    unusable(spoilt(uri, lambda m: replace(m, fragments=tuple(m.fragments) * 2)), "same id")
+
+
+@pytest.mark.parametrize("position", [0, 16, 2**31, 2**63, 2**64 - 1])
+def test_positions_beyond_the_file_are_refused(uri: str, position: int) -> None:
+    store, path = Store(uri), open_snapshot(Store(uri)).path
+    data = store.read(path)
+    store.put(path, data[:-16] + position.to_bytes(8, "little") + data[-8:])
+    with pytest.raises(CorruptFileError, match="manifest"):
+        Dataset.open(uri)
+
+
+def test_cleaning_up_never_deletes_outside_the_table(uri: str, tmp_path: Path) -> None:
+    spoilt(uri, base(str(tmp_path), is_root=False))
+    before = sorted(str(p) for p in tmp_path.rglob("*") if not p.is_relative_to(uri))
+    Dataset.write(uri, ROWS, "overwrite").cleanup_old_versions(retain_versions=1, delete_unverified=True)
+    assert sorted(str(p) for p in tmp_path.rglob("*") if not p.is_relative_to(uri)) == before

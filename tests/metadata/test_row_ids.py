@@ -1,0 +1,139 @@
+"""Row id and version sequences in every segment form, checked against the rows of the fragment."""
+
+import json
+
+import lance
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark._proto import rowids_pb2 as pb
+from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.row_ids import parse_row_ids, parse_versions, row_id_bounds, row_id_count, serialise_row_ids, serialise_versions
+
+Segment = pb.U64Segment
+Array = pb.EncodedU64Array
+
+
+def u16(*values: int, base: int = 0) -> Array:
+    return Array(u16_array=Array.U16Array(base=base, offsets=np.array(values, "<u2").tobytes()))
+
+
+def u32(*values: int, base: int = 0) -> Array:
+    return Array(u32_array=Array.U32Array(base=base, offsets=np.array(values, "<u4").tobytes()))
+
+
+def u64(*values: int) -> Array:
+    return Array(u64_array=Array.U64Array(values=np.array(values, "<u8").tobytes()))
+
+
+FORMS = {
+    "range": (Segment(range=Segment.Range(start=100, end=105)), [100, 101, 102, 103, 104]),
+    "range with holes": (
+        Segment(range_with_holes=Segment.RangeWithHoles(start=100, end=105, holes=u16(2, base=100))),
+        [100, 101, 103, 104],
+    ),
+    # Least significant bit first, as pylance writes it; the specification's page says otherwise.
+    "range with bitmap": (Segment(range_with_bitmap=Segment.RangeWithBitmap(start=7, end=17, bitmap=b"\x05\x02")), [7, 9, 16]),
+    "sorted array": (Segment(sorted_array=u32(1, 70_000, base=5)), [6, 70_005]),
+    "array": (Segment(array=u64(2**64 - 1, 3, 2**63)), [2**64 - 1, 3, 2**63]),
+    "high range": (Segment(range=Segment.Range(start=2**64 - 3, end=2**64 - 1)), [2**64 - 3, 2**64 - 2]),
+    "nothing": (Segment(), []),
+}
+
+
+@pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
+def test_every_form_of_segment(segment, expected):
+    data = pb.RowIdSequence(segments=[segment]).SerializeToString()
+    ids = parse_row_ids(data, len(expected))
+    assert ids.dtype == np.uint64
+    assert ids.tolist() == expected
+
+
+def test_segments_follow_each_other():
+    message = pb.RowIdSequence(segments=[s for s, _ in FORMS.values()])
+    expected = [v for _, values in FORMS.values() for v in values]
+    assert parse_row_ids(message.SerializeToString(), len(expected)).tolist() == expected
+
+
+BROKEN = {
+    "too many": Segment(range=Segment.Range(start=0, end=2**63)),
+    "backwards": Segment(range=Segment.Range(start=9, end=3)),
+    "too few": Segment(range=Segment.Range(start=0, end=1)),
+    "short bitmap": Segment(range_with_bitmap=Segment.RangeWithBitmap(start=0, end=2**40, bitmap=b"\xff")),
+    "full bitmap": Segment(range_with_bitmap=Segment.RangeWithBitmap(start=0, end=16, bitmap=b"\xff\xff")),
+    "backward bitmap": Segment(range_with_bitmap=Segment.RangeWithBitmap(start=9, end=3)),
+    "hole outside": Segment(range_with_holes=Segment.RangeWithHoles(start=5, end=9, holes=u16(3))),
+    "many holes": Segment(range_with_holes=Segment.RangeWithHoles(start=5, end=9, holes=u16(*[6] * 9))),
+    "large with holes": Segment(range_with_holes=Segment.RangeWithHoles(start=0, end=2**62, holes=u16(1))),
+    "half a value": Segment(array=Array(u32_array=Array.U32Array(offsets=b"\1\2\3"))),
+    "long array": Segment(array=u16(*range(100))),
+}
+
+
+@pytest.mark.parametrize("segment", BROKEN.values(), ids=BROKEN.keys())
+def test_what_does_not_fit_three_rows_is_refused(segment):
+    with pytest.raises(CorruptFileError):
+        parse_row_ids(pb.RowIdSequence(segments=[segment]).SerializeToString(), 3)
+    with pytest.raises(CorruptFileError):
+        parse_versions(pb.RowDatasetVersionSequence(runs=[pb.RowDatasetVersionRun(span=segment)]).SerializeToString(), 3)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_sequence_or_corrupt(data):
+    for parse in (parse_row_ids, parse_versions):
+        try:
+            assert len(parse(data, 3)) == 3
+        except CorruptFileError:
+            continue
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1), max_size=30)
+    | st.builds(lambda a, n: list(range(a, a + n)), st.integers(0, 2**60), st.integers(0, 30))
+)
+def test_row_ids_come_back(ids):
+    values = np.array(ids, dtype=np.uint64)
+    assert parse_row_ids(serialise_row_ids(values), len(ids)).tolist() == ids
+
+
+SHORTEST = {
+    "range": (range(5, 50), "range"),
+    "few holes": ([*range(100), *range(101, 1000)], "range_with_holes"),
+    "many holes": (range(0, 1000, 2), "range_with_bitmap"),
+    "far apart": (range(7, 10**6, 1000), "sorted_array"),
+    "very far apart": ([0, 2**40], "sorted_array"),
+    "falling": ([3, 2, 1], "array"),
+    "up to the last": ([2**64 - 4, 2**64 - 2, 2**64 - 1], "sorted_array"),
+}
+
+
+@pytest.mark.parametrize(("ids", "form"), SHORTEST.values(), ids=SHORTEST.keys())
+def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids, form):
+    data = serialise_row_ids(np.array(ids, dtype=np.uint64))
+    assert [s.WhichOneof("segment") for s in pb.RowIdSequence.FromString(data).segments] == [form]
+    assert parse_row_ids(data, len(ids)).tolist() == list(ids)
+
+
+@pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
+def test_row_ids_are_counted_and_bounded_without_being_expanded(segment, expected):
+    data = pb.RowIdSequence(segments=[segment, Segment(range=Segment.Range(start=50, end=60))]).SerializeToString()
+    assert row_id_count(data) == len(expected) + 10
+    low, high = row_id_bounds(data)
+    assert low <= min([*expected, 50])
+    assert high >= max([*expected, 59])
+    assert row_id_bounds(b"") is None
+
+
+def test_sequences_are_those_that_pylance_writes():
+    for ids, _ in SHORTEST.values():
+        if max(ids) < 2**64 - 1:
+            theirs = json.loads(lance.fragment.RowIdSequence(list(ids)).to_inline_metadata().json())
+            assert list(serialise_row_ids(np.array(ids, dtype=np.uint64))) == theirs["Inline"]
+
+
+@given(st.lists(st.integers(1, 4), max_size=30))
+def test_versions_come_back(versions):
+    values = np.array(versions, dtype=np.uint64)
+    assert parse_versions(serialise_versions(values), len(versions)).tolist() == versions

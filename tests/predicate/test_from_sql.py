@@ -1,0 +1,142 @@
+"""Filters mean what Spark means by them. tests/spark/test_predicate_meaning.py holds the same conditions against Spark itself."""
+
+import contextlib
+import datetime
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError
+from lance_spark.predicate import evaluate, parse
+from lance_spark.schema import schema as lance_schema
+from tests.predicate.conditions import CONDITIONS, TABLE
+
+SCHEMA = lance_schema.from_arrow(TABLE.schema)
+
+
+def chosen(sql: str, table: pa.Table = TABLE) -> list[int]:
+    """The ids of the rows that the condition selects."""
+    mask = evaluate(parse(sql, lance_schema.from_arrow(table.schema)), table)
+    return table.filter(mask)["id"].to_pylist()
+
+
+@pytest.mark.parametrize(("sql", "ids"), CONDITIONS)
+def test_a_condition_selects_the_rows_that_spark_would(sql, ids):
+    assert chosen(sql) == ids
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "s > 1", "i = 'x'", "b = 1", "l = 1", "st = 1", "i", "s + 1 > 2", "d > 5", "i IN (SELECT 1)", "i = 1; DROP TABLE t", "", "SELECT 1",
+        "lower(i) = 'a'", "nosuch(i) = 1", "CASE WHEN b THEN true END", "s LIKE 'a\\\\b'", "d = DATE '2024-02-31'", "ts > TIMESTAMP 'soon'",
+        "i = 1 AND", "s LIKE i", "startswith(s, s)", "rand() > 0.5", "i BETWEEN 'a' AND 'b'", "sum(i) > 1", "i > ALL (1, 2)",
+        "(" * 5000 + "b" + ")" * 5000,
+        "NOT " * 100000 + "b", "d + INTERVAL 1 DAY > d", "i = 1e", "1" * 50 + ".5 = i", "CAST(s AS INT) = 1", "s RLIKE 'a'",
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql):
+    with pytest.raises(InvalidOptionError):
+        parse(sql, SCHEMA)
+
+
+def test_an_unknown_column_is_named_with_those_that_exist():
+    with pytest.raises(SchemaMismatchError, match=r"no column 'nope'; there are: id, i"):
+        parse("nope = 1", SCHEMA)
+
+
+def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_names():
+    assert parse("I > 1 AND i < 5 OR ST.Q.R IS NULL", SCHEMA).columns == ("`i`", "`st`.`q`.`r`")
+
+
+@pytest.mark.parametrize("name", ["a.b", "sp ace", "back`tick", "``", "quote'\"", "Ünï", "from"])
+def test_any_column_name_can_be_said_in_backticks(name):
+    table = pa.table({"id": [1, 2], name: [3, 4], "s": pa.array([{name: 5}, {name: 6}])})
+    said = "`" + name.replace("`", "``") + "`"
+    assert chosen(f"{said} = 4", table) == chosen(f"s.{said} = 6", table) == chosen(f"s.{said} > 5 AND {said} > 3", table) == [2]
+
+
+def test_a_thousand_conditions_in_a_row_are_no_nesting():
+    assert chosen(" OR ".join(f"id = {n}" for n in range(0, 5000, 2))) == [0, 2, 4]
+
+
+def test_a_predicate_travels_to_other_processes():
+    predicate = parse("i IN (1, 2) AND s LIKE 'a%' AND ts > '2020-01-01'", SCHEMA)
+    assert pickle.loads(pickle.dumps(predicate)) == predicate
+
+
+def test_names_with_dots_and_spaces_are_written_in_backticks():
+    table = pa.table({"id": [0, 1], "a.b": [1, 2], "c d": ["x", "y"]})
+    assert chosen("`a.b` = 2 AND `c d` = 'y'", table) == [1]
+
+
+def test_overflow_is_an_error_and_division_by_zero_is_null():
+    table = pa.table({"id": [0, 1], "x": [2**63 - 1, 1], "zero": [0, 0]})
+    with pytest.raises(InvalidOptionError, match="cannot be calculated"):
+        chosen("x + 1 > 0", table)
+    assert chosen("x / zero IS NULL AND x % zero IS NULL", table) == [0, 1]
+
+
+def test_integers_of_every_width_compare_with_constants_beyond_their_range():
+    table = pa.table({"id": [0, 1], "u8": pa.array([0, 255], pa.uint8()), "i8": pa.array([-128, 127], pa.int8()),
+                      "u64": pa.array([0, 2**64 - 1], pa.uint64())})  # fmt: skip
+    assert chosen("u8 < 1000", table) == [0, 1]
+    assert chosen("i8 > -1000 AND i8 < 127.5", table) == [0, 1]
+    assert chosen("u64 > 9223372036854775808", table) == [1]
+    assert chosen("u64 > i8", table) == [0, 1]
+
+
+def test_half_floats_dictionaries_and_json_are_compared_by_their_values():
+    table = pa.table({"id": [0, 1, 2], "h": pa.array(np.array([1, 2, np.nan], "f2")), "d": pa.array(["a", "b", None]).dictionary_encode(),
+                      "n": pa.array([1, 1500, 2000], pa.timestamp("ns"))})  # fmt: skip
+    assert chosen("h >= 2", table) == [1, 2]
+    assert chosen("d = 'b' OR d IS NULL", table) == [1, 2]
+    assert chosen("n = TIMESTAMP_NTZ '1970-01-01 00:00:00.000001'", table) == [1]
+
+
+VALUES = {
+    "bigint": (pa.int64(), st.integers(-5, 5), str),
+    "double": (pa.float64(), st.sampled_from([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")]), lambda v: f"CAST('{v}' AS DOUBLE)"),
+    "string": (pa.string(), st.sampled_from(["", "a", "b", "ab"]), lambda v: f"'{v}'"),
+    "date": (pa.date32(), st.dates(datetime.date(2020, 1, 1), datetime.date(2020, 1, 3)), lambda v: f"DATE '{v}'"),
+    "decimal": (pa.decimal128(5, 2), st.sampled_from([Decimal("1.50"), Decimal("-1.00"), Decimal("0.01")]), str),
+}
+
+
+def order(v):
+    """The position of a value in Spark's total order of its type."""
+    return (1, 0.0) if v != v else (0, v)
+
+
+@given(
+    st.sampled_from(sorted(VALUES)).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.none() | VALUES[n][1], max_size=8), VALUES[n][1]))
+)
+def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case):
+    name, values, constant = case
+    t, _, write = VALUES[name]
+    table = pa.table({"id": list(range(len(values))), "x": pa.array(values, t)})
+    text = write(constant)
+    for op, holds in {"=": lambda a, b: a == b, "<>": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+                      ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}.items():  # fmt: skip
+        expected = [i for i, v in enumerate(values) if v is not None and holds(order(v), order(constant))]
+        assert chosen(f"x {op} {text}", table) == expected, op
+        assert chosen(f"NOT (x {op} {text})", table) == [i for i, v in enumerate(values) if v is not None and i not in expected]
+    assert chosen(f"x IN ({text}, NULL)", table) == [i for i, v in enumerate(values) if v is not None and order(v) == order(constant)]
+    assert chosen(f"NOT x IN ({text}, NULL)", table) == []
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_predicate_or_an_error_of_ours(text):
+    with contextlib.suppress(LanceError):
+        evaluate(parse(text, SCHEMA), TABLE)
+
+
+def test_what_the_parser_says_is_plain_text():
+    with pytest.raises(InvalidOptionError, match="is no SQL condition") as e:
+        parse("i >", SCHEMA)
+    assert str(e.value).replace("\n", "").isprintable()

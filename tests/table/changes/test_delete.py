@@ -1,0 +1,204 @@
+"""Deleting rows: the rows that are left, the files written, and other writers, pylance among them, at the same time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import CommitConflictError, SchemaMismatchError
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import Delete, Operation
+from lance_spark.metadata.transaction import Transaction, parse
+from lance_spark.storage.store import Store
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.snapshot import open_snapshot
+from tests.table.commit.test_every_conflict import normal
+
+
+def make(uri: Path, rows: int = 30, in_file: int = 10, stable: bool = False) -> Dataset:
+    table = pa.table({"a": pa.array(range(rows), pa.int64()), "s": [None if i % 5 == 0 else str(i) for i in range(rows)]})
+    lance.write_dataset(table, uri, max_rows_per_file=in_file, enable_stable_row_ids=stable)
+    return Dataset.open(str(uri))
+
+
+def numbers(uri: Path) -> list[int]:
+    ds = lance.dataset(uri)
+    ds.validate()
+    ours = Dataset.open(str(uri)).scan(columns=["a"]).to_table()["a"].to_pylist()
+    assert ours == ds.to_table()["a"].to_pylist()
+    assert ds.count_rows() == Dataset.open(str(uri)).count_rows() == len(ours)
+    return sorted(ours)
+
+
+def manifest(uri: Path) -> Manifest:
+    return open_snapshot(Store(str(uri))).manifest
+
+
+def last_operation(uri: Path) -> Operation:
+    content = manifest(uri).transaction
+    assert content is not None
+    return parse(content, "x").operation
+
+
+PREDICATES = ["a = 3", "a < 10", "a >= 5 and a < 25", "s is null", "true", "false", "a % 7 = 2 or s = '4'", "a > 100"]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("predicate", PREDICATES)
+def test_the_version_is_that_of_pylance(tmp_path: Path, predicate: str, stable: bool) -> None:
+    before = make(tmp_path / "ours", stable=stable)
+    make(tmp_path / "pylance", stable=stable)
+    after = before.delete(predicate)
+    lance.dataset(tmp_path / "pylance").delete(predicate)
+    assert after.version == before.version + 1
+    assert normal(manifest(tmp_path / "ours")) == normal(manifest(tmp_path / "pylance"))
+    assert numbers(tmp_path / "ours") == numbers(tmp_path / "pylance")
+    assert before.count_rows() == 30
+    theirs, ours = last_operation(tmp_path / "pylance"), last_operation(tmp_path / "ours")
+    assert isinstance(theirs, Delete)
+    assert isinstance(ours, Delete)
+    assert ours.predicate == predicate
+    assert ours.deleted_fragment_ids == theirs.deleted_fragment_ids
+    assert len(ours.updated_fragments) == len(theirs.updated_fragments)
+
+
+@pytest.mark.parametrize(("count", "ending"), [(4999, ".arrow"), (5000, ".bin")])
+def test_many_deletions_are_a_bitmap_as_with_pylance(tmp_path: Path, count: int, ending: str) -> None:
+    for side in ("ours", "pylance"):
+        make(tmp_path / side, 20_000, 20_000)
+    Dataset.open(str(tmp_path / "ours")).delete(f"a < {count}")
+    lance.dataset(tmp_path / "pylance").delete(f"a < {count}")
+    for side in ("ours", "pylance"):
+        (file,) = os.listdir(tmp_path / side / "_deletions")
+        assert file.endswith(ending)
+        assert numbers(tmp_path / side) == list(range(count, 20_000))
+
+
+def test_deletions_of_both_implementations_follow_each_other(tmp_path: Path) -> None:
+    make(tmp_path)
+    for i in range(0, 30, 2):
+        Dataset.open(str(tmp_path)).delete(f"a = {i}")
+        lance.dataset(tmp_path).delete(f"a = {i + 1}")
+        assert numbers(tmp_path) == list(range(i + 2, 30))
+    assert manifest(tmp_path).fragments == ()
+    lance.write_dataset(pa.table({"a": [1], "s": ["x"]}), tmp_path, mode="append")
+    assert numbers(tmp_path) == [1]
+
+
+def test_pylance_compacts_and_appends_after_ours(tmp_path: Path) -> None:
+    make(tmp_path)
+    Dataset.open(str(tmp_path)).delete("a % 3 = 0")
+    lance.dataset(tmp_path).optimize.compact_files(materialize_deletions_threshold=0.0)
+    assert manifest(tmp_path).num_rows == 20
+    assert all(f.deletion is None for f in manifest(tmp_path).fragments)
+    Dataset.open(str(tmp_path)).delete("a % 3 = 1")
+    assert numbers(tmp_path) == [i for i in range(30) if i % 3 == 2]
+
+
+def test_deleting_from_an_older_version_takes_over_what_others_deleted(tmp_path: Path) -> None:
+    old = make(tmp_path)
+    lance.dataset(tmp_path).delete("a in (1, 2, 11)")
+    lance.dataset(tmp_path).delete("a = 4")
+    assert old.delete("a in (0, 12)").version == 4
+    assert numbers(tmp_path) == [i for i in range(30) if i not in (0, 1, 2, 4, 11, 12)]
+    read = lance.dataset(tmp_path).read_transaction(4)
+    assert read is not None
+    assert read.read_version == 3
+    assert len(list((tmp_path / "_transactions").iterdir())) == 4
+
+
+def test_rows_that_others_deleted_or_changed_are_looked_at_again(tmp_path: Path) -> None:
+    old = make(tmp_path)
+    lance.dataset(tmp_path).delete("a = 1")
+    lance.dataset(tmp_path).update({"a": "a + 100"}, where="a = 2")
+    old.delete("a < 5")
+    assert numbers(tmp_path) == [*range(5, 30), 102]
+    Dataset.open(str(tmp_path)).delete("a between 100 and 110")
+    assert numbers(tmp_path) == list(range(5, 30))
+
+
+def test_the_last_rows_of_a_fragment_take_it_along(tmp_path: Path) -> None:
+    old = make(tmp_path)
+    lance.dataset(tmp_path).delete("a < 5")
+    old.delete("a between 5 and 9")
+    assert [f.id for f in manifest(tmp_path).fragments] == [1, 2]
+    assert numbers(tmp_path) == list(range(10, 30))
+
+
+def test_pylance_takes_over_what_we_deleted(tmp_path: Path) -> None:
+    make(tmp_path)
+    theirs = lance.dataset(tmp_path)
+    Dataset.open(str(tmp_path)).delete("a in (1, 11)")
+    theirs.delete("a in (2, 12)")
+    assert numbers(tmp_path) == [i for i in range(30) if i not in (1, 2, 11, 12)]
+
+
+def test_a_delete_that_was_prepared_by_hand_is_rebased(tmp_path: Path) -> None:
+    make(tmp_path)
+    fragment = lance.dataset(tmp_path).get_fragments()[0].delete("a = 3")
+    assert fragment is not None
+    lance.LanceDataset.commit(str(tmp_path), lance.LanceOperation.Delete([fragment], [], "x"), read_version=1)
+    prepared = last_operation(tmp_path)
+    lance.dataset(tmp_path, version=1).restore()
+    lance.dataset(tmp_path).delete("a = 4")
+    Dataset.commit(str(tmp_path), prepared, read_version=3)
+    assert numbers(tmp_path) == [i for i in range(30) if i not in (3, 4)]
+    with pytest.raises(CommitConflictError, match="row 3 of fragment 0") as conflict:
+        commit(Store(str(tmp_path)), Transaction(3, prepared))
+    assert conflict.value.retryable
+
+
+def test_a_table_that_was_replaced_is_not_deleted_from(tmp_path: Path) -> None:
+    old = make(tmp_path)
+    files = set((tmp_path / "_deletions").iterdir()) if (tmp_path / "_deletions").exists() else set()
+    lance.write_dataset(pa.table({"a": [1], "s": ["x"]}), tmp_path, mode="overwrite")
+    with pytest.raises(CommitConflictError) as conflict:
+        old.delete("a = 1")
+    assert not conflict.value.retryable
+    assert set((tmp_path / "_deletions").iterdir()) == files
+    assert numbers(tmp_path) == [1]
+
+
+def test_a_wrong_predicate_changes_nothing(tmp_path: Path) -> None:
+    ds = make(tmp_path)
+    with pytest.raises(SchemaMismatchError):
+        ds.delete("nothing = 1")
+    assert Dataset.open(str(tmp_path)).version == 1
+
+
+@settings(max_examples=15)
+@given(st.lists(st.sets(st.integers(0, 29), max_size=10), max_size=6), st.booleans())
+def test_whatever_two_writers_delete_is_gone(tmp_path_factory: pytest.TempPathFactory, groups: list[set[int]], stable: bool) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    old = make(folder, stable=stable)
+    left = set(range(30))
+    for i, group in enumerate(groups):
+        predicate = f"a in ({', '.join(map(str, group))})" if group else "false"
+        if i % 2:
+            lance.dataset(folder).delete(predicate)
+        else:
+            old.delete(predicate)
+        left -= group
+    assert numbers(folder) == sorted(left)
+
+
+def test_a_clone_and_a_branch_lose_rows_of_their_own(tmp_path: Path) -> None:
+    source = make(tmp_path / "source")
+    source.delete("a = 1")
+    lance.dataset(tmp_path / "source").shallow_clone(str(tmp_path / "clone"), 2)
+    branch = Dataset.open(str(tmp_path / "source")).create_branch("b")
+    for ds in (Dataset.open(str(tmp_path / "clone")), branch):
+        left = ds.delete("a < 5 or a = 12")
+        assert left.scan(columns=["a"]).to_table()["a"].to_pylist() == [a for a in range(5, 30) if a != 12]
+        lance.dataset(left.uri).validate()
+        assert lance.dataset(left.uri).count_rows() == 24
+    lance.dataset(tmp_path / "clone").delete("a = 13")
+    assert Dataset.open(str(tmp_path / "clone")).count_rows() == 23
+    assert numbers(tmp_path / "source") == [a for a in range(30) if a != 1]

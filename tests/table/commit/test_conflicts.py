@@ -1,0 +1,155 @@
+"""The conflict rules: complete, printed in the docs, and the outcomes of pylance where it lets one try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyroaring import BitMap
+
+from lance_spark.metadata import operations as ops
+from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
+from lance_spark.metadata.transaction import OPERATIONS
+from lance_spark.schema.schema import Schema
+from lance_spark.table.commit.conflict_conditions import touched
+from lance_spark.table.commit.conflicts import RULES, Outcome, judge, markdown
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_operation_that_can_be_committed_is_judged_by_every_other() -> None:
+    every = {kind for kind, _, _ in OPERATIONS.values()}
+    assert set(RULES) | {ops.Clone, ops.DataOverlay, ops.UpdateMemWalState} == every
+    for ours, row in RULES.items():
+        assert set(row) == every, ours
+
+
+def test_an_unknown_operation_conflicts_with_everything() -> None:
+    for ours in (ops.Append(()), ops.Restore(1), ops.UpdateConfig()):
+        assert judge(ours, ops.Unknown(b"")).outcome is Outcome.INCOMPATIBLE
+    assert judge(ops.Unknown(b""), ops.Append(())).outcome is Outcome.INCOMPATIBLE
+
+
+def test_the_page_in_the_docs_is_printed_from_the_rules() -> None:
+    assert (ROOT / "docs" / "conflicts.md").read_text() == markdown()
+
+
+def _index(name: str = "i", fields: tuple[int, ...] = (0,), covers: tuple[int, ...] | None = (0, 1)) -> ops.CreateIndex:
+    bitmap = BitMap(covers).serialize() if covers is not None else b""
+    return ops.CreateIndex((IndexMetadata(bytes(16), name, fields, 1, bitmap),))
+
+
+def _moved(*ids: int) -> ops.Rewrite:
+    return ops.Rewrite((ops.RewriteGroup(tuple(Fragment(i, (), 1) for i in ids), ()),))
+
+
+def _replaced(fragment: int, field: int) -> ops.DataReplacement:
+    return ops.DataReplacement(((fragment, DataFile("x", (field,))),))
+
+
+def _inserts(*hashes: int) -> ops.Update:
+    return ops.Update(inserted_keys=ops.InsertedKeys((0,), hashes))
+
+
+def _filtered(bloom: bytes) -> ops.Update:
+    return ops.Update(inserted_keys=ops.InsertedKeys((0,), None, bloom, 8, 1, 0.5))
+
+
+FRAGMENT = Fragment(5, (), 1)
+MERGE = ops.Merge((), Schema(()), preserves_nullability=True)
+CONFIG_REMOVAL = ops.UpdateConfig(ops.UpdateMap({"k": None}))
+REPLACED = ops.CreateIndex(_index("i").new_indices, (IndexMetadata(bytes(range(16)), "i", (0,), 1),))
+CASES = {
+    "an append is not stopped by a merge that keeps nullability": (
+        ops.Append(()),
+        ops.Merge((), Schema(()), preserves_nullability=True),
+        Outcome.COMPATIBLE,
+    ),
+    "an index over moved rows": (_index(), _moved(1), Outcome.RETRYABLE),
+    "an index over other rows": (_index(), _moved(2), Outcome.COMPATIBLE),
+    "an index that does not say what it covers": (_index(covers=None), _moved(2), Outcome.RETRYABLE),
+    "moving rows that were indexed": (_moved(1), _index(), Outcome.RETRYABLE),
+    "indexing a replaced column": (_index(fields=(3,)), _replaced(9, 3), Outcome.RETRYABLE),
+    "indexing another column": (_index(fields=(3,)), _replaced(9, 4), Outcome.COMPATIBLE),
+    "replacing an indexed column": (_replaced(9, 3), _index(fields=(3,)), Outcome.RETRYABLE),
+    "replacing the same cells": (_replaced(9, 3), _replaced(9, 3), Outcome.RETRYABLE),
+    "replacing other cells": (_replaced(9, 3), _replaced(9, 4), Outcome.COMPATIBLE),
+    "replacing a column of a removed fragment": (_replaced(9, 3), ops.Delete((), (9,)), Outcome.INCOMPATIBLE),
+    "replacing a column of a fragment with deletions": (_replaced(5, 3), ops.Delete((FRAGMENT,)), Outcome.COMPATIBLE),
+    "replacing a column of moved rows": (_replaced(5, 3), ops.Update((), (FRAGMENT,), (FRAGMENT,)), Outcome.RETRYABLE),
+    "replacing a column beside a rewritten one": (
+        _replaced(5, 3),
+        ops.Update((), (FRAGMENT,), (), (4,), update_mode=1),
+        Outcome.COMPATIBLE,
+    ),
+    "replacing a rewritten column": (_replaced(5, 3), ops.Update((), (FRAGMENT,), (), (3,), update_mode=1), Outcome.RETRYABLE),
+    "two reuse indexes": (_index("__lance_frag_reuse"), _index("__lance_frag_reuse"), Outcome.RETRYABLE),
+    "two indexes of one name": (_index("i"), _index("i"), Outcome.RETRYABLE),
+    "two indexes": (_index("i"), _index("j"), Outcome.COMPATIBLE),
+    "a segment of an index that was dropped": (_index("i"), ops.CreateIndex((), _index("i").new_indices), Outcome.RETRYABLE),
+    "dropping an index that grew": (ops.CreateIndex((), _index("i").new_indices), _index("i"), Outcome.RETRYABLE),
+    "replacing an index that was dropped": (REPLACED, ops.CreateIndex((), REPLACED.removed_indices), Outcome.RETRYABLE),
+    "dropping what was dropped": (ops.CreateIndex((), REPLACED.removed_indices),) * 2 + (Outcome.COMPATIBLE,),
+    "moving rows beside a reuse index": (_moved(1), _index("__lance_frag_reuse"), Outcome.COMPATIBLE),
+    "the index of the logs after new columns": (_index("__lance_mem_wal"), MERGE, Outcome.RETRYABLE),
+    "new columns after the index of the logs": (MERGE, _index("__lance_mem_wal"), Outcome.RETRYABLE),
+    "an index of changed values": (_index(fields=(3,)), ops.Update((), (FRAGMENT,), (), (3,), ops.REWRITE_COLUMNS), Outcome.REBASE),
+    "an index of other values": (_index(fields=(4,)), ops.Update((), (FRAGMENT,), (), (3,), ops.REWRITE_COLUMNS), Outcome.COMPATIBLE),
+    "a key inserted twice": (_inserts(1, 2), _inserts(2, 3), Outcome.RETRYABLE),
+    "other keys": (_inserts(1, 2), _inserts(3), Outcome.COMPATIBLE),
+    "keys of other columns": (_inserts(1), ops.Update(inserted_keys=ops.InsertedKeys((7,), (3,))), Outcome.RETRYABLE),
+    "keys and rows without": (_inserts(1), ops.Update(), Outcome.RETRYABLE),
+    "rows without keys": (ops.Update(), _inserts(1), Outcome.COMPATIBLE),
+    "keys and a filter": (_inserts(1), _filtered(b"\1"), Outcome.RETRYABLE),
+    "filters that share a bit": (_filtered(b"\3"), _filtered(b"\2"), Outcome.RETRYABLE),
+    "filters that share none": (_filtered(b"\1"), _filtered(b"\2"), Outcome.COMPATIBLE),
+    "filters of other sizes": (_filtered(b"\1"), _filtered(b"\2\0"), Outcome.RETRYABLE),
+    "keys and appended rows": (_inserts(1), ops.Append(()), Outcome.RETRYABLE),
+    "removing the same key twice": (CONFIG_REMOVAL, CONFIG_REMOVAL, Outcome.COMPATIBLE),
+    "replacing the table's metadata": (
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"a": "b"}, replace=True)),
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"c": "d"})),
+        Outcome.INCOMPATIBLE,
+    ),
+    "overwrites of the same key": (ops.Overwrite((), Schema(()), {"k": "v"}),) * 2 + (Outcome.INCOMPATIBLE,),
+    "an update that merges a log": (ops.Update(compacted_sstables=(b"x",)), ops.UpdateMemWalState(), Outcome.INCOMPATIBLE),
+    "an update that merges none": (ops.Update(), ops.UpdateMemWalState(), Outcome.COMPATIBLE),
+    "an overwrite of a changed key": (
+        ops.Overwrite((), Schema(()), {"k": "v"}),
+        ops.UpdateConfig(ops.UpdateMap({"k": None})),
+        Outcome.INCOMPATIBLE,
+    ),
+    "a change of an overwritten key": (
+        ops.UpdateConfig(ops.UpdateMap({"k": None})),
+        ops.Overwrite((), Schema(()), {"k": "v"}),
+        Outcome.INCOMPATIBLE,
+    ),
+    "metadata of one field": (
+        ops.UpdateConfig(field_metadata_updates={1: ops.UpdateMap({})}),
+        ops.UpdateConfig(field_metadata_updates={1: ops.UpdateMap({})}),
+        Outcome.INCOMPATIBLE,
+    ),
+    "bases of one name": (
+        ops.UpdateBases((BasePath(0, "/a", False, "n"),)),
+        ops.UpdateBases((BasePath(0, "/b", False, "n"),)),
+        Outcome.INCOMPATIBLE,
+    ),
+    "bases without a name": (
+        ops.UpdateBases((BasePath(0, "/a", False),)),
+        ops.UpdateBases((BasePath(0, "/b", False),)),
+        Outcome.COMPATIBLE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "expected"), CASES.values(), ids=CASES.keys())
+def test_conditions(ours: ops.Operation, theirs: ops.Operation, expected: Outcome) -> None:
+    assert judge(ours, theirs).outcome is expected
+
+
+def test_what_an_operation_touches() -> None:
+    assert touched(ops.Delete((FRAGMENT,), (7,))) == {5, 7}
+    assert touched(ops.Update((7,), (FRAGMENT,), (Fragment(0, (), 1),))) == {5, 7}
+    assert touched(_moved(1, 2)) == {1, 2}
+    assert touched(_replaced(9, 1)) == {9}
+    assert touched(ops.Append((FRAGMENT,))) == frozenset()

@@ -1,0 +1,79 @@
+"""A numbered write takes place once, however often and by however many its job is run; and what a writer notes is in the history."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, InvalidOptionError
+from lance_spark.storage.store import Store
+
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
+
+
+def append(uri: str, app: str, number: int) -> Dataset:
+    return Dataset.write(uri, ROWS, "append", txn_app_id=app, txn_version=number)
+
+
+def test_a_write_with_a_number_that_was_used_is_left_out(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    append(uri, "job", 3)
+    Dataset.write(uri, ROWS, "append")
+    again = append(uri, "job", 3)
+    assert (again.version, again.count_rows()) == (2, 4)
+    assert append(uri, "job", 2).version == 2
+    assert append(uri, "other", 1).version == 3
+    assert append(uri, "job", 4).version == 4
+    assert append(uri, "job", 4).count_rows() == 8
+    assert len(Store(uri).list("data")) == 4, "files of writes that were left out are deleted"
+    assert lance.dataset(uri).read_transaction(4).transaction_properties == {"txnAppId": "job", "txnVersion": "4"}
+
+
+def test_an_overwrite_with_a_number_that_was_used_is_left_out(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    for _ in range(2):
+        ds = Dataset.write(uri, ROWS, "overwrite", txn_app_id="job", txn_version=1)
+    assert ds.version == 1
+
+
+def test_jobs_that_run_at_once_write_once(tmp_path: Path) -> None:
+    uri, count = str(tmp_path / "t"), 6
+    Dataset.write(uri, ROWS)
+    start = threading.Barrier(count)
+
+    def job(_: int) -> None:
+        start.wait()
+        append(uri, "job", 1)
+
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(job, range(count)))
+    assert Dataset.open(uri).count_rows() == 4
+    assert lance.dataset(uri).count_rows() == 4
+    assert len(list((tmp_path / "t/_transactions").iterdir())) == len(list((tmp_path / "t/data").iterdir())) == 2
+
+
+def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    append(uri, "job", 1)
+    Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))
+    assert append(uri, "job", 1).count_rows() == 6
+
+
+def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptionError, match="go together"):
+        Dataset.write(str(tmp_path / "t"), ROWS, txn_app_id="job")
+    with pytest.raises(InvalidOptionError, match="from 0 on"):
+        append(str(tmp_path / "t"), "job", -1)
+
+
+def test_messages_and_properties_are_in_the_history_of_both(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    ds = Dataset.write(uri, ROWS, commit_message="first", transaction_properties={"by": "me"})
+    assert [(h.message, h.properties) for h in ds.history()] == [("first", {"by": "me"})]
+    assert lance.dataset(uri).read_transaction(1).transaction_properties == {"__lance_commit_message": "first", "by": "me"}

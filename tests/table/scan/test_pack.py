@@ -1,0 +1,72 @@
+"""Cutting a scan into tasks: all rows once, in order, in pieces that are worth a task."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.scan.plan import Part, pack, row_bytes
+
+MB = 1 << 20
+FIELDS = Schema((Field("a", 0, "int64"), Field("b", 1, "int64")))
+
+
+def parts(*sizes: tuple[int, int | None]) -> list[Part]:
+    """Fragments of so many rows and bytes."""
+    made = [Fragment(i, (DataFile(f"{i}.lance", (0, 1), (0, 1), (2, 1), size),), rows) for i, (rows, size) in enumerate(sizes)]
+    return [Part(fragment, 0, fragment.physical_rows) for fragment in made]
+
+
+SIZES = st.lists(st.tuples(st.integers(1, 10**7), st.none() | st.integers(0, 4000 * MB)), max_size=30)
+
+
+@given(SIZES, st.integers(1, 64), st.sampled_from([1, 1000, MB, 128 * MB]))
+def test_every_row_is_in_one_task_and_the_order_stays(sizes: list[tuple[int, int | None]], cores: int, max_bytes: int) -> None:
+    whole = parts(*sizes)
+    got = [part for group in pack(whole, FIELDS, cores, max_bytes) for part in group]
+    at = 0
+    for part in whole:
+        end = part.start
+        while end < part.stop:
+            assert (got[at].fragment, got[at].start) == (part.fragment, end)
+            assert got[at].num_rows > 0
+            end, at = got[at].stop, at + 1
+    assert at == len(got)
+
+
+def test_one_huge_fragment_is_work_for_all_cores() -> None:
+    assert len(pack(parts((10**7, 2400 * MB)), FIELDS, 2, 128 * MB)) == 19
+    assert len(pack(parts((10**7, 600 * MB)), FIELDS, 2, 128 * MB)) == 6
+    assert len(pack(parts((10**7, 60 * MB)), FIELDS, 2, 128 * MB)) == 4
+
+
+def test_groups_are_of_the_same_size_however_fragments_are_cut() -> None:
+    groups = pack(parts((1_000_000, 36 * MB), (150_000, 5 * MB)), FIELDS, 2, 128 * MB)
+    rows = [sum(part.num_rows for part in group) for group in groups]
+    assert len(rows) == 2
+    assert max(rows) < 1.2 * min(rows)
+
+
+def test_tiny_fragments_are_few_tasks_but_not_one() -> None:
+    assert len(pack(parts(*[(10, 1000)] * 2000), FIELDS, 2, 128 * MB)) == 6
+    assert len(pack(parts(*[(10, 1000)] * 10_000), FIELDS, 2, 128 * MB)) <= 24
+    assert len(pack(parts(*[(10, 1000)] * 20), FIELDS, 2, 128 * MB)) == 1
+
+
+def test_what_is_not_read_does_not_count() -> None:
+    one = Schema(FIELDS.fields[:1])
+    assert len(pack(parts((10**7, 24 * MB)), one, 8, 128 * MB)) == 1
+    assert len(pack(parts((10**7, 24 * MB)), FIELDS, 8, 128 * MB)) == 2
+    assert row_bytes(parts((100, 1000), (100, None)), one) == [5.0, 64]
+
+
+def test_few_rows_are_expected_to_fulfil_a_predicate() -> None:
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB)) == 6
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB, Schema(FIELDS.fields[:1]))) == 4
+    assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 20 * MB, Schema(()))) == 6
+
+
+def test_sizes_that_a_manifest_makes_up_do_not_make_any_number_of_tasks() -> None:
+    assert len(pack(parts((2**40, 2**62)), FIELDS, 2, 128 * MB)) < 20_000

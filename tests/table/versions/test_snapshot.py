@@ -1,0 +1,155 @@
+"""Snapshots: every way to name a version leads to the one that pylance opens, and errors say what there is."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark.errors import CorruptFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.storage.store import Store
+from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.snapshot import is_v2_path, list_versions, manifest_path, open_snapshot, version_of
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Three versions, on a branch two more."""
+    uri = str(tmp_path / "t.lance")
+    for i in range(3):
+        lance.write_dataset(pa.table({"a": [i]}), uri, mode="append" if i else "create")
+    ds = lance.dataset(uri)
+    ds.tags.create("second", 2)
+    branch = ds.create_branch("bug/fix", 2)
+    branch = lance.write_dataset(pa.table({"a": [10]}), branch, mode="append")
+    ds.tags.create("on-branch", ("bug/fix", branch.version))
+    return tmp_path / "t.lance"
+
+
+def to_v1_names(table, versions):
+    for version in versions:
+        shutil.move(table / manifest_path(version), table / manifest_path(version, v2=False))
+
+
+@pytest.mark.parametrize("old", [[], [1, 2, 3], [1, 3], [2], [3]], ids=str)
+def test_versions_are_found_under_both_naming_schemes(table, old):
+    to_v1_names(table, old)
+    store = Store(str(table))
+    assert list(list_versions(store)) == [1, 2, 3]
+    assert open_snapshot(store).version == 3
+    for version in (1, 2, 3):
+        snapshot = open_snapshot(store, version=version)
+        assert snapshot.version == version
+        assert is_v2_path(snapshot.path) == (version not in old)
+        assert len(snapshot.manifest.fragments) == version
+
+
+def test_a_version_with_two_names_counts_once(table):
+    shutil.copy(table / manifest_path(2), table / manifest_path(2, v2=False))
+    assert list_versions(Store(str(table)))[2] == manifest_path(2)
+
+
+def test_more_than_nine_versions_of_the_first_scheme_are_in_order(tmp_path):
+    uri = str(tmp_path / "t")
+    for i in range(11):
+        lance.write_dataset(pa.table({"a": [i]}), uri, mode="append" if i else "create", enable_v2_manifest_paths=False)
+    assert (tmp_path / "t/_versions/11.manifest").exists()
+    assert open_snapshot(Store(uri)).version == 11
+
+
+def test_the_hint_is_not_trusted(table):
+    (table / "_versions/latest_version_hint.json").write_text('{"version":99}')
+    assert open_snapshot(Store(str(table))).version == 3
+
+
+def test_detached_versions_and_strangers_are_not_versions(table):
+    for name in (f"d{2**63 + 5}.manifest", f"{2**63 + 5}.manifest", "x.manifest", "5.manifest.tmp", ".manifest", "²2.manifest"):
+        (table / "_versions" / name).write_bytes(b"")
+    assert list(list_versions(Store(str(table)))) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", [0, 1, 9, 10, 2**63 - 1])
+def test_names_and_versions_go_both_ways(version):
+    for v2 in (True, False):
+        assert version_of(manifest_path(version, v2).removeprefix("_versions/")) == version
+
+
+def test_tags_and_branches_open_what_pylance_opens(table):
+    store = Store(str(table))
+    assert open_snapshot(store, tag="second").version == 2
+    assert open_snapshot(store, branch="main").version == 3
+    branch = open_snapshot(store, branch="bug/fix")
+    assert branch.version == lance.dataset(str(table)).checkout_version(("bug/fix", None)).version == 3
+    assert branch.manifest.branch == "bug/fix"
+    assert branch.store.uri == f"{table}/tree/bug/fix"
+    assert open_snapshot(store, branch="bug/fix", version=2).version == 2
+    assert open_snapshot(store, tag="on-branch").path == branch.path
+    assert {n: t.version for n, t in refs.tags(store).items()} == {"second": 2, "on-branch": 3}
+    assert refs.branches(store)["bug/fix"].parent_version == 2
+
+
+def test_a_timestamp_opens_the_latest_version_of_that_time(table):
+    store = Store(str(table))
+    times = [v["timestamp"].astimezone(UTC) for v in lance.dataset(str(table)).versions()]
+    for i, time in enumerate(times):
+        # pylance rounds to microseconds as we do; the version itself is up to one younger.
+        assert open_snapshot(store, timestamp=time + timedelta(microseconds=1)).version == i + 1
+    assert open_snapshot(store, timestamp=datetime.now(UTC)).version == 3
+    assert open_snapshot(store, timestamp=(datetime.now(UTC) + timedelta(days=1)).replace(tzinfo=None)).version == 3
+    assert open_snapshot(store, timestamp=times[1].isoformat()).version in (1, 2)
+    with pytest.raises(VersionNotFoundError, match="the oldest one is of 20"):
+        open_snapshot(store, timestamp="1999-01-01")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"version": 4}, "no version 4; there are: 1 to 3"),
+        ({"version": -1}, "there are: 1 to 3"),
+        ({"version": 2**64 + 1}, "there are: 1 to 3"),
+        ({"tag": "third"}, "no tag 'third'; there are: on-branch, second"),
+        ({"branch": "dev"}, "no branch 'dev'; there are: bug/fix"),
+        ({"branch": "bug/fix", "version": 1}, "no version 1; there are: 2 to 3"),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_named_with_what_is(table, asked, message):
+    with pytest.raises(VersionNotFoundError, match=message):
+        open_snapshot(Store(str(table)), **asked)
+
+
+def test_no_table_is_no_table(tmp_path):
+    for asked in ({}, {"version": 1}):
+        with pytest.raises(TableNotFoundError, match="no Lance table at"):
+            open_snapshot(Store(str(tmp_path)), **asked)
+    assert issubclass(TableNotFoundError, FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"version": 1, "tag": "x"}, {"tag": "x", "branch": "y"}, {"version": 1, "timestamp": "2020-01-01"}], ids=str
+)
+def test_two_answers_to_one_question_are_refused(tmp_path, asked):
+    with pytest.raises(ValueError, match="only one"):
+        open_snapshot(Store(str(tmp_path)), **asked)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".x", "x.", "a..b", "x.lock", "a b", "a\0"])
+def test_no_tag_name_is_a_path(tmp_path, name):
+    with pytest.raises(ValueError, match="cannot be the name of a tag"):
+        refs.tag(Store(str(tmp_path)), name)
+
+
+@pytest.mark.parametrize("name", ["", "main", "../x", "/a", "a/", "a//b", "a\\b", "x.lock", "a b", "a/./b"])
+def test_no_branch_name_is_a_path(tmp_path, name):
+    with pytest.raises(ValueError, match="cannot be the name of a branch"):
+        refs.branch_folder(name)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"version": "1"}', '{"version": 1, "branch": 5}', '{"version": -1}', '{"version": true}']
+)
+def test_a_broken_tag_is_refused_by_name(table, content):
+    (table / "_refs/tags/second.json").write_text(content)
+    with pytest.raises(CorruptFileError, match=r"second\.json"):
+        open_snapshot(Store(str(table)), tag="second")
