@@ -30,7 +30,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.file.supported_types import WRITABLE, check_holds
-from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.transaction import Transaction
@@ -41,9 +41,9 @@ from lance_spark.table.commit.commit import NO_SETTINGS, commit
 from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
-from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
-from lance_spark.table.write.sidecars import Sidecars
 
 Mode = Literal["create", "append", "overwrite"]
 
@@ -189,42 +189,21 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
 
 def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
     """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted."""
-    fragments: list[Fragment] = []
-    rest = (conform(batch, target.schema) for batch in batches if batch.num_rows)
+    writer = fragment_writer(target)
     try:
-        batch = next(rest, None)
-        while batch is not None:
-            fragment, batch = _write_file(target, batch, rest)
-            fragments.append(fragment)
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
     except BaseException:
-        _delete(target, _paths(fragments))
+        _delete(target, _paths(writer.abort()))
         raise
-    return tuple(fragments)
 
 
-def _write_file(target: WriteTarget, batch: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> tuple[Fragment, pa.RecordBatch | None]:
-    """One data file from `batch` and as many of `rest` as it takes, and what comes after it."""
-    # Encoding needs the compiled kernels, which the driver has no use for.
-    from lance_spark.file.writer import DataFileWriter
-
-    name, most = _fresh_name(target.job), target.options.max_rows_per_file
-    next_batch: pa.RecordBatch | None = batch
-    with target.store.create(f"data/{name}") as out, Sidecars(target.store, f"data/{name}") as sidecars:
-        writer, rows = DataFileWriter(out, target.schema, WRITABLE[target.data_format], sidecars), 0
-        while next_batch is not None and rows < most and writer.size_bytes < target.options.max_bytes_per_file:
-            taken = next_batch.slice(0, most - rows)
-            writer.write(taken)
-            rows += taken.num_rows
-            next_batch = next_batch.slice(taken.num_rows) if taken.num_rows < next_batch.num_rows else next(rest, None)
-        written = writer.finish()
-    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes)
-    return Fragment(0, (file,), written.num_rows), next_batch
-
-
-def _fresh_name(job: str) -> str:
-    """A name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
-    unique = uuid.uuid4().bytes
-    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
+def fragment_writer(target: WriteTarget, schema: Schema | None = None) -> FragmentWriter:
+    """A writer of new fragments with the target's fields, or those of `schema`."""
+    options = target.options
+    rows, size = options.max_rows_per_file, options.max_bytes_per_file
+    return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size)
 
 
 def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:

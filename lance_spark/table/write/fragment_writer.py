@@ -1,0 +1,88 @@
+"""Writing rows into new fragments batch by batch, for callers that fill several of them at once."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_spark.file.supported_types import WRITABLE
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.schema.schema import Schema
+from lance_spark.storage.store import Store
+from lance_spark.table.write.conform import conform
+from lance_spark.table.write.sidecars import Sidecars
+
+if TYPE_CHECKING:
+    from lance_spark.file.writer import DataFileWriter
+
+
+class FragmentWriter:
+    """Writes batches to data files, a new one once a file is full. Each file is a fragment without an id.
+
+    A file ends after `max_rows` rows, or with the batch with which it exceeds `max_bytes` bytes. Every file name ends with `job`.
+    """
+
+    def __init__(self, store: Store, schema: Schema, data_format: str, job: str, max_rows: int, max_bytes: int) -> None:
+        self._store, self._schema, self._data_format, self._job = store, schema, data_format, job
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._fragments: list[Fragment] = []
+        self._stack = contextlib.ExitStack()
+        self._file: DataFileWriter | None = None
+        self._name = ""
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
+        rest = conform(batch, self._schema)
+        while rest.num_rows:
+            file = self._file or self._open()
+            taken = rest.slice(0, self._max_rows - self._rows)
+            file.write(taken)
+            self._rows += taken.num_rows
+            rest = rest.slice(taken.num_rows)
+            if self._rows >= self._max_rows or file.size_bytes >= self._max_bytes:
+                self._close()
+
+    def finish(self) -> tuple[Fragment, ...]:
+        """Complete the last file and return all fragments, which no version names yet."""
+        if self._file is not None:
+            self._close()
+        return tuple(self._fragments)
+
+    def abort(self) -> tuple[Fragment, ...]:
+        """Drop the file that is open and return the fragments that are complete, whose files the caller deletes."""
+        self._file = None
+        with contextlib.suppress(_Aborted), self._stack:
+            raise _Aborted
+        return tuple(self._fragments)
+
+    def _open(self) -> DataFileWriter:
+        # Encoding needs the compiled kernels, which the driver has no use for.
+        from lance_spark.file.writer import DataFileWriter
+
+        self._name, self._rows = fresh_name(self._job), 0
+        out = self._stack.enter_context(self._store.create(f"data/{self._name}"))
+        sidecars = self._stack.enter_context(Sidecars(self._store, f"data/{self._name}"))
+        self._file = DataFileWriter(out, self._schema, WRITABLE[self._data_format], sidecars)
+        return self._file
+
+    def _close(self) -> None:
+        assert self._file is not None
+        file, self._file = self._file, None
+        with self._stack:
+            written = file.finish()
+        named = DataFile(self._name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+        self._fragments.append(Fragment(0, (named,), written.num_rows))
+
+
+class _Aborted(Exception):
+    """Tells the store that the file is not to be kept."""
+
+
+def fresh_name(job: str) -> str:
+    """A file name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
+    unique = uuid.uuid4().bytes
+    return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
