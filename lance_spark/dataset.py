@@ -19,6 +19,7 @@ from lance_spark.table.changes.delete import delete
 from lance_spark.table.commit.commit import commit_operation
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
+from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
@@ -198,9 +199,19 @@ class Dataset:
         """A new table elsewhere that reads this one's files where they are. Raises TableAlreadyExistsError."""
         return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
 
-    def deep_clone(self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None) -> Dataset:
-        """A new table elsewhere with copies of all files of one version. Raises TableAlreadyExistsError."""
-        return Dataset(deep_clone(self.snapshot, self._target(target_path, storage_options), reference))
+    def deep_clone(
+        self,
+        target_path: str,
+        reference: Reference | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        progress: bool | None = None,
+    ) -> Dataset:
+        """A new table elsewhere with copies of all files of one version. Raises TableAlreadyExistsError.
+
+        `progress` shows bars (None: on a terminal where tqdm is installed).
+        """
+        return Dataset(deep_clone(self.snapshot, self._target(target_path, storage_options), reference, tracker(progress)))
 
     def cleanup_old_versions(
         self,
@@ -211,19 +222,24 @@ class Dataset:
         error_if_tagged_old_versions: bool = True,
         delete_rate_limit: int | None = None,
         dry_run: bool = False,
+        progress: bool | None = None,
     ) -> CleanupStats:
         """Remove versions of this branch that are older than `older_than` (by default 14 days), and the files that nothing needs any more.
 
-        See `table.maintenance.cleanup.CleanupPolicy` for the rest. Raises RefConflictError if an old version is tagged.
+        See `table.maintenance.cleanup.CleanupPolicy` for the rest; `progress` shows bars (None: on a terminal where tqdm is installed).
+        Raises RefConflictError if an old version is tagged.
         """
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE
         policy = CleanupPolicy(older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, dry_run)
-        return cleanup_old_versions(self.snapshot, policy)
+        return cleanup_old_versions(self.snapshot, policy, tracker(progress))
 
-    def verify(self, decode: bool = True) -> Report:
-        """Check that every file of this version is there, has the size and rows stated, and decodes; `print` the report to read it."""
-        return verify(self.snapshot, decode)
+    def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
+        """Check that every file of this version is there, has the size and rows stated, and decodes; `print` the report to read it.
+
+        `progress` shows bars (None: on a terminal where tqdm is installed).
+        """
+        return verify(self.snapshot, decode, tracker(progress))
 
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that fulfil `predicate`, a condition in Spark's SQL, in one new version.

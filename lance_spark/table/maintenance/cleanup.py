@@ -20,6 +20,7 @@ from lance_spark.metadata.manifest import ExternalFile, IndexMetadata, Manifest
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.durations import duration
+from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
@@ -98,7 +99,7 @@ def _index_folder(index: IndexMetadata) -> str:
     return f"{INDICES}/{uuid.UUID(bytes=index.uuid)}"
 
 
-def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy) -> CleanupStats:
+def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy, track: Track = untracked) -> CleanupStats:
     """Remove the old versions of the branch that the snapshot is of, and the files that nothing needs any more.
 
     Raises RefConflictError if an old version is tagged, unless the policy says otherwise. Versions newer than the snapshot stay.
@@ -106,7 +107,7 @@ def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy) -> CleanupSt
     store = snapshot.store
     versions = list_versions(store)
     # A listing may be older than the version in hand, which the table goes on from.
-    manifests = {**dict(_open_all(store, versions)), snapshot.version: snapshot.manifest}
+    manifests = {**dict(track(_open_all(store, versions), "read versions", len(versions))), snapshot.version: snapshot.manifest}
     old = _old(manifests, policy, snapshot.version)
     # Read after the manifests: what is named now was not removed before.
     old -= _named_by_refs(snapshot, old, policy.error_if_tagged_old_versions)
@@ -118,10 +119,10 @@ def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy) -> CleanupSt
     for _, manifest in _open_all(store, list_versions(store).keys() - manifests.keys()):
         kept.add(manifest, {None})
     removal = _Removal(store, policy)
-    for version in sorted(old):
+    for version in track(sorted(old), "remove versions"):
         removal.remove(Entry(versions[version], store.size(versions[version]), None))
     threshold = datetime.now(UTC) - UNVERIFIED_AGE
-    for path, entry in files_of_table(snapshot):
+    for path, entry in track(files_of_table(snapshot), "check files"):
         aged = policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
         if path not in kept and (aged or path in forgotten):
             removal.remove(Entry(path, entry.size, None))

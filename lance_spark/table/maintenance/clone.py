@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from lance_spark.buffers.byte_ranges import ByteRange
@@ -21,6 +21,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
+from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.manifest_store.external import put_manifest
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import TRANSACTIONS
@@ -82,11 +83,12 @@ def _note(source: Snapshot, target: Store) -> None:
             seen.add(root.uri)
 
 
-def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None) -> Snapshot:
+def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None, track: Track = untracked) -> Snapshot:
     """A new table at `target` with copies of all files of the version that `reference` means. Raises TableAlreadyExistsError."""
     source = resolve(snapshot, reference)
     _check_free(target)
-    _copy_files(source, target)
+    for store, path, to in track(list(_files_to_copy(source)), "copy files"):
+        _copy(store, path, target, to, track)
     manifest = replace(_rebased(source.manifest, lambda _: None), base_paths=())
     return _commit_new(target, manifest, source, shallow=False)
 
@@ -153,31 +155,31 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
     return Snapshot(target, manifest, path, source.allow_other_stores)
 
 
-def _copy_files(source: Snapshot, target: Store) -> None:
-    """All files that the version names, to the places where a table without base paths has them."""
+def _files_to_copy(source: Snapshot) -> Iterator[tuple[Store, str, str]]:
+    """All files that the version names, and the paths that they have in a table without base paths."""
     locations = source.locations
     for fragment in source.manifest.fragments:
         for file in fragment.files:
             store, path = locations.data_file(file)
-            _copy(store, path, target, f"{DATA}/{file.path}")
+            yield store, path, f"{DATA}/{file.path}"
             # Large values of a file's blobs are beside it, in a folder of its name.
             stem = path.removesuffix(".lance")
             for entry in store.walk(stem):
-                _copy(store, f"{stem}/{entry.name}", target, f"{DATA}/{file.path.removesuffix('.lance')}/{entry.name}")
+                yield store, f"{stem}/{entry.name}", f"{DATA}/{file.path.removesuffix('.lance')}/{entry.name}"
         if fragment.deletion is not None:
             store, path = locations.deletion_file(fragment)
-            _copy(store, path, target, fragment.deletion.path(fragment.id))
+            yield store, path, fragment.deletion.path(fragment.id)
         for sequence in (fragment.row_ids, fragment.created_at, fragment.updated_at):
             if isinstance(sequence, ExternalFile):
                 store, path = locations.root_file(sequence.path)
-                _copy(store, path, target, sequence.path)
+                yield store, path, sequence.path
     for index in source.manifest.indexes:
         store, folder = locations.index_folder(index)
         for entry in store.walk(folder):
-            _copy(store, f"{folder}/{entry.name}", target, f"_indices/{uuid.UUID(bytes=index.uuid)}/{entry.name}")
+            yield store, f"{folder}/{entry.name}", f"_indices/{uuid.UUID(bytes=index.uuid)}/{entry.name}"
 
 
-def _copy(source: Store, path: str, target: Store, to: str) -> None:
+def _copy(source: Store, path: str, target: Store, to: str, track: Track) -> None:
     """Copy a file in pieces, unless it is there already: files of a table never change, and fragments may share one."""
     size = source.size(path)
     with contextlib.suppress(FileNotFoundError):
@@ -185,5 +187,6 @@ def _copy(source: Store, path: str, target: Store, to: str) -> None:
             return
         target.delete(to)
     with target.create(to) as out:
-        for start in range(0, size, _PIECE):
+        pieces = range(0, size, _PIECE)
+        for start in track(pieces, "copy pieces") if len(pieces) > 1 else pieces:
             out.write(source.read_ranges(path, [ByteRange(start, min(start + _PIECE, size))])[0].data)

@@ -13,6 +13,7 @@ from lance_spark.metadata.manifest import DataFile, Fragment
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
+from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
@@ -51,17 +52,17 @@ class Report:
         return "\n".join([*lines, *(f"orphan: {path}" for path in self.orphans)])
 
 
-def verify(snapshot: Snapshot, decode: bool = True) -> Report:
+def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) -> Report:
     """Check all files of a version; without `decode` only that they are there, their sizes and numbers of rows."""
     problems: list[Problem] = []
     files = 0
-    for path, found in _checks(snapshot, decode):
+    for path, found in track(_checks(snapshot, decode), "verify files"):
         files += 1
         problems += [Problem(path, kind, message) for kind, message in found]
     policy = CleanupPolicy(retain_versions=_ALL_VERSIONS, delete_unverified=True, dry_run=True)
     orphans: tuple[str, ...] = ()
     try:
-        orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy).files
+        orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy, track).files
     except CorruptFileError as e:
         # Which files nothing names is not known without all manifests, tags and branches.
         problems.append(Problem("other versions and references", "corrupt", str(e)))
