@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format protos bench bench-quick bench-codec bench-commits clean
+.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format build protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ format: $(VENV)/.test ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+build: $(VENV)/.build ## Build the wheel and the source archive into dist/
+	$(BIN)/python -m build
+
 protos: ## Generate lance_spark/_proto from protos/
 	$(PYTHON) -m venv $(VENV)-protos
 	$(VENV)-protos/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
@@ -101,6 +104,10 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.fuzz: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e . --group fuzz
+	@touch $@
+
+$(VENV)/.build: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --group build
 	@touch $@
 
 # Not a file in between, to be deleted afterwards.

@@ -22,6 +22,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_spark.version import __version__
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
@@ -40,6 +41,7 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "__version__",
     "enable",
     "write",
 ]

@@ -47,6 +47,7 @@ ROOMS = [
     "kernels",
     "_proto",
     "errors",
+    "version",
 ]
 """Folders with modules in them, and the modules beside them at the top of the package."""
 SIZE = 20

@@ -46,8 +46,9 @@ from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, lineage
 from lance_spark.table.build.data_replacement import with_replaced_file
+from lance_spark.version import __version__
 
-WRITER = WriterVersion("lance_spark", "0.1.0")
+WRITER = WriterVersion("lance_spark", __version__)
 
 
 @dataclass(frozen=True)
