@@ -9,6 +9,7 @@ from os import PathLike
 
 import pyarrow as pa
 
+from lance_spark.inspect.overview import overview
 from lance_spark.metadata.operations import Operation
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
@@ -25,18 +26,10 @@ from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.scan.task import read_task
-from lance_spark.table.versions.history import COMMIT_MESSAGE, HistoryEntry, history
-from lance_spark.table.versions.snapshot import Snapshot, in_use, list_versions, open_snapshot, timestamp_of
+from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
+from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a table and when it was made."""
-
-    version: int
-    timestamp: datetime
 
 
 @dataclass(frozen=True)
@@ -67,6 +60,18 @@ class Dataset:
     """One version of a Lance table. It never changes: whatever changes the table returns another Dataset."""
 
     snapshot: Snapshot
+
+    def __repr__(self) -> str:
+        manifest = self.snapshot.manifest
+        branch = "" if manifest.branch is None else f", branch={manifest.branch!r}"
+        return f"Dataset({self.uri!r}, version={self.version}{branch})"
+
+    def __str__(self) -> str:
+        """The version, its numbers of rows and fragments, and its columns."""
+        return str(overview(self.snapshot))
+
+    def _repr_html_(self) -> str:
+        return overview(self.snapshot)._repr_html_()
 
     @classmethod
     def open(
@@ -166,12 +171,11 @@ class Dataset:
         """The columns of this version."""
         return self.snapshot.manifest.schema.to_arrow()
 
-    def versions(self) -> list[Version]:
-        """All versions that there are now, oldest first."""
-        store = self.snapshot.store
-        return [Version(number, timestamp_of(store, path)) for number, path in list_versions(store).items()]
+    def versions(self) -> Versions:
+        """All versions that there are now, oldest first: a list that prints as a table."""
+        return versions(self.snapshot.store)
 
-    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+    def history(self, limit: int | None = None) -> History:
         """The versions that there are, newest first, each with its time, operation, properties and commit message."""
         return history(self.snapshot.store, limit)
 

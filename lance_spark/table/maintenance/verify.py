@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from lance_spark.display.listing import SHOWN, left_out
+from lance_spark.display.table import Table, escape
+from lance_spark.display.words import counted, one_line
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
@@ -47,9 +50,21 @@ class Report:
         return not self.problems
 
     def __str__(self) -> str:
-        lines = [f"{self.uri}, version {self.version}: {self.files} files, {len(self.problems)} problems, {len(self.orphans)} orphans"]
-        lines += [f"{p.kind}: {p.path}: {p.message}" for p in self.problems]
-        return "\n".join([*lines, *(f"orphan: {path}" for path in self.orphans)])
+        lines = [f"{p.kind}: {p.path}: {p.message}" for p in self.problems] + [f"orphan: {path}" for path in self.orphans]
+        return "\n".join([self._summary(), *map(one_line, lines)])
+
+    def _summary(self) -> str:
+        found = f"{counted(self.files, 'file')}, {counted(len(self.problems), 'problem')}, {counted(len(self.orphans), 'orphan')}"
+        return f"{one_line(self.uri)}, version {self.version}: {found}"
+
+    def _repr_html_(self) -> str:
+        mark = "✓" if self.ok else "✗"
+        problems = Table(
+            ("problem", "file", "message"), [(p.kind, p.path, p.message) for p in self.problems[:SHOWN]], note=left_out(self.problems)
+        )
+        orphans = Table(("orphans",), [(path,) for path in self.orphans[:SHOWN]], note=left_out(self.orphans))
+        tables = "".join(t._repr_html_() for t in (problems, orphans) if t.rows)
+        return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{tables}</div>"
 
 
 def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) -> Report:

@@ -6,15 +6,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from lance_spark.display.listing import SHOWN, Listing, left_out
+from lance_spark.display.table import Table
+from lance_spark.display.words import moment
 from lance_spark.errors import VersionNotFoundError
 from lance_spark.metadata.operations import Unknown
 from lance_spark.metadata.transaction import Transaction, parse
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, to_datetime
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of, to_datetime
 
 TRANSACTIONS = "_transactions"
 COMMIT_MESSAGE = "__lance_commit_message"
 """The property of a transaction that pylance keeps a commit message in."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a table and when it was made."""
+
+    version: int
+    timestamp: datetime
+
+
+class Versions(Listing[Version]):
+    """A list of versions, oldest first, that prints as a table."""
+
+    def table(self) -> Table:
+        """One row for each version."""
+        rows = [(str(v.version), moment(v.timestamp)) for v in self[-SHOWN:]]
+        return Table(("version", "time"), rows, frozenset(["version"]), left_out(self, "older"))
 
 
 @dataclass(frozen=True)
@@ -28,9 +48,21 @@ class HistoryEntry:
     message: str | None
 
 
-def history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
+class History(Listing[HistoryEntry]):
+    """A list of what made the versions, newest first, that prints as a table."""
+
+    def table(self) -> Table:
+        """One row for each version."""
+        rows = [
+            (str(e.version), moment(e.timestamp), e.operation, e.message or "", ", ".join(f"{k}={v}" for k, v in e.properties.items()))
+            for e in self[:SHOWN]
+        ]
+        return Table(("version", "time", "operation", "message", "properties"), rows, frozenset(["version"]), left_out(self, "older"))
+
+
+def history(store: Store, limit: int | None = None) -> History:
     """The versions that there are, newest first, at most `limit` of them."""
-    entries: list[HistoryEntry] = []
+    entries = History()
     for snapshot in newest_first(store):
         if limit is not None and len(entries) >= limit:
             break
@@ -39,6 +71,11 @@ def history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
         name, message = type(transaction.operation).__name__, transaction.properties.get(COMMIT_MESSAGE)
         entries.append(HistoryEntry(snapshot.version, to_datetime(snapshot.manifest.timestamp), name, properties, message))
     return entries
+
+
+def versions(store: Store) -> Versions:
+    """The versions that there are, oldest first."""
+    return Versions(Version(number, timestamp_of(store, path)) for number, path in list_versions(store).items())
 
 
 def newest_first(store: Store) -> Iterator[Snapshot]:

@@ -1,0 +1,1 @@
+"""Values as text and as HTML: numbers with units, tables, lists that print as tables."""

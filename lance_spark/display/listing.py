@@ -1,0 +1,33 @@
+"""Lists that print as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import TypeVar
+
+from lance_spark.display.table import Table
+from lance_spark.display.words import number
+
+T = TypeVar("T")
+
+SHOWN = 100
+"""Rows of a table that are shown."""
+
+
+def left_out(items: Sized, what: str = "more") -> str:
+    """The note below a table that shows `SHOWN` of the items."""
+    return f"... and {number(len(items) - SHOWN)} {what}" if len(items) > SHOWN else ""
+
+
+class Listing(list[T]):
+    """A list whose text and HTML is a table of at most `SHOWN` items; all else is as with lists."""
+
+    def table(self) -> Table:
+        """The items as rows."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()

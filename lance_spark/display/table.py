@@ -1,0 +1,57 @@
+"""A table of text, drawn as plain text or as HTML that follows the colours of the page around it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lance_spark.display.words import one_line, printable
+
+_CELL = "padding: 0.15em 0.8em 0.15em 0; text-align: {}; vertical-align: top; overflow-wrap: anywhere; border: 0"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under `headers`. Columns named in `right` hold numbers; `note` stands below."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[str] = frozenset()
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Columns side by side, two spaces apart."""
+        lines = [list(self.headers), *([printable(cell) for cell in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        text = "\n".join("  ".join(self._aligned(line, widths)).rstrip() for line in lines)
+        return f"{text}\n{self.note}" if self.note else text
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> Iterable[str]:
+        for header, cell, width in zip(self.headers, line, widths):
+            yield cell.rjust(width) if header in self.right else cell.ljust(width)
+
+    def _repr_html_(self) -> str:
+        """As HTML, every cell escaped. It needs no style sheet, so that notebooks show it in light and dark."""
+        head = "".join(f'<th style="{self._style(header)}; opacity: 0.7">{escape(header)}</th>' for header in self.headers)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="{self._style(h)}">{_cell(cell)}</td>' for h, cell in zip(self.headers, row)) + "</tr>"
+            for row in self.rows
+        )
+        note = f"<div>{escape(self.note)}</div>" if self.note else ""
+        return f'<table style="border-collapse: collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}'
+
+    def _style(self, header: str) -> str:
+        return _CELL.format("right" if header in self.right else "left")
+
+
+def escape(text: str) -> str:
+    """Foreign text as HTML: markup in it does not count, nor does what would turn the direction of writing."""
+    return html.escape(one_line(text))
+
+
+def _cell(text: str) -> str:
+    """The content of a cell: cut to `printable` length, with the spaces kept that indent it."""
+    shown = printable(text)
+    words = shown.lstrip(" ")
+    return "&nbsp;" * (len(shown) - len(words)) + escape(words)

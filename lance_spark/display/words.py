@@ -1,0 +1,52 @@
+"""Numbers, times and foreign text in a form that people read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_SHOWN = 200
+"""Characters of a value that are shown; names and messages have no limit of their own."""
+
+
+def number(value: int | None) -> str:
+    """An integer with commas; "unknown" for None."""
+    return "unknown" if value is None else f"{value:,}"
+
+
+def counted(value: int | None, singular: str, plural: str = "") -> str:
+    """A number of things: "1 file", "2 files"."""
+    return f"{number(value)} {singular if value == 1 else plural or singular + 's'}"
+
+
+def size(value: float | None) -> str:
+    """A number of bytes in binary units: "17 bytes", "1.5 MiB"; "unknown" for None."""
+    if value is None:
+        return "unknown"
+    unit = 0
+    while value >= 1023.95 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:,.1f} {_UNITS[unit]}" if unit else f"{value:,.0f} {'byte' if round(value) == 1 else 'bytes'}"
+
+
+def percent(part: float, whole: float) -> str:
+    """The share of a whole, "12.3%"; "" where there is no whole."""
+    return f"{100 * part / whole:.1f}%" if whole else ""
+
+
+def moment(time: datetime) -> str:
+    """A time in UTC to the second."""
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def one_line(text: str) -> str:
+    """`text` in one line, with escapes for what would control a terminal or turn the direction of writing.
+
+    Names of columns, files and versions are untrusted.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable(text: str) -> str:
+    """As `one_line`, and cut after 200 characters."""
+    return one_line(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)
