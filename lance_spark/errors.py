@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
+
+_LOGGER = logging.getLogger(__name__)
+
 
 class LanceError(Exception):
     """Base of all errors that lance_spark raises about tables, files and options."""
@@ -68,3 +74,15 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 class InvalidOptionError(LanceError):
     """An option that does not exist or a value that it cannot take."""
+
+
+@contextlib.contextmanager
+def logged(what: str) -> Iterator[None]:
+    """Log any exception of the block, which does `what`, instead of raising it.
+
+    For what follows a commit or another failure, and must not be taken for a failure of the commit or hide the other one.
+    """
+    try:
+        yield
+    except Exception:
+        _LOGGER.exception("%s failed", what)

@@ -342,3 +342,14 @@ def test_create_and_overwrite_contradict_each_other(uri: str) -> None:
 def test_decimals_stay_exact(spark: SparkSession, load: Load, uri: str) -> None:
     save(spark.sql("SELECT CAST('-12345678901234567890123456789012345678' AS decimal(38,0)) d"), uri)
     assert load(uri).first() == Row(d=Decimal("-12345678901234567890123456789012345678"))
+
+
+def test_a_write_that_stands_is_not_reported_as_failed_when_the_table_cannot_be_cleaned_up(spark: SparkSession, uri: str) -> None:
+    save(spark.range(3), uri)
+    Dataset.open(uri).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"})
+    refs = Path(uri, "_refs/tags")
+    refs.mkdir(parents=True)
+    (refs / "..%2Fx.json").write_text("{}")
+    save(spark.range(3, 5), uri)
+    assert sorted(row["id"] for row in rows(uri)) == [0, 1, 2, 3, 4]
+    assert named_files(uri) == files(uri)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, logged
 from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
@@ -85,5 +84,6 @@ def _discard(store: Store, fragments: Iterable[Fragment]) -> None:
     """Best effort: what is left behind is found by cleaning up the table."""
     for fragment in fragments:
         if fragment.deletion is not None:
-            with contextlib.suppress(StorageError):
-                store.delete(fragment.deletion.path(fragment.id))
+            path = fragment.deletion.path(fragment.id)
+            with logged(f"{store.uri}: deleting {path}, which no version names"):
+                store.delete(path)

@@ -6,9 +6,7 @@ stays the same through all tries: a transaction that landed while the store's an
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import logging
 import random
 import time
 from collections.abc import Iterable, Mapping
@@ -22,9 +20,9 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     VersionNotFoundError,
+    logged,
 )
 from lance_spark.metadata.manifest import Manifest, check_writable, serialise
-from lance_spark.metadata.manifest import parse as parse_manifest
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
@@ -42,7 +40,6 @@ TRIES = 20
 PATIENCE_S = 120.0
 """A commit that other writers overtake gives up after so many tries and so long a time, whichever comes last."""
 NO_SETTINGS = TableSettings()
-_LOG = logging.getLogger(__name__)
 _LOST_ANSWERS = 3
 _LONGEST_WAIT = 2.0
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -76,7 +73,7 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
 def _discard(store: Store, names: Iterable[str]) -> None:
     """Delete transaction files. Best effort: what is left behind is found by cleaning up the table."""
     for name in names:
-        with contextlib.suppress(StorageError):
+        with logged(f"{store.uri}: deleting the transaction file {name}"):
             store.delete(f"{TRANSACTIONS}/{name}")
 
 
@@ -103,7 +100,9 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
         manifest = replace(manifest, transaction=content)
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
         if _put(store, manifest, path, transaction):
-            return _cleaned_up(Snapshot(store, manifest, path))
+            done = Snapshot(store, manifest, path)
+            _follow_up(done)
+            return done
         known = manifest.version
         slot = slot or min(time.monotonic() - started, 1.0)
         # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
@@ -134,9 +133,9 @@ def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) 
             return True
         except FileExistsError:
             # Object stores' clients try again inside, and may have met our own file.
-            return not certain and _landed(store, path, transaction, lost or StorageError("there is such a version"))
+            return not certain and _landed(store, path, data, transaction, lost or StorageError("there is such a version"))
         except StorageError as e:
-            if _landed(store, path, transaction, e):
+            if _landed(store, path, data, transaction, e):
                 return True
             # A refusal says nothing of an earlier request, which may still be on its way.
             if certain or (lost is None and e.errno in _REFUSALS):
@@ -146,13 +145,10 @@ def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) 
     raise _unknown(store, path, transaction, lost) from lost
 
 
-def _cleaned_up(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, after cleaning up if its table's config asks for that. The commit has taken place, whatever becomes of this."""
-    try:
+def _follow_up(snapshot: Snapshot) -> None:
+    """What remains to be done after the commit of `snapshot`. Never raises: the version is there, and its files must stay."""
+    with logged(f"{snapshot}: cleaning up after the commit"):
         auto_cleanup(snapshot)
-    except LanceError as e:
-        _LOG.warning("cleaning up after a commit failed: %s", e)
-    return snapshot
 
 
 def commit_operation(
@@ -244,21 +240,17 @@ def _open(store: Store, version: int) -> Snapshot | None:
         return None
 
 
-def _landed(store: Store, path: str, transaction: Transaction, error: StorageError) -> bool:
-    """After a put that failed with `error`: whether the version at `path` is there and ours."""
+def _landed(store: Store, path: str, data: bytes, transaction: Transaction, error: StorageError) -> bool:
+    """After a put of `data` that failed with `error`: whether it is what stands at `path`."""
     try:
         if (manifests := external(store)) is not None:
             manifests.latest()  # puts the manifest in place, if the database took it
-        manifest = _read(store, path)
+        return store.read(path) == data
     except FileNotFoundError:
         return False
-    except StorageError:
-        raise _unknown(store, path, transaction, error) from error
-    return transaction_of(Snapshot(store, manifest, path)).uuid == transaction.uuid
-
-
-def _read(store: Store, path: str) -> Manifest:
-    return parse_manifest(store.read(path), f"{store.uri}/{path}")
+    except Exception as e:
+        # Any other error would say that the commit failed, and its files would be deleted.
+        raise _unknown(store, path, transaction, error) from e
 
 
 def _unknown(store: Store, path: str, transaction: Transaction, error: StorageError) -> CommitStateUnknownError:

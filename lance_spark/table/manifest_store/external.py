@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, logged
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.dynamodb import DynamoDBManifests
 from lance_spark.table.manifest_store.sqlite import SqliteManifests
@@ -85,14 +85,15 @@ class External:
                     self.store.delete(staged)
                 raise
         # The commit has taken place. Whatever fails now, the next reader does.
-        with contextlib.suppress(StorageError):
+        with logged(f"{self.store.uri}: giving the manifest of version {version} its final name"):
             self._in_place(version, f"{self._base}/{staged}")
 
     def _in_place(self, version: int, path: str) -> str:
         """The path below the table's root of the manifest at its final name."""
-        if not path.startswith(f"{self._base}/_versions/") or ".." in path:
+        below = path.removeprefix(f"{self._base}/")
+        if below == path or not below.startswith("_versions/") or ".." in below:
             raise CorruptFileError(f"{self.store.uri}: the manifest store says that version {version} is at {path!r}, outside the table")
-        path = path.removeprefix(f"{self._base}/")
+        path = below
         staged = _STAGED.fullmatch(path)
         if staged is None:
             return path

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Literal, TypeAlias
@@ -28,6 +28,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    logged,
 )
 from lance_spark.file.supported_types import WRITABLE, check_holds
 from lance_spark.metadata.fragment import Fragment
@@ -120,8 +121,7 @@ def write(uri: str | PathLike[str], data: Data, mode: Mode, options: WriteOption
     except CommitStateUnknownError:
         raise
     except LanceError:
-        with contextlib.suppress(StorageError):
-            discard(target, fragments)
+        discard(target, fragments)
         raise
 
 
@@ -230,8 +230,10 @@ def _commit(
     target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
 ) -> Snapshot:
     snapshot = commit(target.store, transaction, settings)
-    if APP_ID in transaction.properties and transaction_of(snapshot).uuid != transaction.uuid:
-        discard(target, fragments)  # the write was done before
+    if APP_ID in transaction.properties:
+        with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
+            if transaction_of(snapshot).uuid != transaction.uuid:
+                discard(target, fragments)
     return snapshot
 
 
@@ -245,27 +247,27 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
 
 
 def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
-    """Delete the files of fragments that no version since `target` was made names.
+    """Delete the files of fragments that no version since `target` was made names. Best effort: never raises.
 
     Not to be called after CommitStateUnknownError: a version that names them may still appear.
     """
-    _discard(target, _paths(fragments))
+    _discard(target, lambda: _paths(fragments))
 
 
 def discard_job(target: WriteTarget) -> None:
     """`discard` for all files of a write, also those of tasks that were stopped or lost before they could say what they had written."""
-    _discard(target, [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
+    _discard(target, lambda: [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
 
 
-def _discard(target: WriteTarget, paths: Sequence[str]) -> None:
-    if not paths:
-        return
-    named: set[str] = set()
-    with contextlib.suppress(TableNotFoundError):
-        for version in list_versions(target.store):
-            if version > target.read_version:
-                named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
-    _delete(target, [path for path in paths if path not in named])
+def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
+    """Delete the files that `find` finds, but for those that a version names; none if not all versions can be read."""
+    with logged(f"{target.store.uri}: deleting the files of a write that was given up"):
+        paths, named = find(), set[str]()
+        with contextlib.suppress(TableNotFoundError):
+            for version in list_versions(target.store) if paths else ():
+                if version > target.read_version:
+                    named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
+        _delete(target, [path for path in paths if path not in named])
 
 
 def _paths(fragments: Iterable[Fragment]) -> list[str]:
