@@ -10,11 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import (
+    AmbiguousMergeError,
     CommitConflictError,
     CommitStateUnknownError,
     CorruptFileError,
     InvalidOptionError,
     LanceError,
+    RefConflictError,
     SchemaMismatchError,
     StorageError,
     TableAlreadyExistsError,
@@ -26,15 +28,19 @@ from lance_spark.version import __version__
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
+    from lance_spark.lance_table import LanceTable
     from lance_spark.spark.session import enable, write
 
 __all__ = [
+    "AmbiguousMergeError",
     "CommitConflictError",
     "CommitStateUnknownError",
     "CorruptFileError",
     "Dataset",
     "InvalidOptionError",
     "LanceError",
+    "LanceTable",
+    "RefConflictError",
     "SchemaMismatchError",
     "StorageError",
     "TableAlreadyExistsError",
@@ -47,7 +53,12 @@ __all__ = [
 ]
 
 # Imported when first asked for, so that Dataset is there without pyspark, and the errors without anything.
-_LAZY = {"Dataset": "lance_spark.dataset", "enable": "lance_spark.spark.session", "write": "lance_spark.spark.session"}
+_LAZY = {
+    "Dataset": "lance_spark.dataset",
+    "LanceTable": "lance_spark.lance_table",
+    "enable": "lance_spark.spark.session",
+    "write": "lance_spark.spark.session",
+}
 
 
 def __getattr__(name: str) -> Any:

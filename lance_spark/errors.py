@@ -60,6 +60,17 @@ def _conflict(message: str, retryable: bool) -> CommitConflictError:
     return CommitConflictError(message, retryable=retryable)
 
 
+class AmbiguousMergeError(LanceError):
+    """Two changes of one merge or update apply to the same row; `address` is the row's address in the version that was read."""
+
+    def __init__(self, message: str, address: int) -> None:
+        super().__init__(message)
+        self.address = address
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AmbiguousMergeError, (str(self), self.address)
+
+
 class CommitStateUnknownError(LanceError):
     """The store gave no answer to the commit and cannot be asked now: the version may or may not have been written."""
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.s3_server import running
+from tests.spark_session import load, spark, uri
+
+__all__ = ["load", "spark", "uri"]
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +17,10 @@ def s3_server() -> Iterator[str]:
     """The address of a server that speaks S3 and DynamoDB, with the bucket "tables"."""
     with running() as endpoint:
         yield endpoint
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests are run side by side, those of one session stay together."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent / "lance_spark"
 ROOMS = [
     "__main__",
     "__init__",
+    "lance_table",
+    "verbs",
     "spark",
     "spark/planner",
     "dataset",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate.functions import FUNCTIONS, OPERATORS, Values
-from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, In, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, Formula, In, IsNull, Like, Literal, Not, Or, Predicate
 
 
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
@@ -27,6 +27,15 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
     if isinstance(result, pa.Scalar):
         return pa.repeat(pc.cast(result, pa.bool_()), batch.num_rows)
     return result
+
+
+def calculate(formula: Formula, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """The value of the formula for each row of `batch`, as `evaluate` gives that of a predicate."""
+    try:
+        result = _value(formula.root, batch)
+    except pa.ArrowInvalid as e:
+        raise InvalidOptionError(f"{formula.text!r} cannot be calculated: {e}") from e
+    return pa.repeat(result, batch.num_rows) if isinstance(result, pa.Scalar) else result
 
 
 def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import sqlglot
@@ -16,10 +16,11 @@ from sqlglot.errors import SqlglotError
 from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate import bind
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS
-from lance_spark.predicate.tree import And, Call, Cast, Expression, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
 
 _MAX_LENGTH = 1 << 20
+Result = TypeVar("Result")
 _TYPES = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -43,11 +44,20 @@ def parse(sql: str, schema: Schema) -> Predicate:
     and the functions of functions.FUNCTIONS. TIMESTAMP literals without a zone are UTC. Raises InvalidOptionError for anything else and for
     types that do not compare, SchemaMismatchError for a column that does not exist.
     """
+    return _translated(sql, schema, lambda node: bind.predicate(node, sql))
+
+
+def parse_formula(sql: str, schema: Schema) -> Formula:
+    """The value `sql` (Spark's dialect) of the columns of `schema`; understands and raises what `parse` does."""
+    return _translated(sql, schema, lambda node: Formula(node, sql))
+
+
+def _translated(sql: str, schema: Schema, made: Callable[[Expression], Result]) -> Result:
     if len(sql) > _MAX_LENGTH:
         raise InvalidOptionError(f"the filter is {len(sql)} characters long, at most {_MAX_LENGTH} are taken")
     try:
         tree = sqlglot.parse_one(_doubled_quotes(sql), read="spark")
-        return bind.predicate(_Translation(schema, sql).node(tree), sql)
+        return made(_Translation(schema, sql).node(tree))
     except SqlglotError as e:
         reason = re.sub("\x1b\\[\\d*m", "", str(e))  # sqlglot underlines for terminals
         raise InvalidOptionError(f"the filter {_short(sql)} is no SQL condition: {reason}") from e

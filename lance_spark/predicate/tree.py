@@ -140,8 +140,8 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 
 @dataclass(frozen=True)
-class Predicate:
-    """A condition on the rows of one schema. `text` is how a person wrote it, or would."""
+class Formula:
+    """A value for each row of one schema. `text` is how a person wrote it, or would."""
 
     root: Expression
     text: str
@@ -153,6 +153,11 @@ class Predicate:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True)
+class Predicate(Formula):
+    """A condition on the rows of one schema: a formula that is true, false or null."""
 
 
 def conjunction(predicates: Sequence[Predicate]) -> Predicate:

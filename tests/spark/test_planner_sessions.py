@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
-from tests.spark.conftest import worker_environment
+from tests.spark_session import worker_environment
 from tests.spark.plans import RULE, physical, scans
 
 ROOT = Path(__file__).parents[2]

@@ -164,6 +164,20 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
     return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options)
 
 
+def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
+    """Prepare to write rows of all columns of `snapshot`, for a change that is based on this version.
+
+    Raises UnsupportedFeatureError for a table that cannot be written to; with `adds_rows` also where its storage version cannot be written.
+    """
+    manifest = snapshot.manifest
+    check_writable(manifest, snapshot.store.uri)
+    check_counts(manifest)
+    data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
+    if adds_rows:
+        check_holds(manifest.schema, WRITABLE[data_format])
+    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", snapshot.version, options)
+
+
 def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
     """The fields of the table that the data has; one that it lacks needs no column in the new files to be null there."""
     check_counts(current)

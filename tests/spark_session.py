@@ -1,4 +1,4 @@
-"""A real Spark session for all tests of this folder, and short ways to read and write with it."""
+"""A real Spark session for tests, and short ways to read and write with it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def worker_environment() -> dict[str, str]:
     """Variables with which Spark's Python workers are this Python and find this package."""
     return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are run side by side, those of one session stay together."""
-    for item in items:
-        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

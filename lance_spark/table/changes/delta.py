@@ -1,0 +1,206 @@
+"""Row-level changes: rows that are deleted, updated or inserted, written by many tasks and committed as one transaction.
+
+Every verb that changes rows takes this way. A task gets delta rows: an operation, the address of the row that it changes,
+and new values (see `delta_writer`). It gives back new fragments and, for each old fragment, a bitmap of the rows that left (`DeltaPart`).
+The driver unites the parts, writes deletion files and commits an Update or a Delete (`commit_delta`).
+Implements "Update" and "Delete" of the transaction specification.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, LanceError, StorageError
+from lance_spark.metadata.deletion_file import read_deletions, write_deletions
+from lance_spark.metadata.fragment import DeletionFile, Fragment
+from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.write import WriteTarget, discard_job
+
+OPERATION = "__row_operation"
+ROW_ADDRESS = "_rowaddr"
+DELETED, UPDATED, INSERTED, REINSERTED = 1, 2, 3, 4
+"""The values of `OPERATION`, which are those of Spark's row-level commands."""
+
+_OFFSET = np.uint64(2**32 - 1)
+_WRITERS = 16
+
+
+@dataclass(frozen=True)
+class DeltaTarget:
+    """What tasks that change rows of one version must know. Pickles small: a task opens the version when it needs it.
+
+    `assigned` are the top-level columns whose values delta rows bring for an update; a task reads the others from the table.
+    """
+
+    write: WriteTarget
+    version: int
+    assigned: tuple[str, ...]
+    allow_other_stores: bool = False
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version that the row addresses are of."""
+        return open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "snapshot"}
+
+
+@dataclass(frozen=True)
+class DeltaPart:
+    """What one task did: the rows that left each fragment (fragment id -> portable roaring bitmap), and new fragments.
+
+    `moved` hold rows that were updated, with their row ids where these are stable; `inserted` hold new ones.
+    """
+
+    left: Mapping[int, bytes]
+    moved: tuple[Fragment, ...]
+    inserted: tuple[Fragment, ...]
+    num_deleted: int
+    num_updated: int
+    num_inserted: int
+
+
+def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
+    """The offsets (uint32) of row addresses in each fragment, by the fragment's id."""
+    fragments = addresses >> np.uint64(32)
+    if len(addresses) and fragments[0] == fragments[-1] and (fragments == fragments[0]).all():
+        return [(int(fragments[0]), (addresses & _OFFSET).astype(np.uint32))]
+    return [(i, (addresses[fragments == i] & _OFFSET).astype(np.uint32)) for i in np.unique(fragments).tolist()]
+
+
+def ambiguous(fragment_id: int, offset: int) -> AmbiguousMergeError:
+    return AmbiguousMergeError(
+        f"row {offset} of fragment {fragment_id} is changed more than once; each row of the table may match one change at most",
+        fragment_id << 32 | offset,
+    )
+
+
+@dataclass(frozen=True)
+class Delta:
+    """All parts of a change together."""
+
+    left: Mapping[int, BitMap]
+    moved: tuple[Fragment, ...]
+    inserted: tuple[Fragment, ...]
+    num_deleted: int
+    num_updated: int
+    num_inserted: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (self.left or self.moved or self.inserted)
+
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments to be added."""
+        return (*self.moved, *self.inserted)
+
+
+def united(parts: Iterable[DeltaPart]) -> Delta:
+    """The parts as one change. Raises AmbiguousMergeError when two tasks change the same row."""
+    left: dict[int, BitMap] = {}
+    moved: list[Fragment] = []
+    inserted: list[Fragment] = []
+    counts = np.zeros(3, dtype=np.int64)
+    for part in parts:
+        for fragment_id, data in part.left.items():
+            rows, known = BitMap.deserialize(data), left.get(fragment_id)
+            if known is not None and (both := known & rows):
+                raise ambiguous(fragment_id, both[0])
+            left[fragment_id] = rows if known is None else known | rows
+        moved += part.moved
+        inserted += part.inserted
+        counts += (part.num_deleted, part.num_updated, part.num_inserted)
+    return Delta(left, tuple(moved), tuple(inserted), *counts.tolist())
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids), the keys that a merge inserts."""
+
+    predicate: str = ""
+    assigned: tuple[int, ...] = ()
+    inserted_keys: InsertedKeys | None = None
+
+
+def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str], target: WriteTarget) -> Snapshot:
+    """Commit a change of the rows of `snapshot` as one transaction; one that changes nothing makes no version.
+
+    Raises what `table.commit.commit.commit` raises; then all files of the change are deleted, unless the version may exist.
+    """
+    if delta.is_empty:
+        return snapshot
+    updated: list[Fragment] = []
+    try:
+        fragments = snapshot.manifest.lazy_fragments.of_ids(delta.left)
+        removed = _with_deletions(snapshot, fragments, delta.left, updated)
+        operation = _operation(delta, intent, tuple(updated), removed)
+        return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        delete_deletion_files(snapshot, updated)
+        discard_job(target)
+        raise
+
+
+def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Operation:
+    if not delta.new_fragments:
+        return Delete(updated, removed, intent.predicate)
+    return Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=delta.new_fragments,
+        fields_for_preserving_frag_bitmap=intent.assigned,
+        update_mode=REWRITE_ROWS,
+        inserted_keys=intent.inserted_keys,
+    )
+
+
+def _with_deletions(
+    snapshot: Snapshot, fragments: Mapping[int, Fragment], left: Mapping[int, BitMap], updated: list[Fragment]
+) -> tuple[int, ...]:
+    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none."""
+    if missing := left.keys() - fragments.keys():
+        raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, which row addresses name")
+
+    def deletion(fragment_id: int) -> DeletionFile | None:
+        fragment = fragments[fragment_id]
+        gone = np.array(left[fragment_id].to_array(), dtype=np.uint32)
+        offsets = np.union1d(gone, read_deletions(fragment, snapshot.locations))
+        if len(offsets) and offsets[-1] >= fragment.physical_rows:
+            raise LanceError(f"{snapshot}: row {offsets[-1]} of fragment {fragment_id} is changed, which has {fragment.physical_rows} rows")
+        if len(offsets) == fragment.physical_rows:
+            return None
+        return write_deletions(snapshot.store, fragment_id, snapshot.version, offsets)
+
+    removed: list[int] = []
+    # One file a fragment: their latency, not their bytes, is what costs.
+    with ThreadPoolExecutor(min(_WRITERS, len(left)) or 1) as pool:
+        ids = sorted(left)
+        for fragment_id, file in zip(ids, pool.map(deletion, ids)):
+            if file is None:
+                removed.append(fragment_id)
+            else:
+                updated.append(replace(fragments[fragment_id], deletion=file))
+    return tuple(removed)
+
+
+def delete_deletion_files(snapshot: Snapshot, fragments: Iterable[Fragment]) -> None:
+    """Delete the deletion files of fragments that were not committed. Best effort: cleaning up the table finds what is left."""
+    for fragment in fragments:
+        if fragment.deletion is not None:
+            with contextlib.suppress(StorageError):
+                snapshot.store.delete(fragment.deletion.path(fragment.id))

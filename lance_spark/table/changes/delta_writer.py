@@ -1,0 +1,192 @@
+"""What one task does with delta rows: it notes which rows leave their fragments, and writes the rows that are updated or inserted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from lance_spark.errors import LanceError
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.metadata.row_ids import serialise_row_ids
+from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.changes.delta import (
+    DELETED,
+    INSERTED,
+    OPERATION,
+    REINSERTED,
+    ROW_ADDRESS,
+    UPDATED,
+    DeltaPart,
+    DeltaTarget,
+    ambiguous,
+    by_fragment,
+)
+from lance_spark.table.scan.plan import BATCH_ROWS
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.write import discard, fragment_writer
+
+_WAITING_ROWS = 1 << 16
+_WAITING_BYTES = 32 << 20
+
+
+def write_rows(target: DeltaTarget, batches: Iterable[pa.RecordBatch]) -> DeltaPart:
+    """Write the delta rows of one task. If that fails the files that were written are deleted."""
+    writer = DeltaWriter(target)
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class DeltaWriter:
+    """Takes the delta rows of one task. Memory is bounded: updated rows wait until their other columns are worth a read."""
+
+    def __init__(self, target: DeltaTarget) -> None:
+        self._target = target
+        schema = target.write.schema
+        assigned = {name.lower() for name in target.assigned}
+        self._kept = tuple(f for f in schema.fields if f.name.lower() not in assigned)
+        self._left: dict[int, BitMap] = {}
+        self._moved, self._inserted = fragment_writer(target.write), fragment_writer(target.write)
+        self._row_ids: list[np.ndarray] = []
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._counts = {DELETED: 0, UPDATED: 0, INSERTED: 0}
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add delta rows: the columns `OPERATION` and `ROW_ADDRESS`, and values by name.
+
+        Inserted rows bring all values; missing ones are null.
+        """
+        operations = batch.column(OPERATION).cast(pa.int32())
+        for operation in pc.unique(operations).to_pylist():
+            rows = batch.filter(pc.equal(operations, operation)) if batch.num_rows > 1 else batch
+            if operation in (DELETED, UPDATED):
+                self._leave(_addresses(rows))
+            if operation == UPDATED:
+                self._wait(rows)
+            elif operation in (INSERTED, REINSERTED):
+                self._inserted.write(_values(rows, self._target.write.schema))
+            elif operation != DELETED:
+                raise ValueError(f"invalid row operation {operation}; expected 1 (delete), 2 (update), 3 (insert) or 4 (reinsert)")
+            self._counts[INSERTED if operation == REINSERTED else operation] += rows.num_rows
+
+    def finish(self) -> DeltaPart:
+        """Complete the files and return what was done."""
+        self._move()
+        moved, inserted = self._moved.finish(), self._inserted.finish()
+        if self._row_ids:
+            moved = _with_row_ids(moved, np.concatenate(self._row_ids))
+        left = {fragment_id: _serialised(rows) for fragment_id, rows in self._left.items()}
+        return DeltaPart(left, moved, inserted, self._counts[DELETED], self._counts[UPDATED], self._counts[INSERTED])
+
+    def abort(self) -> None:
+        """Delete the files that were written."""
+        discard(self._target.write, (*self._moved.abort(), *self._inserted.abort()))
+
+    def _leave(self, addresses: np.ndarray) -> None:
+        for fragment_id, offsets in by_fragment(addresses):
+            rows = self._left.setdefault(fragment_id, BitMap())
+            known, new = len(rows), BitMap(offsets)
+            rows |= new
+            self._left[fragment_id] = rows
+            if len(rows) != known + len(offsets):
+                _refuse_duplicates(fragment_id, offsets, new, rows)
+
+    def _wait(self, rows: pa.RecordBatch) -> None:
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_rows >= _WAITING_ROWS or self._waiting_bytes >= _WAITING_BYTES:
+            self._move()
+
+    def _move(self) -> None:
+        """Write the updated rows that wait, in the order of their addresses, with the values of the columns that are not assigned."""
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting).combine_chunks()
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        rows = rows.take(pc.sort_indices(rows[ROW_ADDRESS]))
+        stable = self._target.snapshot.manifest.has_stable_row_ids
+        names = [quoted([f.name]) for f in self._kept] + (["_rowid"] if stable else [])
+        if names:
+            fields = with_row_columns(self._target.snapshot.manifest.schema).select(names)
+            known = read_rows(self._target.snapshot, _addresses(rows), fields)
+            if stable:
+                self._row_ids.append(known.column("_rowid").to_numpy())
+            for field in self._kept:
+                rows = _with_column(rows, field.name, known)
+        for batch in _values(rows, self._target.write.schema).to_batches():
+            self._moved.write(batch)
+
+
+def _with_column(rows: pa.Table, name: str, known: pa.Table) -> pa.Table:
+    at = [i for i, n in enumerate(rows.schema.names) if n.lower() == name.lower()]
+    for i in reversed(at):
+        rows = rows.remove_column(i)
+    return rows.append_column(known.schema.field(name), known.column(name))
+
+
+def _values(rows: pa.RecordBatch | pa.Table, schema: Schema) -> pa.RecordBatch | pa.Table:
+    """The columns of the table that are in `rows`."""
+    known = {f.name.lower() for f in schema.fields}
+    return rows.select([name for name in rows.schema.names if name.lower() in known])
+
+
+def _addresses(rows: pa.RecordBatch | pa.Table) -> np.ndarray:
+    column = rows.column(ROW_ADDRESS)
+    if column.null_count:
+        raise ValueError(f"a row that is deleted or updated has no {ROW_ADDRESS}")
+    return np.asarray(column.to_numpy()).astype(np.uint64, copy=False)
+
+
+def _refuse_duplicates(fragment_id: int, offsets: np.ndarray, new: BitMap, rows: BitMap) -> None:
+    ordered = np.sort(offsets)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    offset = int(twice[0]) if len(twice) else next(iter(new & rows))
+    raise ambiguous(fragment_id, offset)
+
+
+def _serialised(rows: BitMap) -> bytes:
+    rows.run_optimize()
+    return bytes(rows.serialize())
+
+
+def _with_row_ids(fragments: Iterable[Fragment], ids: np.ndarray) -> tuple[Fragment, ...]:
+    done, start = [], 0
+    for fragment in fragments:
+        stop = start + fragment.physical_rows
+        done.append(replace(fragment, row_ids=serialise_row_ids(ids[start:stop])))
+        start = stop
+    return tuple(done)
+
+
+def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
+    """The rows at these addresses, which ascend. Raises LanceError for an address that no row has, or a row that is deleted."""
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver has no use for
+
+    batches: list[pa.RecordBatch] = []
+    groups = list(by_fragment(addresses))
+    fragments = snapshot.manifest.lazy_fragments.of_ids([i for i, _ in groups])
+    for fragment_id, offsets in groups:
+        if fragment_id not in fragments:
+            raise LanceError(f"{snapshot} has no fragment {fragment_id}, which a row address names")
+        fragment = fragments[fragment_id]
+        deleted = read_deletions(fragment, snapshot.locations)
+        if len(gone := np.intersect1d(offsets, deleted)):
+            raise LanceError(f"{snapshot}: row {gone[0]} of fragment {fragment_id} is deleted and cannot be changed")
+        positions = offsets.astype(np.int64) - np.searchsorted(deleted, offsets)
+        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
+        batches.extend(reader.read(positions, fields, BATCH_ROWS))
+    return pa.Table.from_batches(batches, schema=fields.to_arrow())

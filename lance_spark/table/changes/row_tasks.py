@@ -1,0 +1,47 @@
+"""Row-level changes that need no engine: tasks that find their rows by a filter and calculate new values by formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.predicate import Formula, Predicate, calculate
+from lance_spark.table.changes.delta import DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
+from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class RowTask:
+    """A scan whose rows are deleted, or (`values` is not None) updated: `values` are formulas over the scan's columns, by column."""
+
+    scan: ScanTask
+    target: DeltaTarget
+    values: Mapping[str, Formula] | None = None
+
+
+def plan_rows(
+    snapshot: Snapshot, target: DeltaTarget, predicate: Predicate | None, values: Mapping[str, Formula] | None = None, cores: int = 1
+) -> list[RowTask]:
+    """The tasks that change the rows which fulfil `predicate` (None: all rows)."""
+    needed = [column for formula in (values or {}).values() for column in formula.columns]
+    plan = ScanPlan(columns=(ROW_ADDRESS, *dict.fromkeys(needed)), predicate=predicate)
+    return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores) if task.parts]
+
+
+def change_rows(task: RowTask) -> DeltaPart:
+    """Run one task. If that fails the files that it has written are deleted."""
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+
+    return write_rows(task.target, (_delta_rows(batch, task.values) for batch in read_task(task.scan)))
+
+
+def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> pa.RecordBatch:
+    operation = DELETED if values is None else UPDATED
+    columns = {OPERATION: pa.array(np.full(batch.num_rows, operation, np.int32)), ROW_ADDRESS: batch.column(ROW_ADDRESS)}
+    columns |= {name: calculate(formula, batch) for name, formula in (values or {}).items()}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,0 +1,83 @@
+"""SET clauses: which column of the table gets which value, checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.predicate import Formula
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.spark.types import stored
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import check_fits
+from lance_spark.verbs.condition import Condition, as_column
+
+
+def assignments(df: DataFrame, schema: Schema, values: Mapping[str, Condition], alias: str | None) -> dict[str, Column]:
+    """The new values by top-level column, for rows of `df`.
+
+    `values` are by name; a name may begin with the alias of the table, and dots lead into structs. Raises SchemaMismatchError for a
+    column that the table does not have or that is assigned twice, and for a value of a type that does not fit.
+    """
+    parts: dict[str, list[tuple[list[str], Column]]] = {}
+    for name, value in values.items():
+        path = schema.resolve(without_alias(name, schema, alias))
+        parts.setdefault(path[0].name, []).append(([f.name for f in path], as_column(value)))
+    return checked(df, schema, {name: _whole(name, given, alias) for name, given in parts.items()})
+
+
+def checked(df: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict[str, Column]:
+    """The values, by the exact name of a column, if their types fit it. Raises SchemaMismatchError that lists all that do not."""
+    types = stored(df.select(*(value.alias(name) for name, value in values.items())).schema, {})
+    chosen = tuple(f for f in schema.fields if f.name in values)
+    # Whether there are nulls where there must be none is seen in the values.
+    check_fits(types, Schema(tuple(_nullable(f) for f in chosen)))
+    return dict(values)
+
+
+def _nullable(field: Field) -> Field:
+    return replace(field, nullable=True)
+
+
+def without_alias(name: str, schema: Schema, alias: str | None) -> str:
+    """The name of a column without the table's alias, unless a column is called like the alias."""
+    prefix = f"{alias}.".lower()
+    if alias and name.lower().startswith(prefix) and alias.lower() not in {f.name.lower() for f in schema.fields}:
+        return name[len(prefix) :]
+    return name
+
+
+def _whole(name: str, given: list[tuple[list[str], Column]], alias: str | None) -> Column:
+    """The value of a top-level column of which parts are assigned."""
+    paths = [path for path, _ in given]
+    for i, path in enumerate(paths):
+        if any(other[: len(path)] == path for j, other in enumerate(paths) if i != j):
+            raise SchemaMismatchError(f"column {'.'.join(path)!r} is assigned more than once")
+    if len(paths[0]) == 1:
+        return given[0][1]
+    column = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
+    for path, value in given:
+        column = column.withField(".".join(f"`{step}`" for step in path[1:]), value)
+    return column
+
+
+def assigned_ids(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
+    """The ids of the columns with these names and of all fields in them."""
+    wanted = {name.lower() for name in names}
+    return tuple(f.id for top in schema.fields if top.name.lower() in wanted for f in Schema((top,)).walk())
+
+
+def fits_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> bool:
+    """Whether the values of formulas fit the columns; if not, Spark is asked, which may know a conversion or says what is wrong."""
+    names = {f.name.lower(): f for f in snapshot.manifest.schema.fields}
+    types = pa.schema([pa.field(names[n.lower()].name, formula.root.type) for n, formula in formulas.items()])
+    try:
+        check_fits(types, Schema(tuple(_nullable(names[n.lower()]) for n in formulas)))
+    except SchemaMismatchError:
+        return False
+    return True

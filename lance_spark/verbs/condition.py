@@ -1,0 +1,78 @@
+"""Conditions and values of verbs: which of them run in our own tasks, and which need Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from lance_spark.errors import LanceError
+from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.predicate import Formula, Predicate, parse, parse_formula
+from lance_spark.predicate.tree import Call, Cast, walk
+from lance_spark.schema.schema import Schema
+from lance_spark.table.versions.snapshot import Snapshot
+
+Condition = str | Column
+"""A condition or a value: SQL text or a Column of Spark."""
+
+
+def as_column(condition: Condition) -> Column:
+    """The condition as a Column."""
+    return F.expr(condition) if isinstance(condition, str) else condition
+
+
+def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Snapshot, alias: str | None) -> Predicate | None:
+    """The condition as a filter of ours, if it means there what it means in this session; else None, and Spark evaluates it."""
+    if not isinstance(condition, str) or not _has_own_meaning(spark, snapshot, alias):
+        return None
+    try:
+        predicate = parse(condition, with_row_columns(snapshot.manifest.schema))
+    except LanceError:
+        # Spark knows more functions than filters do; what it does not know either, it says better.
+        return None
+    return predicate if _is_independent(spark, predicate) else None
+
+
+def own_formulas(spark: SparkSession, values: Mapping[str, Condition], snapshot: Snapshot, alias: str | None) -> dict[str, Formula] | None:
+    """The values as formulas of ours, if all of them can be; else None."""
+    schema, formulas = snapshot.manifest.schema, {}
+    for name, value in values.items():
+        if not isinstance(value, str) or not _has_own_meaning(spark, snapshot, alias):
+            return None
+        try:
+            formula = parse_formula(value, with_row_columns(schema))
+        except LanceError:
+            return None
+        if not _is_independent(spark, formula) or _may_divide(formula) or not _is_plain(schema, name):
+            return None
+        formulas[name] = formula
+    return formulas
+
+
+def _has_own_meaning(spark: SparkSession, snapshot: Snapshot, alias: str | None) -> bool:
+    if spark.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return False
+    return alias is None or alias.lower() not in {f.name.lower() for f in snapshot.manifest.schema.fields}
+
+
+def _is_plain(schema: Schema, name: str) -> bool:
+    """Whether `name` is a top-level column whose values formulas give in its own type."""
+    field = next((f for f in schema.fields if f.name.lower() == name.lower()), None)
+    return field is not None and not field.children and not field.is_blob and field.logical_type != "json"
+
+
+def _may_divide(formula: Formula) -> bool:
+    """Whether the formula divides: by zero that is null in our filters, and an error in Spark."""
+    return any(isinstance(n, Call) and n.name in ("/", "%") for n in walk(formula.root))
+
+
+def _is_independent(spark: SparkSession, formula: Formula) -> bool:
+    """Whether no setting of the session changes what the formula gives: ANSI mode for arithmetic and casts, the time zone for instants."""
+    nodes = list(walk(formula.root))
+    if any(isinstance(n, Call | Cast) for n in nodes) and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":
+        return False
+    instants = any(pa.types.is_timestamp(n.type) for n in nodes)
+    return not instants or spark.conf.get("spark.sql.session.timeZone", "") in ("UTC", "Etc/UTC")

@@ -1,0 +1,192 @@
+"""MERGE: a join of the table with a source decides which rows are updated, deleted and inserted, in one commit.
+
+Spark joins and evaluates; only the columns that the condition and the clauses name pass through it. The writers read what else an updated
+row has from the table, so rows are brought together by fragment and in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Literal
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
+from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta_writer import read_rows
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.write import WriteOptions
+from lance_spark.verbs.assignment import assigned_ids, assignments, checked, without_alias
+from lance_spark.verbs.condition import Condition, as_column
+from lance_spark.verbs.job import RowChanges, RowPlan, change_rows, write_delta
+from lance_spark.verbs.target import Target
+
+When = Literal["matched", "not matched", "not matched by source"]
+_CLAUSE, _IN_TARGET, _IN_SOURCE = "__lance_clause", "__lance_in_target", "__lance_in_source"
+_UNNAMED = "__lance_target"
+_INSERT_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class Clause:
+    """WHEN .. THEN ..: `operation` is one of the numbers in `table.changes.delta`; `values` None means all columns of the source."""
+
+    when: When
+    operation: int
+    condition: Condition | None = None
+    values: Mapping[str, Condition] | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge as it was put together."""
+
+    target: Target
+    source: DataFrame
+    on: Condition
+    clauses: tuple[Clause, ...]
+
+    def check(self) -> None:
+        """Raise ValueError for a merge without clauses, and for a clause that never applies, since one without a condition is before it."""
+        if not self.clauses:
+            raise ValueError("a merge needs at least one when.. clause")
+        for when in ("matched", "not matched", "not matched by source"):
+            clauses = [c for c in self.clauses if c.when == when]
+            if any(c.condition is None for c in clauses[:-1]):
+                raise ValueError(f"only the last clause for {when} rows may have no condition")
+
+
+def merge(merge: Merge, options: WriteOptions) -> RowChanges:
+    """Run the merge. Raises AmbiguousMergeError, which names the row, when two rows of the source change the same row of the table."""
+    merge.check()
+    if merge.target.alias is None:
+        # The columns of the table must be told from those of the source.
+        merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
+    return change_rows(merge.target.latest(), options, partial(_plan, merge))
+
+
+def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
+    schema = snapshot.manifest.schema
+    joined = _joined(merge, snapshot)
+    applied = joined.withColumn(_CLAUSE, _applied(merge.clauses)).where(F.col(_CLAUSE).isNotNull())
+    values = [_values(clause, applied, schema, merge) for clause in merge.clauses]
+    updated = _names(values, merge.clauses, UPDATED, schema)
+    inserted = _names(values, merge.clauses, INSERTED, schema)
+    names = [f.name for f in schema.fields if f.name in updated | inserted]
+    rows = applied.select(
+        _by_clause(merge.clauses, [F.lit(c.operation) for c in merge.clauses]).alias(OPERATION),
+        F.col(merge.target.address).alias(ROW_ADDRESS),
+        *(_column(name, values, updated, merge, applied).alias(name) for name in names),
+    )
+    # Whoever reads the other columns of updated rows wants those of a fragment together and in order.
+    key = F.coalesce(F.shiftright(ROW_ADDRESS, 32), -1 - F.pmod(F.xxhash64(*_plain(rows, names)), F.lit(_INSERT_GROUPS)))
+    ordered = rows.repartition(key).sortWithinPartitions(ROW_ADDRESS)
+
+    def write(delta: DeltaTarget) -> list[DeltaPart]:
+        try:
+            return write_delta(ordered, delta)
+        except AmbiguousMergeError as e:
+            raise _with_key(e, merge, snapshot) from e
+
+    return RowPlan(write, Intent(assigned=assigned_ids(schema, updated)), tuple(sorted(updated)))
+
+
+def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:
+    """The error with the values of the columns that the merge is on."""
+    text = str(merge.on)
+    names = [f.name for f in snapshot.manifest.schema.fields if re.search(rf"\b{re.escape(f.name)}\b", text)]
+    if not names:
+        return error
+    fields = snapshot.manifest.schema.select([quoted([name]) for name in names])
+    row = read_rows(snapshot, np.array([error.address], dtype=np.uint64), fields).to_pylist()[0]
+    key = ", ".join(f"{name} = {value!r}" for name, value in row.items())
+    return AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the row with {key}", error.address)
+
+
+def _plain(rows: DataFrame, names: Sequence[str]) -> list[str]:
+    """Columns that Spark can hash: not maps."""
+    return [f"`{f.name}`" for f in rows.schema.fields if f.name in names and "map<" not in f.dataType.simpleString()] or [OPERATION]
+
+
+def _joined(merge: Merge, snapshot: Snapshot) -> DataFrame:
+    target = merge.target.rows(snapshot).withColumn(_IN_TARGET, F.lit(True))
+    source = merge.source.withColumn(_IN_SOURCE, F.lit(True))
+    kinds = {c.when for c in merge.clauses}
+    how = {
+        (False, False): "inner",
+        (True, False): "right",
+        (False, True): "left",
+        (True, True): "full",
+    }["not matched" in kinds, "not matched by source" in kinds]
+    return target.join(source, as_column(merge.on), how)
+
+
+def _is(when: When) -> Column:
+    in_target, in_source = F.col(_IN_TARGET).isNotNull(), F.col(_IN_SOURCE).isNotNull()
+    cases = {"matched": in_target & in_source, "not matched": ~in_target, "not matched by source": ~in_source}
+    return cases[when]
+
+
+def _applied(clauses: Sequence[Clause]) -> Column:
+    """The number of the first clause that applies to a row, null if none does."""
+    result: Column | None = None
+    for i, clause in enumerate(clauses):
+        when = _is(clause.when) if clause.condition is None else _is(clause.when) & as_column(clause.condition)
+        result = F.when(when, i) if result is None else result.when(when, i)
+    assert result is not None
+    return result
+
+
+def _by_clause(clauses: Sequence[Clause], values: Sequence[Column | None]) -> Column:
+    """A value for each row by the clause that applies to it; null where that has none."""
+    given = [(i, value) for i, value in enumerate(values) if value is not None]
+    first, *rest = given
+    return reduce(lambda c, pair: c.when(F.col(_CLAUSE) == pair[0], pair[1]), rest, F.when(F.col(_CLAUSE) == first[0], first[1]))
+
+
+def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> dict[str, Column]:
+    """The values that a clause gives to columns, by their exact names."""
+    if clause.operation == DELETED:
+        return {}
+    if clause.values is None:
+        return checked(joined, schema, _all_of_source(clause, schema, merge.source))
+    if clause.operation == UPDATED:
+        return assignments(joined, schema, clause.values, merge.target.alias)
+    names = {name: schema.resolve(without_alias(name, schema, merge.target.alias)) for name in clause.values}
+    if nested := [name for name, path in names.items() if len(path) > 1]:
+        raise SchemaMismatchError(f"an insert gives values to whole columns, not to {', '.join(nested)}")
+    given = {names[name][0].name: as_column(value) for name, value in clause.values.items()}
+    if len(given) < len(names):
+        raise SchemaMismatchError("an insert gives two values to one column")
+    if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
+        raise SchemaMismatchError(f"an insert must give values to the columns that must not be null: {', '.join(missing)}")
+    return checked(joined, schema, given)
+
+
+def _all_of_source(clause: Clause, schema: Schema, source: DataFrame) -> dict[str, Column]:
+    names = {name.lower(): name for name in source.columns}
+    found = {f.name: source[f"`{names[f.name.lower()]}`"] for f in schema.fields if f.name.lower() in names}
+    if missing := [f.name for f in schema.fields if f.name not in found]:
+        verb = "update" if clause.operation == UPDATED else "insert"
+        raise SchemaMismatchError(
+            f"the source lacks columns that {verb} all needs: {', '.join(missing)}; it has: {', '.join(source.columns)}"
+        )
+    return found
+
+
+def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], operation: int, schema: Schema) -> set[str]:
+    return {name for given, clause in zip(values, clauses) if clause.operation == operation for name in given}
+
+
+def _column(name: str, values: Sequence[Mapping[str, Column]], updated: set[str], merge: Merge, joined: DataFrame) -> Column:
+    """A column of the delta rows. Where a clause updates rows but not this column, which another clause assigns, rows keep their value."""
+    alias = merge.target.alias
+    own = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
+    keeps = [c.operation == UPDATED and name in updated for c in merge.clauses]
+    return _by_clause(merge.clauses, [given.get(name, own if kept else None) for given, kept in zip(values, keeps)])
