@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
-from tests.spark_session import worker_environment
 from tests.spark.plans import RULE, physical, scans
+from tests.spark_session import worker_environment
 
 ROOT = Path(__file__).parents[2]
 Load = Callable[..., DataFrame]
