@@ -198,20 +198,30 @@ class ManifestCounts(_message.Message):
     def __init__(self, fragments: _Optional[_Iterable[_Union[FragmentCounts, _Mapping]]] = ...) -> None: ...
 
 class FragmentCounts(_message.Message):
-    __slots__ = ("id", "deletion_file", "physical_rows")
+    __slots__ = ("id", "files", "deletion_file", "physical_rows", "inline_row_ids", "external_row_ids", "inline_last_updated_at_versions", "external_last_updated_at_versions", "inline_created_at_versions", "external_created_at_versions", "overlays")
     ID_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     DELETION_FILE_FIELD_NUMBER: _ClassVar[int]
     PHYSICAL_ROWS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    INLINE_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    OVERLAYS_FIELD_NUMBER: _ClassVar[int]
     id: int
-    deletion_file: DeletionCounts
+    files: _containers.RepeatedScalarFieldContainer[bytes]
+    deletion_file: DeletionFile
     physical_rows: int
-    def __init__(self, id: _Optional[int] = ..., deletion_file: _Optional[_Union[DeletionCounts, _Mapping]] = ..., physical_rows: _Optional[int] = ...) -> None: ...
-
-class DeletionCounts(_message.Message):
-    __slots__ = ("num_deleted_rows",)
-    NUM_DELETED_ROWS_FIELD_NUMBER: _ClassVar[int]
-    num_deleted_rows: int
-    def __init__(self, num_deleted_rows: _Optional[int] = ...) -> None: ...
+    inline_row_ids: bytes
+    external_row_ids: bytes
+    inline_last_updated_at_versions: bytes
+    external_last_updated_at_versions: bytes
+    inline_created_at_versions: bytes
+    external_created_at_versions: bytes
+    overlays: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, id: _Optional[int] = ..., files: _Optional[_Iterable[bytes]] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[bytes] = ..., overlays: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DataFile(_message.Message):
     __slots__ = ("path", "fields", "column_indices", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")

@@ -15,6 +15,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Column, Page, Steps
 from lance_spark.schema.field_messages import parse_fields
@@ -102,7 +103,7 @@ def read_descriptor(footer: Footer) -> Steps[Descriptor]:
     if not len(footer.global_buffers):
         raise CorruptFileError("the file has no global buffer, so it has no schema")
     (data,) = yield [ByteRange(*footer.global_buffers[0].tolist())]
-    message = file_pb2.FileDescriptor.FromString(data.tobytes())
+    message = parse_message(file_pb2.FileDescriptor, data, "descriptor")
     if message.length >= 2**63:
         raise CorruptFileError(f"the file claims {message.length} rows")
     return Descriptor(parse_fields(message.schema.fields, message.schema.metadata), message.length)
@@ -118,8 +119,12 @@ def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:
 
 
 def _column(data: Bytes, footer: Footer, index: int) -> Column:
-    kind = file2_pb2.EarlyColumnMetadata if footer.early else file2_pb2.ColumnMetadata
-    message = kind.FromString(data.tobytes())
+    what = f"metadata of column {index}"
+    message: file2_pb2.EarlyColumnMetadata | file2_pb2.ColumnMetadata
+    if footer.early:
+        message = parse_message(file2_pb2.EarlyColumnMetadata, data, what)
+    else:
+        message = parse_message(file2_pb2.ColumnMetadata, data, what)
     pages, rows = [], 0
     for number, page in enumerate(message.pages):
         where = f"page {number} of column {index}"
@@ -154,5 +159,5 @@ def _encoding(message: file2_pb2.Encoding, where: str) -> tuple[str, bytes]:
         raise UnsupportedFeatureError(f"{where} keeps its encoding in a buffer of its own (deferred encoding)")
     if location != "direct":
         return "", b""
-    wrapped = AnyMessage.FromString(message.direct.encoding)
+    wrapped = parse_message(AnyMessage, message.direct.encoding, where)
     return wrapped.type_url.rsplit("/", 1)[-1], wrapped.value

@@ -14,6 +14,7 @@ import numpy as np
 
 from lance_spark._proto import file_pb2, table_pb2
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Steps
 from lance_spark.schema.field_messages import parse_fields
@@ -46,10 +47,10 @@ def read_legacy_file(size: int) -> Steps[LegacyFile]:
     position, _, _, magic = _FOOTER.unpack(footer.tobytes())
     if magic != b"LANC":
         raise CorruptFileError(f"not a Lance file: it ends with {magic!r}")
-    metadata = file_pb2.Metadata.FromString((yield from _read_message(position, size)))
+    metadata = parse_message(file_pb2.Metadata, (yield from _read_message(position, size)), "metadata")
     if not metadata.manifest_position:
         raise UnsupportedFeatureError("a legacy file without its schema")
-    manifest = table_pb2.Manifest.FromString((yield from _read_message(metadata.manifest_position, size)))
+    manifest = parse_message(table_pb2.Manifest, (yield from _read_message(metadata.manifest_position, size)), "schema")
     schema = parse_fields(manifest.fields, manifest.schema_metadata)
     bounds = np.array(metadata.batch_offsets or [0], dtype=np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any():

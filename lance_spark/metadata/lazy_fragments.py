@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import overload
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
 
@@ -42,22 +42,24 @@ class Fragments(Sequence[Fragment]):
             if isinstance(item, Fragment):
                 deleted = _NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
                 numbers[i] = item.id, item.physical_rows, deleted
+                if not item.files:
+                    raise _no_data(self._name, item.id)
         if len(np.unique(numbers[:, 0])) != len(numbers):
             raise CorruptFileError(f"{self._name}: two fragments have the same id")
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
         whole = pb.Manifest(fragments=messages).SerializeToString()
-        try:
-            parsed = pb.ManifestCounts.FromString(whole).fragments
-        except DecodeError as e:
-            raise CorruptFileError(f"{self._name}: a fragment is not a valid message: {e}") from e
+        parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
         rows = [(f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE) for f in parsed]
         for number, physical, deleted in rows:
             if number > _MAX_ID:
                 raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
             if max(physical, deleted) > _MAX_ROWS:
                 raise CorruptFileError(f"{self._name}: fragment {number} has {physical} rows, more than row addresses can tell apart")
+        for message in parsed:
+            if not message.files:
+                raise _no_data(self._name, message.id)
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
     @property
@@ -128,15 +130,11 @@ class Fragments(Sequence[Fragment]):
         return repr(tuple(self))
 
     def _parsed(self, data: bytes) -> Fragment:
+        message = parse_message(pb.DataFragment, data, f"{self._name}: a fragment")
         try:
-            message = pb.DataFragment.FromString(data)
-            size = message.ByteSize()
-            message.DiscardUnknownFields()
-            if message.ByteSize() != size:
-                return read_fragment(pb.DataFragment.FromString(data), Reading())
-            return read_fragment(message, self._reading)
-        except DecodeError as e:
-            raise CorruptFileError(f"{self._name}: a fragment is not a valid message: {e}") from e
+            # Looking for unknown fields costs more than reading the others, and mostly there are none.
+            reading = Reading() if discard_unknown_fields(message) else self._reading
+            return read_fragment(message if reading is self._reading else pb.DataFragment.FromString(data), reading)
         except CorruptFileError as e:
             raise CorruptFileError(f"{self._name}: {e}") from e
 
@@ -145,3 +143,7 @@ def _serialised(fragment: Fragment) -> bytes:
     message = pb.DataFragment()
     write_fragment(fragment, message)
     return message.SerializeToString()
+
+
+def _no_data(name: str, fragment_id: int) -> CorruptFileError:
+    return CorruptFileError(f"{name}: fragment {fragment_id} has no data files; restore a version that has them, or overwrite the table")

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import (
     BasePath,
@@ -147,13 +148,13 @@ def check_writable(manifest: Manifest, table: str) -> None:
         )
 
 
-def parse(data: bytes, name: str) -> Manifest:
-    """The manifest in the bytes of a manifest file; `name` is the file, for error messages.
+def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
+    """The manifest in the bytes of a manifest file; `name` is the file, for error messages, and `version` what its name stands for.
 
     Raises CorruptFileError for anything that breaks the format and UnsupportedFeatureError for reader feature flags that we do not know.
     """
     try:
-        end, message = _locate(data)
+        end, message = _locate(data, version)
         if unknown := message.reader_feature_flags & ~READABLE:
             raise UnsupportedFeatureError(f"version {message.version} cannot be read without the feature flags {describe(unknown)}")
         return _read(data, end, message, name)
@@ -161,10 +162,10 @@ def parse(data: bytes, name: str) -> Manifest:
         raise type(e)(f"{name}: {e}") from e
 
 
-def parse_timestamp(data: bytes, name: str) -> int:
+def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
     """The timestamp alone, in nanoseconds, of a manifest file: much faster than `parse` for tables of many fragments."""
     try:
-        return _nanoseconds(_locate(data)[1])
+        return _nanoseconds(_locate(data, version)[1])
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
 
@@ -173,14 +174,17 @@ def _nanoseconds(message: pb.Manifest) -> int:
     return message.timestamp.seconds * 1_000_000_000 + message.timestamp.nanos
 
 
-def _locate(data: bytes) -> tuple[int, pb.Manifest]:
-    """Where the manifest message's block starts, and the message."""
+def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest]:
+    """Where the manifest message's block starts, and the message, which must be of `version` if this is known."""
     if len(data) < TAIL.size:
         raise CorruptFileError(f"a manifest file needs {TAIL.size} bytes of tail, this one has {len(data)} bytes")
     position, _major, _minor, magic = TAIL.unpack_from(data, len(data) - TAIL.size)
     if magic != MAGIC:
         raise CorruptFileError(f"a manifest file ends with {MAGIC!r}, this one with {magic!r}")
-    return position, _block(data, position, pb.Manifest, "manifest")
+    message = _block(data, position, pb.Manifest, "manifest")
+    if version not in (None, message.version):
+        raise CorruptFileError(f"the manifest is of version {message.version}, its file name says {version}")
+    return position, message
 
 
 def _block_bytes(data: bytes, position: int, what: str) -> bytes:
@@ -196,11 +200,7 @@ def _block_bytes(data: bytes, position: int, what: str) -> bytes:
 
 
 def _block(data: bytes, position: int, kind: type[T], what: str) -> T:
-    content = _block_bytes(data, position, what)
-    try:
-        return kind.FromString(content)
-    except DecodeError as e:
-        raise CorruptFileError(f"the {what} at {position} is not a valid message: {e}") from e
+    return parse_message(kind, _block_bytes(data, position, what), f"the {what} at {position}")
 
 
 def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:

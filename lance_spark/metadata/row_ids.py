@@ -7,10 +7,10 @@ whatever the page says; that is what is written.
 from __future__ import annotations
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from lance_spark._proto import rowids_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import ExternalFile
 from lance_spark.metadata.locations import Locations
@@ -40,10 +40,7 @@ def parse_row_ids(data: bytes, count: int) -> np.ndarray:
 
 def parse_versions(data: bytes, count: int) -> np.ndarray:
     """The version (uint64) that each of the `count` rows of a fragment was made or last changed in."""
-    try:
-        message = pb.RowDatasetVersionSequence.FromString(data)
-    except DecodeError as e:
-        raise CorruptFileError("the row versions are not a valid message") from e
+    message = parse_message(pb.RowDatasetVersionSequence, data, "the row versions")
     lengths, left = [], count
     for run in message.runs:
         lengths.append(len(_segment(run.span, left)))
@@ -113,10 +110,7 @@ def row_id_bounds(data: bytes) -> tuple[int, int] | None:
 
 
 def _row_ids(data: bytes) -> pb.RowIdSequence:
-    try:
-        return pb.RowIdSequence.FromString(data)
-    except DecodeError as e:
-        raise CorruptFileError("the row ids are not a valid message") from e
+    return parse_message(pb.RowIdSequence, data, "the row ids")
 
 
 def _count(segment: pb.U64Segment) -> int:

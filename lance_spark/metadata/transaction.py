@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from lance_spark._proto import transaction_pb2 as pb
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import (
     Fragment,
@@ -326,10 +326,7 @@ _NAMES = {kind: name for name, (kind, _, _) in OPERATIONS.items()}
 
 def parse(data: bytes, name: str) -> Transaction:
     """The transaction in these bytes; `name` is the file, for error messages. Raises CorruptFileError for bytes that are no transaction."""
-    try:
-        message = pb.Transaction.FromString(data)
-    except DecodeError as e:
-        raise CorruptFileError(f"{name}: not a valid transaction: {e}") from e
+    message = parse_message(pb.Transaction, data, name)
     kind = message.WhichOneof("operation")
     try:
         operation = OPERATIONS[kind][1](getattr(message, kind)) if kind in OPERATIONS else Unknown(data)

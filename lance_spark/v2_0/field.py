@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
-from google.protobuf.message import DecodeError
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.arrow.selection import joined, take
+from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.reading import spans as sp
 from lance_spark.reading.flat_buffers import GAP
@@ -73,10 +73,7 @@ def _list_page(page: Page, column: Column) -> List:
 
 def _is_blob(column: Column) -> bool:
     """Whether the column holds descriptors. Zone maps, which nothing here uses, are looked through."""
-    try:
-        message = pb.ColumnEncoding.FromString(column.encoding)
-    except DecodeError as e:
-        raise CorruptFileError(f"the column's encoding cannot be parsed: {e}") from e
+    message = parse_message(pb.ColumnEncoding, column.encoding, "the column's encoding")
     while message.WhichOneof("column_encoding") == "zone_index":
         message = message.zone_index.inner
     return bool(message.WhichOneof("column_encoding") == "blob")

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.messages import parse_message
 from lance_spark.encodings.general import Scheme
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Column, Page
@@ -32,10 +31,7 @@ def decode_page(page: Page, column: Column) -> Encoding | List:
     """The encoding of a page. Raises UnsupportedFeatureError for one that storage 2.0 does not have."""
     if page.encoding_type != "lance.encodings.ArrayEncoding":
         raise UnsupportedFeatureError(f"page encoding {page.encoding_type!r} in a file of storage version 2.0")
-    try:
-        message = pb.ArrayEncoding.FromString(page.encoding)
-    except DecodeError as e:
-        raise CorruptFileError(f"a page's encoding cannot be parsed: {e}") from e
+    message = parse_message(pb.ArrayEncoding, page.encoding, "a page's encoding")
     encoding: Encoding | List = _Tree(page.buffers, column.buffers).node(message)
     return encoding
 

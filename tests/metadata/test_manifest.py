@@ -33,6 +33,8 @@ from lance_spark.table.versions.snapshot import manifest_path
 
 SCHEMA = from_arrow(pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.struct([("x", pa.string())]))], {"k": "v"}))
 
+FILE = DataFile("c.lance", (0,))
+
 FULL = Manifest(
     version=7,
     schema=SCHEMA,
@@ -46,7 +48,7 @@ FULL = Manifest(
             created_at=ExternalFile("v.bin", 5, 6),
             updated_at=b"updated",
         ),
-        Fragment(4, (), 0, DeletionFile(False, 1, 1, None)),
+        Fragment(4, (FILE,), 0, DeletionFile(False, 1, 1, None)),
     ),
     timestamp=1_700_000_000_123_456_789,
     reader_flags=1 | 2 | 16,
@@ -194,11 +196,12 @@ GOOD = serialise(FULL)
         (GOOD[:-16] + struct.pack("<QHH4s", len(GOOD), 0, 2, b"LANC"), "start at"),
         (GOOD[:-16] + struct.pack("<QHH4s", 2**64 - 1, 0, 2, b"LANC"), "start at"),
         (file_of(b"\xff\xff"), "not a valid message"),
-        (file_of(pb.Manifest(version=1, fragments=[b"\xff"]).SerializeToString()), "a fragment is not a valid message"),
+        (file_of(pb.Manifest(version=1, fragments=[b"\xff"]).SerializeToString()), "fragment.*not a valid message"),
         (file_of(pb.Manifest(index_section=2**63).SerializeToString()), "index section"),
         (file_of(pb.Manifest(transaction_section=10**6).SerializeToString()), "transaction"),
-        (corrupt(fragments=(Fragment(1, (), 1), Fragment(1, (), 1))), "same id"),
-        (corrupt(fragments=(Fragment(2**32, (), 1),)), "32 bits"),
+        (corrupt(fragments=(Fragment(1, (FILE,), 1), Fragment(1, (FILE,), 1))), "same id"),
+        (corrupt(fragments=(Fragment(2**32, (FILE,), 1),)), "32 bits"),
+        (corrupt(fragments=(Fragment(1, (), 1),)), "no data files"),
         (corrupt(fragments=(Fragment(1, (DataFile("x", (1, 2), (0,)),), 1),)), "column indices"),
     ],
 )

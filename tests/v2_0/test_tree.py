@@ -273,12 +273,12 @@ def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, comp
 @pytest.mark.parametrize(
     ("field", "column", "error", "complaint"),
     [
-        ("int8", Column((page_of(flat(8), 0, 2, 2),), (), "", b"\xff"), CorruptFileError, "the column's encoding cannot be parsed"),
+        ("int8", Column((page_of(flat(8), 0, 2, 2),), (), "", b"\xff"), CorruptFileError, "the column's encoding: not a valid message"),
         (
             "int8",
             Column((replace(page_of(flat(8), 0, 2, 2), encoding=b"\xff"),), (), "", b""),
             CorruptFileError,
-            "a page's encoding cannot be",
+            "a page's encoding: not a valid",
         ),
         (
             "int8",

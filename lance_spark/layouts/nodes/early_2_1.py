@@ -11,13 +11,14 @@ from typing import Any
 from lance_spark._proto import encodings_v2_0_pb2 as pb20
 from lance_spark._proto import encodings_v2_1_early_pb2 as early
 from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.buffers.messages import parse_message
 from lance_spark.encodings.tree import MAX_DEPTH
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 def upgraded(encoding: bytes) -> pb.PageLayout:
     """The page layout that means what these bytes of a `lance.encodings.PageLayout` do."""
-    message = early.PageLayout.FromString(encoding)
+    message = parse_message(early.PageLayout, encoding, "page layout")
     kind = message.WhichOneof("layout")
     if kind == "mini_block_layout":
         return pb.PageLayout(mini_block_layout=_mini_block(message.mini_block_layout))

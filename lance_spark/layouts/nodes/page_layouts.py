@@ -13,6 +13,7 @@ from typing import Any
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.buffers.blocks import Encoding
+from lance_spark.buffers.messages import parse_message
 from lance_spark.encodings.tree import decode_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.nodes.early_2_1 import upgraded
@@ -239,7 +240,7 @@ def _constant(m: pb.ConstantLayout) -> Constant:
 
 
 def _planar_layout(encoding: bytes) -> Layout:
-    message = pb23.PlanarLayout.FromString(encoding)
+    message = parse_message(pb23.PlanarLayout, encoding, "page layout")
     structure = _structure(message.structure)
     kind = message.values.WhichOneof("values")
     if kind == "chunked":
@@ -321,6 +322,6 @@ def _sparse_validity(message: pb23.SparseValidity) -> SparseValidity:
 
 _GRAMMARS: dict[str, Callable[[bytes], Layout]] = {
     "lance.encodings.PageLayout": lambda encoding: _layout(upgraded(encoding)),
-    "lance.encodings21.PageLayout": lambda encoding: _layout(pb.PageLayout.FromString(encoding)),
+    "lance.encodings21.PageLayout": lambda encoding: _layout(parse_message(pb.PageLayout, encoding, "page layout")),
     "lance.encodings23.PlanarLayout": _planar_layout,
 }

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.buffers.messages import discard_unknown_fields, parse_message
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import Schema
@@ -55,14 +55,9 @@ def _history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version]
     """What the fragment reuse index says, oldest first; None if we cannot read it."""
     for index in indexes:
         if index.name == FRAGMENT_REUSE:
-            try:
-                details = pb.FragmentReuseIndexDetails.FromString(index.details)
-            except DecodeError as e:
-                raise CorruptFileError("the details of the fragment reuse index are not a valid message") from e
-            known = pb.FragmentReuseIndexDetails()
-            known.CopyFrom(details)
-            known.DiscardUnknownFields()
-            return details.inline.versions if details.HasField("inline") and known.ByteSize() == details.ByteSize() else None
+            details = parse_message(pb.FragmentReuseIndexDetails, index.details, "the details of the fragment reuse index")
+            known = not discard_unknown_fields(details) and details.HasField("inline")
+            return details.inline.versions if known else None
     return ()
 
 

@@ -5,7 +5,7 @@ Implements the transaction types of the specification as pylance 14.0.2 does. `_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
-from lance_spark.metadata.fragment import TOMBSTONE, Fragment
+from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.manifest import (
     BASE_PATHS,
@@ -126,7 +126,14 @@ def _without_dead_files(fragment: Fragment) -> Fragment:
     """The fragment without data files whose columns have all been replaced by those of others."""
     if not any(TOMBSTONE in f.fields for f in fragment.files):
         return fragment
-    return replace(fragment, files=tuple(f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)))
+    return _with_some_file(fragment, [f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)])
+
+
+def _with_some_file(fragment: Fragment, files: Sequence[DataFile]) -> Fragment:
+    """The fragment with `files` in the place of its own, of which one stays if there are none: no reader knows its rows without."""
+    # One of which all columns were replaced would be taken away by the next writer.
+    last = sorted(fragment.files, key=lambda f: any(i != TOMBSTONE for i in f.fields))[-1:]
+    return replace(fragment, files=tuple(files or last))
 
 
 def _first(operation: Any, settings: TableSettings) -> Manifest:
@@ -266,7 +273,7 @@ def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int)
 
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields = {f.id for f in operation.schema.walk()}
-    fragments = tuple(replace(f, files=tuple(d for d in f.files if not fields.isdisjoint(d.fields))) for f in base.fragments)
+    fragments = tuple(_with_some_file(f, [d for d in f.files if not fields.isdisjoint(d.fields)]) for f in base.fragments)
     indexes = index_coverage.useful(base.indexes, operation.schema, [f.id for f in fragments])
     return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
 

@@ -75,7 +75,7 @@ def history(store: Store, limit: int | None = None) -> History:
 
 def versions(store: Store) -> Versions:
     """The versions that there are, oldest first."""
-    return Versions(Version(number, timestamp_of(store, path)) for number, path in list_versions(store).items())
+    return Versions(Version(number, timestamp_of(store, number, path)) for number, path in list_versions(store).items())
 
 
 def newest_first(store: Store) -> Iterator[Snapshot]:

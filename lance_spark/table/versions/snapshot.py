@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import Locations
@@ -25,6 +25,7 @@ SUFFIX = ".manifest"
 _V2_DIGITS = 20
 _MAX_U64 = 2**64 - 1
 _DETACHED = 1 << 63
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,22 @@ def list_versions(store: Store) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def timestamp_of(store: Store, path: str) -> datetime:
-    """When the version in a manifest file was made, to the microsecond."""
-    return to_datetime(parse_timestamp(store.read(path), f"{store.uri}/{path}"))
+def timestamp_of(store: Store, version: int, path: str) -> datetime:
+    """When a version was made, whose manifest is at `path`, to the microsecond."""
+    return to_datetime(parse_timestamp(store.read(path), f"{store.uri}/{path}", version))
 
 
 def to_datetime(nanoseconds: int) -> datetime:
-    """A manifest's timestamp as a time in UTC, rounded down to microseconds."""
-    return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).replace(microsecond=nanoseconds % 1_000_000_000 // 1000)
+    """A manifest's timestamp as a time in UTC, rounded down to microseconds.
+
+    Raises CorruptFileError for a time that no calendar of Python has: before the year 1 or after 9999.
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    except OverflowError:
+        raise CorruptFileError(
+            f"a version says that it was made {nanoseconds / 1e9:.4g} seconds after 1970, outside the years 1 to 9999"
+        ) from None
 
 
 def open_snapshot(
@@ -140,7 +149,7 @@ def open_snapshot(
         return _open_version(store, version, allow_other_stores)
     versions = list_versions(store)
     wanted = max(versions) if timestamp is None else _as_of(store, versions, _moment(timestamp))
-    return _open(store, versions[wanted], allow_other_stores)
+    return _open(store, wanted, versions[wanted], allow_other_stores)
 
 
 def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:
@@ -148,8 +157,8 @@ def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:
     return found.version, found.branch
 
 
-def _open(store: Store, path: str, allow_other_stores: bool) -> Snapshot:
-    return Snapshot(store, parse(store.read(path), f"{store.uri}/{path}"), path, allow_other_stores)
+def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Snapshot:
+    return Snapshot(store, parse(store.read(path), f"{store.uri}/{path}", version), path, allow_other_stores)
 
 
 def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:
@@ -159,7 +168,7 @@ def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snaps
         path = manifest_path(version, v2)
         if 0 <= version < _DETACHED:
             try:
-                return _open(store, path, allow_other_stores)
+                return _open(store, version, path, allow_other_stores)
             except FileNotFoundError:
                 continue
     raise VersionNotFoundError(f"{store.uri} has no version {version}; there are: {_summary(list(list_versions(store)))}")
@@ -173,9 +182,9 @@ def _moment(timestamp: datetime | str) -> datetime:
 def _as_of(store: Store, versions: dict[int, str], moment: datetime) -> int:
     """The latest of `versions` that was made no later than `moment`; versions are made in the order of their numbers."""
     numbers = list(versions)
-    low = _first(len(numbers), lambda i: timestamp_of(store, versions[numbers[i]]) > moment)
+    low = _first(len(numbers), lambda i: timestamp_of(store, numbers[i], versions[numbers[i]]) > moment)
     if low == 0:
-        oldest = timestamp_of(store, versions[numbers[0]])
+        oldest = timestamp_of(store, numbers[0], versions[numbers[0]])
         raise VersionNotFoundError(
             f"{store.uri} has no version from {moment.isoformat()} or before; the oldest one is of {oldest.isoformat()}"
         )

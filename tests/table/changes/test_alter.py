@@ -118,6 +118,17 @@ def test_ids_of_dropped_columns_are_not_given_again(tmp_path: Path) -> None:
     assert Dataset.open(str(tmp_path / "ours")).scan(columns=["n"]).to_table()["n"].null_count == 6
 
 
+def test_rows_stay_countable_when_all_columns_that_are_in_files_are_dropped(tmp_path: Path) -> None:
+    """pylance takes the last file of a fragment away, and then refuses to read the table."""
+    lance.write_dataset(TABLE.select(["a", "b"]), tmp_path, max_rows_per_file=3)
+    dataset = Dataset.open(str(tmp_path)).add_columns(pa.field("new", pa.int64())).drop_columns(["a", "b"])
+    assert dataset.count_rows() == lance.dataset(tmp_path).count_rows() == 6
+    nothing = pa.table({"new": pa.nulls(6, pa.int64())})
+    assert dataset.scan().to_table() == lance.dataset(tmp_path).to_table() == nothing
+    lance.write_dataset(pa.table({"new": [7]}), tmp_path, mode="append")
+    assert lance.dataset(tmp_path).to_table()["new"].to_pylist() == [None] * 6 + [7]
+
+
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     ds = make(tmp_path / "t")
     for change, message in (
