@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.dataset import Dataset
 from lance_spark.spark.session import enable
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
+from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import delete, merge, update
+from lance_spark.verbs import add_columns, delete, merge, update
+from lance_spark.verbs.add_columns import ColumnsAdded
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.job import RowChanges
 from lance_spark.verbs.merge import Clause, When
@@ -60,6 +63,32 @@ class LanceTable:
     def update(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None, **noted: Any) -> RowChanges:
         """Give the columns in `set` new values (SQL text or Columns) where `condition` is true; in all rows without one."""
         return update.update(self._target, condition, set or {}, _noted(noted))
+
+    def addColumns(
+        self,
+        values: Mapping[str, Condition] | DataFrame | Compute,
+        *,
+        on: str | Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        columns: Sequence[str] | None = None,
+        **noted: Any,
+    ) -> ColumnsAdded:
+        """Add columns with values; only files of the new columns are written, one for each fragment.
+
+        `values` are SQL text or Columns by name; or a DataFrame whose rows match on the columns `on` (also "_rowaddr"); or a function that
+        makes record batches of `schema` from record batches of the table's `columns` (None: all). New columns are nullable.
+        """
+        if isinstance(values, Mapping):
+            source = add_columns.from_expressions(self._target, values)
+        elif isinstance(values, DataFrame):
+            if on is None:
+                raise ValueError("columns from a DataFrame need `on`, the columns that rows match on")
+            source = add_columns.from_frame(self._target, values, [on] if isinstance(on, str) else on)
+        else:
+            if schema is None:
+                raise ValueError("columns from a function need `schema`, the columns that it makes")
+            source = add_columns.from_function(self._target, values, schema, columns)
+        return add_columns.add_columns(self._target, source, _noted(noted))
 
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:
         """Merge the rows of `source` into the table: add clauses to what this returns, then call `execute`."""

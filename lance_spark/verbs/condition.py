@@ -36,8 +36,10 @@ def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Sn
     return predicate if _is_independent(spark, predicate) else None
 
 
-def own_formulas(spark: SparkSession, values: Mapping[str, Condition], snapshot: Snapshot, alias: str | None) -> dict[str, Formula] | None:
-    """The values as formulas of ours, if all of them can be; else None."""
+def own_formulas(
+    spark: SparkSession, values: Mapping[str, Condition], snapshot: Snapshot, alias: str | None, *, new: bool = False
+) -> dict[str, Formula] | None:
+    """The values as formulas of ours, if all of them can be; else None. They are for columns that there are, or for `new` ones."""
     schema, formulas = snapshot.manifest.schema, {}
     for name, value in values.items():
         if not isinstance(value, str) or not _has_own_meaning(spark, snapshot, alias):
@@ -46,7 +48,7 @@ def own_formulas(spark: SparkSession, values: Mapping[str, Condition], snapshot:
             formula = parse_formula(value, with_row_columns(schema))
         except LanceError:
             return None
-        if not _is_independent(spark, formula) or _may_divide(formula) or not _is_plain(schema, name):
+        if not _is_independent(spark, formula) or _may_divide(formula) or not (new or _is_plain(schema, name)):
             return None
         formulas[name] = formula
     return formulas

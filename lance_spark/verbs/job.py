@@ -71,14 +71,19 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Ta
     return [results[i] for i in range(len(data))]
 
 
-def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
-    """Give delta rows (see `table.changes.delta`) to writers on the executors and return what each of them did."""
+def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
+    """Give each partition of `rows` to `function` on an executor and return the results."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_import_cache_small()
-        yield _row((0, _value_or_error(partial(write_rows, target, batches))))
+        yield _row((0, _value_or_error(partial(function, batches))))
 
-    return [part for _, part in _results(rows.mapInArrow(work, "result binary"))]
+    return [result for _, result in _results(rows.mapInArrow(work, "result binary"))]
+
+
+def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
+    """Give delta rows (see `table.changes.delta`) to writers on the executors and return what each of them did."""
+    return write_partitions(rows, partial(write_rows, target))
 
 
 def _value_or_error(function: Callable[[], Result]) -> Result | LanceError:

@@ -42,15 +42,15 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
     if required := [f.name for f in added if not f.nullable]:
         raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
-    new = from_arrow(added, _next_field_id(manifest))
+    new = from_arrow(added, next_field_id(manifest))
     check_fits(added, new)
     check_not_reserved(new)
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
-    _check_names(schema.fields)
+    check_names(schema.fields)
     return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
 
 
-def _next_field_id(manifest: Manifest) -> int:
+def next_field_id(manifest: Manifest) -> int:
     """The first id that no field has, nor had while the data files that have it were written."""
     in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
     return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
@@ -86,7 +86,7 @@ def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Sna
         return replace(field, name=alteration.get("name", field.name), nullable=alteration.get("nullable", field.nullable))
 
     changed = replace(schema, fields=_edited(schema.fields, altered))
-    _check_names(changed.fields)
+    check_names(changed.fields)
     check_not_reserved(changed)
     return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True))
 
@@ -110,12 +110,13 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
     return tuple(done)
 
 
-def _check_names(fields: Sequence[Field]) -> None:
+def check_names(fields: Sequence[Field]) -> None:
+    """Raise SchemaMismatchError if two columns, or two fields of one struct, have the same name."""
     names = [f.name for f in fields]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise SchemaMismatchError(f"there would be two columns called {', '.join(map(repr, twice))}")
     for field in fields:
-        _check_names(field.children)
+        check_names(field.children)
 
 
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
@@ -71,7 +72,7 @@ class DeltaWriter:
         """
         operations = batch.column(OPERATION).cast(pa.int32())
         for operation in pc.unique(operations).to_pylist():
-            rows = batch.filter(pc.equal(operations, operation)) if batch.num_rows > 1 else batch
+            rows = keep_rows(batch, pc.equal(operations, operation))
             if operation in (DELETED, UPDATED):
                 self._leave(_addresses(rows))
             if operation == UPDATED:
@@ -117,7 +118,7 @@ class DeltaWriter:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        rows = rows.take(pc.sort_indices(rows[ROW_ADDRESS]))
+        rows = take_rows(rows, pc.sort_indices(rows[ROW_ADDRESS]))
         stable = self._target.snapshot.manifest.has_stable_row_ids
         names = [quoted([f.name]) for f in self._kept] + (["_rowid"] if stable else [])
         if names:

@@ -5,7 +5,7 @@ A task knows everything that it needs, so that it can be pickled and read by a p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -166,8 +166,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     because nobody knows before which rows count.
     """
     fields = plan.fields_to_read(snapshot)
-    manifest, locations = snapshot.manifest, snapshot.locations
-    parts = [Part(f, 0, rows) for f, rows in zip(manifest.fragments, all_live_rows(snapshot))]
+    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
         # Any rows will do for a limit of each task, so all tasks together need give no more.
@@ -176,20 +175,32 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = bool(plan.aggregates) and not fields.fields
     groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first)
-    task = ScanTask(
+    task = replace(_task(snapshot, plan, fields), offset=offset, limit=_least(limit, plan.task_limit))
+    return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
+
+
+def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
+    """A scan without limits of the fragments with these ids: one task for each that has rows."""
+    task = _task(snapshot, plan, plan.fields_to_read(snapshot))
+    rows = zip(snapshot.manifest.fragments, all_live_rows(snapshot))
+    return [_with_parts(task, [Part(f, 0, count)], plan, snapshot) for f, count in rows if count and f.id in fragments]
+
+
+def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
+    """A task of the plan without rows."""
+    return ScanTask(
         table=str(snapshot),
-        locations=locations,
+        locations=snapshot.locations,
         parts=(),
         fields=fields,
         given=fields if plan.aggregates else plan.fields(snapshot),
         predicate=plan.predicate,
-        offset=offset,
-        limit=_least(limit, plan.task_limit),
+        offset=0,
+        limit=None,
         batch_rows=plan.batch_size or BATCH_ROWS,
-        stable_row_ids=manifest.has_stable_row_ids,
+        stable_row_ids=snapshot.manifest.has_stable_row_ids,
         aggregates=plan.aggregates,
     )
-    return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
 
 def _least(a: int | None, b: int | None) -> int | None:

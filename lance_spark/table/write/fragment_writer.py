@@ -36,7 +36,10 @@ class FragmentWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
-        rest = conform(batch, self._schema)
+        self.write_conformed(conform(batch, self._schema))
+
+    def write_conformed(self, rest: pa.RecordBatch) -> None:
+        """Add rows that `conform` has made."""
         while rest.num_rows:
             file = self._file or self._open()
             taken = rest.slice(0, self._max_rows - self._rows)

@@ -209,7 +209,7 @@ def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> t
             writer.write(batch)
         return writer.finish()
     except BaseException:
-        _delete(target, _paths(writer.abort()))
+        delete_data_files(target, _paths(writer.abort()))
         raise
 
 
@@ -281,15 +281,15 @@ def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
             for version in list_versions(target.store) if paths else ():
                 if version > target.read_version:
                     named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
-        _delete(target, [path for path in paths if path not in named])
+        delete_data_files(target, [path for path in paths if path not in named])
 
 
 def _paths(fragments: Iterable[Fragment]) -> list[str]:
     return [file.path for fragment in fragments for file in fragment.files]
 
 
-def _delete(target: WriteTarget, paths: Iterable[str]) -> None:
-    """Best effort: what is left behind is found by cleaning up the table."""
+def delete_data_files(target: WriteTarget, paths: Iterable[str]) -> None:
+    """Delete data files that no version names, with their blobs. Best effort: cleaning up the table finds what is left."""
     store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
     for path in paths:
         with contextlib.suppress(StorageError):

@@ -1,0 +1,193 @@
+"""New files for some columns of fragments that exist: the rows stay where they are, and no other column is written.
+
+Implements "Data Evolution" of the table specification. A data file has a value for every row of its fragment, deleted ones included, in
+the order of the rows. Values arrive by row address in ascending order; a row without one gets null, or keeps its old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.arrow.selection import take_rows
+from lance_spark.errors import AmbiguousMergeError, LanceError
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.schema.schema import Schema
+from lance_spark.table.changes.delta import ROW_ADDRESS, by_fragment
+from lance_spark.table.scan.plan import BATCH_ROWS
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.conform import conform
+from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.write import WriteTarget, delete_data_files
+
+if TYPE_CHECKING:
+    from lance_spark.table.scan.fragment_reader import FragmentReader
+
+_ONE_FILE = 2**62
+
+
+@dataclass(frozen=True)
+class ColumnTarget:
+    """What tasks that write columns of one version must know. Pickles small: a task opens the version itself.
+
+    `write.schema` has the columns to be written. `keeps_old`: rows without a new value keep their old one; otherwise they get null.
+    """
+
+    write: WriteTarget
+    version: int
+    keeps_old: bool = False
+    allow_other_stores: bool = False
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version that the row addresses are of."""
+        return open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "snapshot"}
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A new data file of the fragment with this id; `rows` is a portable roaring bitmap of the rows that have a new value."""
+
+    fragment_id: int
+    file: DataFile
+    rows: bytes
+    num_rows: int
+
+
+def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> list[ColumnFile]:
+    """Write the columns of `target` that are in `batches` beside `ROW_ADDRESS`: one file for each fragment that has a row there.
+
+    Rows come in the order of their addresses. If this fails the files are deleted. Raises AmbiguousMergeError for an address that is
+    duplicated.
+    """
+    done: list[ColumnFile] = []
+    writer: _ColumnFileWriter | None = None
+    try:
+        for fragment_id, offsets, values in _pieces(batches):
+            if writer is None or writer.fragment.id != fragment_id:
+                done += [] if writer is None else [writer.finish()]
+                writer = _ColumnFileWriter(target, fragment_id)
+            writer.write(offsets, values)
+        return done if writer is None else [*done, writer.finish()]
+    except BaseException:
+        open_files = () if writer is None else writer.abort()
+        delete_data_files(target.write, [c.file.path for c in done] + [f.path for fragment in open_files for f in fragment.files])
+        raise
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
+    """The batches cut by fragment: its id, the offsets of the rows in it, and the rows."""
+    seen: set[int] = set()
+    last = -1
+    for batch in batches:
+        addresses = np.asarray(batch.column(ROW_ADDRESS).to_numpy()).astype(np.uint64, copy=False)
+        values = batch.drop_columns([ROW_ADDRESS])
+        start = 0
+        for fragment_id, offsets in by_fragment(addresses):
+            if fragment_id != last and (fragment_id in seen or fragment_id < last):
+                raise LanceError(f"the values of fragment {fragment_id} are not in the order of their row addresses")
+            seen.add(fragment_id)
+            last = fragment_id
+            yield fragment_id, offsets.astype(np.int64), values.slice(start, len(offsets))
+            start += len(offsets)
+
+
+class _ColumnFileWriter:
+    """One file of new columns. What lies between the rows that get a value is filled in as they come."""
+
+    def __init__(self, target: ColumnTarget, fragment_id: int) -> None:
+        found = target.snapshot.manifest.lazy_fragments.of_ids([fragment_id])
+        if not found:
+            raise LanceError(f"{target.snapshot} has no fragment {fragment_id}, which a row address names")
+        self.fragment: Fragment = found[fragment_id]
+        self._target = target
+        write = target.write
+        self._schema: Schema = write.schema
+        self._writer = FragmentWriter(write.store, write.schema, write.data_format, write.job, _ONE_FILE, _ONE_FILE)
+        self._rows = BitMap()
+        self._next = 0
+
+    def write(self, offsets: np.ndarray, values: pa.RecordBatch) -> None:
+        """Add the values of the rows at `offsets`, which ascend."""
+        steps = np.diff(np.concatenate([[self._next - 1], offsets]))
+        if len(steps) and steps.min() <= 0:
+            self._refuse(offsets, steps)
+        if len(offsets) and offsets[-1] >= self.fragment.physical_rows:
+            raise LanceError(f"fragment {self.fragment.id} has {self.fragment.physical_rows} rows, but row {offsets[-1]} has a new value")
+        rows = conform(values, self._schema)
+        for first in range(0, len(offsets), BATCH_ROWS):
+            chosen = offsets[first : first + BATCH_ROWS]
+            self._fill(int(chosen[0]))
+            self._put(chosen, rows.slice(first, len(chosen)))
+        self._rows |= BitMap(offsets.astype(np.uint32))
+
+    def finish(self) -> ColumnFile:
+        """Fill the rest of the rows in and complete the file."""
+        self._fill(self.fragment.physical_rows)
+        (written,) = self._writer.finish()
+        self._rows.run_optimize()
+        return ColumnFile(self.fragment.id, written.files[0], bytes(self._rows.serialize()), len(self._rows))
+
+    def abort(self) -> tuple[Fragment, ...]:
+        """Drop the open file; return what is complete."""
+        return self._writer.abort()
+
+    def _put(self, offsets: np.ndarray, values: pa.RecordBatch) -> None:
+        """Write the rows up to the last of `offsets`. They are about as many as `offsets` are, or read in pieces before."""
+        start, stop = self._next, int(offsets[-1]) + 1
+        if stop - start == len(offsets):
+            self._writer.write_conformed(values)
+            self._next = stop
+            return
+        # Sparse values: whole stretches between them are written in pieces.
+        cuts = np.searchsorted(offsets, np.arange(start, stop, BATCH_ROWS)[1:])
+        for part, at in zip(np.split(offsets, cuts), np.split(np.arange(len(offsets)), cuts)):
+            self._put_window(part, values, at, min(self._next + BATCH_ROWS, stop))
+
+    def _put_window(self, offsets: np.ndarray, values: pa.RecordBatch, at: np.ndarray, stop: int) -> None:
+        count = stop - self._next
+        between = self._between(self._next, stop)
+        numbers = np.arange(count, dtype=np.int64)
+        numbers[offsets - self._next] = count + at
+        both = pa.Table.from_batches([between, values])
+        for batch in take_rows(both, pa.array(numbers)).to_batches():
+            self._writer.write_conformed(batch)
+        self._next = stop
+
+    def _fill(self, stop: int) -> None:
+        """Write the rows before `stop`, none of which has a new value."""
+        while self._next < stop:
+            until = min(stop, self._next + BATCH_ROWS)
+            self._writer.write_conformed(self._between(self._next, until))
+            self._next = until
+
+    def _between(self, start: int, stop: int) -> pa.RecordBatch:
+        """Rows without a new value, in the types of the file."""
+        if not self._target.keeps_old:
+            fields = [f.to_arrow() for f in self._schema.fields]
+            return pa.RecordBatch.from_arrays([pa.nulls(stop - start, f.type) for f in fields], schema=pa.schema(fields))
+        rows = pa.Table.from_batches(list(self._old.read(range(start, stop), self._schema, BATCH_ROWS))).combine_chunks()
+        return conform(rows.to_batches()[0], self._schema)
+
+    @cached_property
+    def _old(self) -> FragmentReader:
+        from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver has no use for
+
+        # Deleted rows have values in the file like the others.
+        return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations)
+
+    def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
+        at = int(np.argmin(steps))
+        if steps[at] == 0:
+            address = self.fragment.id << 32 | int(offsets[at])
+            raise AmbiguousMergeError(f"row {offsets[at]} of fragment {self.fragment.id} gets more than one new value", address)
+        raise LanceError(f"the values of fragment {self.fragment.id} are not in the order of their row addresses")

@@ -1,0 +1,109 @@
+"""Adding columns with values: the fields that they become, the tasks that calculate them, and the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Merge
+from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.predicate import Formula, calculate
+from lance_spark.schema.schema import Schema, from_arrow
+from lance_spark.table.changes.alter import check_names, next_field_id
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
+from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.write import WriteTarget, discard
+
+Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""The new columns of a batch of rows: as many rows, in the same order."""
+
+
+def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
+    """Fields for columns to be added, which are nullable: rows that are deleted have no value.
+
+    Raises SchemaMismatchError for a name that there is already, or that is reserved.
+    """
+    manifest = snapshot.manifest
+    fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(manifest))
+    check_fits(pa.schema([f.with_nullable(True) for f in columns]), fields)
+    check_not_reserved(fields)
+    names = {f.name.lower() for f in manifest.schema.fields}
+    if known := [f.name for f in fields.fields if f.name.lower() in names]:
+        raise SchemaMismatchError(f"the table has a column {', '.join(map(repr, known))} already")
+    check_names((*manifest.schema.fields, *fields.fields))
+    return fields
+
+
+@dataclass(frozen=True)
+class ColumnTask:
+    """New columns of whole fragments, calculated from the columns that `scan` reads (and `ROW_ADDRESS`)."""
+
+    scan: ScanTask
+    target: ColumnTarget
+
+
+def plan_columns(snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Container[int]) -> list[ColumnTask]:
+    """A task for each of these fragments that has rows; `columns` are those that the new ones are calculated from, None: all."""
+    names = columns if columns is not None else [f.name for f in snapshot.manifest.schema.fields]
+    return [ColumnTask(scan, target) for scan in plan_fragments(snapshot, ScanPlan(columns=(*names, ROW_ADDRESS)), fragments)]
+
+
+def add_columns_of(task: ColumnTask, compute: Compute) -> list[ColumnFile]:
+    """Run one task."""
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+
+    return write_columns(task.target, _computed(read_task(task.scan), compute))
+
+
+def _computed(batches: Iterable[pa.RecordBatch], compute: Compute) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        new = compute(batch.drop_columns([ROW_ADDRESS]))
+        if not isinstance(new, pa.RecordBatch) or new.num_rows != batch.num_rows:
+            found = f"{new.num_rows} rows" if isinstance(new, pa.RecordBatch) else type(new).__name__
+            raise SchemaMismatchError(f"the function must return a record batch of {batch.num_rows} rows, it returned {found}")
+        yield new.append_column(ROW_ADDRESS, batch.column(ROW_ADDRESS))
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """Computes columns from formulas; pickles."""
+
+    formulas: Mapping[str, Formula]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The value of each formula."""
+        return pa.RecordBatch.from_arrays([calculate(f, batch) for f in self.formulas.values()], names=list(self.formulas))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the formulas read."""
+        return tuple(dict.fromkeys(column for f in self.formulas.values() for column in f.columns))
+
+
+def commit_columns(snapshot: Snapshot, target: WriteTarget, files: Mapping[int, ColumnFile], properties: Mapping[str, str]) -> Snapshot:
+    """Commit new columns of `snapshot`, whose fragments have these new files; in others the columns are null.
+
+    Raises what `table.commit.commit.commit` raises; then the files stay, since they can be committed to a later version.
+    """
+    schema = replace(snapshot.manifest.schema, fields=(*snapshot.manifest.schema.fields, *target.schema.fields))
+    fragments = tuple(_with_file(fragment, files.get(fragment.id)) for fragment in snapshot.manifest.fragments)
+    operation = Merge(fragments, schema, preserves_nullability=True)
+    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
+
+
+def _with_file(fragment: Fragment, new: ColumnFile | None) -> Fragment:
+    return fragment if new is None else replace(fragment, files=(*fragment.files, new.file))
+
+
+def discard_columns(target: WriteTarget, files: Iterable[ColumnFile]) -> None:
+    """Delete the files of a change that was given up."""
+    discard(target, [Fragment(0, (f.file,), 0) for f in files])

@@ -1,0 +1,82 @@
+"""addColumns: new files hold the new columns only, in the order of the rows; pylance reads them beside the old ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lance_spark import Dataset, LanceTable, SchemaMismatchError
+
+ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [None if i % 7 == 0 else f"n{i}" for i in range(100)]})
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable row ids"])
+def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession) -> LanceTable:
+    lance.write_dataset(ROWS, uri, max_rows_per_file=30, enable_stable_row_ids=request.param)
+    lance.dataset(uri).delete("id IN (0, 40, 41, 99) OR (id >= 60 AND id < 85)")
+    return LanceTable.forPath(spark, uri)
+
+
+def read(uri: str) -> dict[int, dict[str, object]]:
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    assert Dataset.open(uri).verify().ok
+    return {row["id"]: row for row in dataset.to_table().to_pylist()}
+
+
+def test_by_an_expression_of_ours(table: LanceTable, uri: str) -> None:
+    before = {path.name for path in Path(uri, "data").iterdir()}
+    done = table.addColumns({"double": "id * 2", "size": "length(name)"})
+    assert {i: (row["double"], row["size"]) for i, row in read(uri).items()} == {
+        i: (2 * i, None if i % 7 == 0 else len(f"n{i}")) for i in ROWS["id"].to_pylist() if i in read(uri)
+    }
+    assert lance.dataset(uri).schema.field("size").type == pa.int32()
+    new = {path.name: path.stat().st_size for path in Path(uri, "data").iterdir() if path.name not in before}
+    assert (done.num_files_added, done.num_bytes_added) == (len(new), sum(new.values()))
+    assert len(new) == 4
+
+
+def test_by_an_expression_that_only_spark_knows(table: LanceTable, uri: str) -> None:
+    table.addColumns({"hash": F.sha2(F.col("name"), 256), "n": "size(split(name, '1'))"})
+    rows = read(uri)
+    assert len(rows) == 71
+    assert rows[11]["n"] == 3
+    assert rows[7]["hash"] is None
+
+
+def test_by_a_function_over_batches(table: LanceTable, uri: str) -> None:
+    def vectors(batch: pa.RecordBatch) -> pa.RecordBatch:
+        values = pc.cast(batch.column("id"), pa.float32()).to_numpy().repeat(4)
+        return pa.record_batch({"v": pa.FixedSizeListArray.from_arrays(pa.array(values), 4)})
+
+    table.addColumns(vectors, schema=pa.schema({"v": pa.list_(pa.float32(), 4)}), columns=["id"])
+    assert {i: row["v"] for i, row in read(uri).items()} == {i: [float(i)] * 4 for i in read(uri)}
+
+
+def test_by_a_frame_on_a_key(table: LanceTable, uri: str, spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(i, f"extra {i}") for i in range(90, 200)], "id long, extra string")
+    table.addColumns(frame, on="id")
+    assert {i: row["extra"] for i, row in read(uri).items() if row["extra"]} == {i: f"extra {i}" for i in range(90, 99)}
+
+
+def test_pylance_goes_on_with_the_table(table: LanceTable, uri: str) -> None:
+    table.addColumns({"double": "id * 2"})
+    dataset = lance.dataset(uri)
+    dataset.insert(pa.table({"id": pa.array([500]), "name": ["x"], "double": pa.array([1000])}))
+    lance.dataset(uri).optimize.compact_files()
+    assert {i: row["double"] for i, row in read(uri).items()} == {i: 2 * i for i in read(uri)}
+
+
+def test_names_that_there_are_and_wrong_results_are_refused(table: LanceTable, uri: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="'name' already"):
+        table.addColumns({"name": "id"})
+    with pytest.raises(SchemaMismatchError, match="rows, it returned 1 rows"):
+        table.addColumns(lambda batch: pa.record_batch({"a": [1]}), schema=pa.schema({"a": pa.int64()}))
+    assert lance.dataset(uri).version == 2
+    assert len(list(Path(uri, "data").iterdir())) == 4
