@@ -1,10 +1,16 @@
-"""Local files, read and written directly. Whatever is written whole is synced to the disk before it gets its name."""
+"""Local files, read and written directly. Whatever is written whole is synced to the disk before it gets its name.
+
+A table from others may hold symbolic links that lead anywhere, and pipes in the place of files. The table's root and the folders above
+it may be links, for they are the user's; below the root no link is followed. Folders are opened one by one from the root (openat with
+O_NOFOLLOW), so that one that is exchanged for a link meanwhile is not followed either.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +19,11 @@ from typing import BinaryIO, Protocol
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.memory import empty
+from lance_spark.errors import CorruptFileError
+
+_FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+"""How folders on the way are opened: where there is O_PATH, a folder that can be entered need not be readable."""
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,10 @@ class Entry:
     name: str
     size: int
     modified: datetime | None
+
+
+_Listing = tuple[list[Entry], list[str]]
+"""The files of a folder, and the names of the folders in it."""
 
 
 class Files(Protocol):
@@ -45,67 +60,175 @@ class Files(Protocol):
 
 
 class LocalFiles:
+    """Files below the folder `root`. CorruptFileError for a link below it, and for what is neither a file nor a folder.
+
+    Listings hold whatever is not a folder, so that nothing in the place of a file is passed over. Deleting and replacing concern the
+    name in its folder, also that of a link.
+    """
+
     gap = 16 << 10
 
+    def __init__(self, root: str = "/") -> None:
+        self._root = root
+
     def read(self, path: str) -> bytes:
-        with open(path, "rb", buffering=0) as f:
+        with self._opened(path) as (fd, _), os.fdopen(fd, "rb", buffering=0, closefd=False) as f:
             return f.read()
 
     def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
-        with open(path, "rb", buffering=0) as f:
-            size = os.fstat(f.fileno()).st_size
-            return [_pread(f.fileno(), start, min(stop, max(size, start))) for start, stop in reads]
+        with self._opened(path) as (fd, size):
+            return [_pread(fd, start, min(stop, max(size, start))) for start, stop in reads]
 
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
-        with open(path, "rb", buffering=0) as f:
-            size = os.fstat(f.fileno()).st_size
-            return _pread(f.fileno(), max(size - n, 0), size), size
+        with self._opened(path) as (fd, size):
+            return _pread(fd, max(size - n, 0), size), size
 
     def size(self, path: str) -> int:
-        return os.stat(path).st_size
+        with self._folder_of(path) as (folder, name):
+            return _file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
 
     def walk(self, folder: str) -> list[Entry]:
-        entries = []
-        for parent, _, _ in os.walk(folder):
-            below = os.path.relpath(parent, folder).replace(os.sep, "/")
-            inside = "" if below == "." else f"{below}/"
-            entries += [replace(entry, name=inside + entry.name) for entry in self.list(parent)]
+        entries, below = [], [""]
+        while below:
+            inside = below.pop()
+            files, folders = self._scanned(os.path.join(folder, inside))
+            entries += [replace(entry, name=inside + entry.name) for entry in files]
+            below += [f"{inside}{name}/" for name in folders]
         return entries
 
     def list(self, folder: str) -> list[Entry]:
-        entries = []
-        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as found:
-            for f in found:
-                # Another writer's temporary file may vanish between the listing and the question; the others are there.
-                with contextlib.suppress(FileNotFoundError):
-                    if f.is_file():
-                        about = f.stat()
-                        entries.append(Entry(f.name, about.st_size, datetime.fromtimestamp(about.st_mtime, UTC)))
-        return entries
+        files, folders = self._scanned(folder)
+        # A folder with the name of a file, such as x.json, is an error for whoever reads it and must not look like nothing.
+        return files + [Entry(name, 0, None) for name in folders if "." in name[1:]]
 
     def put(self, path: str, data: bytes) -> None:
-        with _temporary(path, data) as temporary:
-            os.replace(temporary, path)
+        with self._temporary(path, data) as (folder, temporary, name):
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        with _temporary(path, data) as temporary:
-            os.link(temporary, path)
+        with self._temporary(path, data) as (folder, temporary, name):
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[BinaryIO]:
-        _make_folder(os.path.dirname(path))
-        with open(path, "xb") as f:
-            try:
-                yield f
-                f.flush()
-                os.fsync(f.fileno())
-            except BaseException:
-                os.unlink(path)
-                raise
-        _sync_folder(os.path.dirname(path))
+        with self._folder_of(path, make=True) as (folder, name):
+            with _new_file(folder, name) as f:
+                try:
+                    yield f
+                    f.flush()
+                    os.fsync(f.fileno())
+                except BaseException:
+                    os.unlink(name, dir_fd=folder)
+                    raise
+            _sync(folder)
 
     def delete(self, path: str) -> None:
-        os.unlink(path)
+        with self._folder_of(path) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+
+    @contextlib.contextmanager
+    def _folder(self, path: str, make: bool = False) -> Iterator[int]:
+        """The folder at `path`, opened from the root on; with `make` it is made if it is not there."""
+        if make:
+            _make_root(self._root)
+        fd = os.open(self._root, _FOLDER)
+        try:
+            for name in filter(None, path.removeprefix(self._root).split("/")):
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=fd)
+                try:
+                    inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                except NotADirectoryError:
+                    _refuse_link(os.stat(name, dir_fd=fd, follow_symlinks=False), path)
+                    raise
+                os.close(fd)
+                fd = inner
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _folder_of(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder that the file at `path` is in, and its name there."""
+        parent, name = os.path.split(path)
+        with self._folder(parent, make) as folder:
+            yield folder, name
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, int]]:
+        """The file at `path`, open for reading, and its size."""
+        with self._folder_of(path) as (folder, name):
+            _file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            # What takes the file's place after it was asked about must neither be followed nor block.
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            yield fd, _file_size(os.fstat(fd), path)
+        finally:
+            os.close(fd)
+
+    def _scanned(self, path: str) -> _Listing:
+        """What is in a folder: files, and the names of folders; nothing if there is no such folder."""
+        files: list[Entry] = []
+        folders: list[str] = []
+        with contextlib.suppress(FileNotFoundError), self._folder(path) as folder, _readable(folder) as fd, os.scandir(fd) as found:
+            for f in found:
+                # Another writer's temporary file may vanish between the listing and the question; the others are there.
+                with contextlib.suppress(FileNotFoundError):
+                    about = f.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(about.st_mode):
+                        folders.append(f.name)
+                    else:
+                        files.append(Entry(f.name, about.st_size, _modified(about)))
+        return files, folders
+
+    @contextlib.contextmanager
+    def _temporary(self, path: str, data: bytes) -> Iterator[tuple[int, str, str]]:
+        """The folder of `path`, a synced file with `data` in it, to be moved or linked, and the name; then the folder is synced.
+
+        Syncing the folder is what keeps the name through a crash.
+        """
+        with self._folder_of(path, make=True) as (folder, name):
+            temporary = f".{name}.{uuid.uuid4().hex}.tmp"
+            try:
+                with _new_file(folder, temporary) as f:
+                    f.write(data)
+                    f.flush()
+                    os.fsync(f.fileno())
+                yield folder, temporary, name
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+            _sync(folder)
+
+
+def _file_size(about: os.stat_result, path: str) -> int:
+    """The size of a file; an error for what is none."""
+    _refuse_link(about, path)
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(about.st_mode):
+        raise CorruptFileError(f"{path} is {_KINDS.get(stat.S_IFMT(about.st_mode), 'no file')}, expected a file")
+    return about.st_size
+
+
+def _refuse_link(about: os.stat_result, path: str) -> None:
+    if stat.S_ISLNK(about.st_mode):
+        raise CorruptFileError(
+            f"{path} is a symbolic link, or is in a folder that is one; links in a table's folder are not followed. "
+            "If you trust the table, copy it with what the links lead to (cp -rL)"
+        )
+
+
+def _new_file(folder: int, name: str) -> BinaryIO:
+    return os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder), "wb")
+
+
+def _modified(about: os.stat_result) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(about.st_mtime, UTC)
+    except (ValueError, OverflowError):
+        return None  # after the year 9999, as archives can say
 
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
@@ -121,7 +244,7 @@ def _pread(fd: int, start: int, stop: int) -> Bytes:
     return data
 
 
-def _make_folder(folder: str) -> None:
+def _make_root(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError as e:
@@ -130,26 +253,15 @@ def _make_folder(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(path: str, data: bytes) -> Iterator[str]:
-    """A synced file with `data` beside `path`, to be moved or linked there; then the folder is synced, to keep the name through a crash."""
-    folder, name = os.path.split(path)
-    _make_folder(folder)
-    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
+def _readable(folder: int) -> Iterator[int]:
+    """An open folder, once more and so that it can be listed and synced."""
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
     try:
-        with open(temporary, "xb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)
+
+
+def _sync(folder: int) -> None:
+    with _readable(folder) as fd:
+        os.fsync(fd)

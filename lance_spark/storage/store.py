@@ -68,13 +68,16 @@ class Store:
 
     Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a MissingFileError,
     any other trouble a StorageError that names the root and the path, and never the options.
+
+    On local disks no symbolic link is followed below `top`: the root, or a folder above it, such as the root of the table of a branch.
     """
 
-    __slots__ = ("_options", "counters", "location")
+    __slots__ = ("_options", "_top", "counters", "location")
 
-    def __init__(self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None, top: str = "") -> None:
         uri, manifests = split_manifest_store(os.fspath(uri))
         self.location = locate(uri)
+        self._top = top or self.location.path
         self._options = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
         self.counters = Counters()
         check_names(self._options)
@@ -85,8 +88,11 @@ class Store:
         return self.location.uri
 
     def at(self, uri: str) -> Store:
-        """Another root, with the same options."""
-        return Store(uri, self._options)
+        """Another root, with the same options. If it is in the same table, links on the way to it are not followed either."""
+        there = Store(uri, self._options)
+        if there.location.kind == "file" and f"{there.uri}/".startswith(f"{self._top.rstrip('/')}/"):
+            there._top = self._top
+        return there
 
     @property
     def manifest_store(self) -> str:
@@ -101,7 +107,7 @@ class Store:
         return f"Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.uri, self._options)
+        return Store, (self.uri, self._options, self._top if self._top != self.location.path else "")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Store) and (self.uri, self._options) == (other.uri, other._options)
@@ -211,7 +217,7 @@ class Store:
     def _files(self) -> Files:
         kind = self.location.kind
         if kind == "file":
-            return LocalFiles()
+            return LocalFiles(self._top)
         keywords = arguments(kind, self._options)
         if self.location.account:
             keywords.setdefault("account_name", self.location.account)

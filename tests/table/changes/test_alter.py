@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -173,8 +174,7 @@ def test_both_go_on_after_each_other(tmp_path: Path) -> None:
 def test_operations_prepared_by_hand(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     source = make(tmp_path / "source").snapshot.manifest
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "data").symlink_to(tmp_path / "source" / "data")
+    shutil.copytree(tmp_path / "source" / "data", tmp_path / "t" / "data")
     ds = Dataset.commit(uri, Overwrite(source.fragments, source.schema), commit_message="first", enable_stable_row_ids=True)
     assert (ds.version, ds.snapshot.manifest.has_stable_row_ids, ds.snapshot.manifest.data_format) == (1, True, "2.2")
     ds = Dataset.commit(uri, Append(source.fragments[:1]), read_version=1)
