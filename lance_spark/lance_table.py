@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.dataset import Dataset
+from lance_spark.errors import TableNotFoundError
+from lance_spark.inspect.overview import Overview, overview
 from lance_spark.spark.session import enable
+from lance_spark.table.changes import alter
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.new_columns import Compute
+from lance_spark.table.maintenance.cleanup import CleanupStats
+from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.history import HistoryEntry
+from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs import add_columns, delete, merge, update
 from lance_spark.verbs.add_columns import ColumnsAdded
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.job import RowChanges
 from lance_spark.verbs.merge import Clause, When
-from lance_spark.verbs.target import Target
+from lance_spark.verbs.target import Target, named_target
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,86 @@ class LanceTable:
     def toDF(self) -> DataFrame:
         """The rows of the version that is the latest now."""
         return self._target.rows(self._target.latest(), addressed=False)
+
+    @classmethod
+    def forName(cls, spark: SparkSession, name: str) -> LanceTable:
+        """A table of the session catalog: "table", "database.table". Raises TableNotFoundError for what is no Lance table there."""
+        enable(spark)
+        return cls(named_target(spark, name))
+
+    @classmethod
+    def isLanceTable(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> bool:
+        """Whether there is a Lance table at a path."""
+        try:
+            cls.forPath(spark, path, options)
+        except TableNotFoundError:
+            return False
+        return True
+
+    def detail(self) -> Overview:
+        """What the latest version is: where, how large, of which storage version, with which columns, config, indexes."""
+        return overview(self._target.latest())
+
+    def verify(self, decode: bool = True) -> Report:
+        """Check that every file of the latest version is there and whole; see `Dataset.verify`."""
+        return self._dataset().verify(decode)
+
+    def dropColumns(self, columns: Sequence[str], **noted: Any) -> int:
+        """Remove columns; their bytes stay in the files until these are rewritten. Returns the new version."""
+        if isinstance(columns, str):
+            raise TypeError(f"columns is a sequence of names: [{columns!r}]")
+        return alter.drop_columns(self._target.latest(), columns, _noted(noted).noted).version
+
+    def renameColumn(self, column: str, name: str, **noted: Any) -> int:
+        """Rename a column; dots lead into structs. Returns the new version."""
+        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted).noted).version
+
+    def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
+        """Declare the columns that tell rows apart; a table's key is declared once. Returns the new version."""
+        names = [columns] if isinstance(columns, str) else columns
+        return alter.set_primary_key(self._target.latest(), names, _noted(noted).noted).version
+
+    def vacuum(self, older_than: timedelta | None = None, retain_versions: int | None = None, dry_run: bool = False) -> CleanupStats:
+        """Remove versions older than `older_than` (14 days) and files that nothing needs; see `Dataset.cleanup_old_versions`."""
+        return self._dataset().cleanup_old_versions(older_than, retain_versions, dry_run=dry_run)
+
+    def restoreToVersion(self, version: Reference, **noted: Any) -> int:
+        """Make an older version (a number, or the name of a tag) the latest again. Returns the new version."""
+        return alter.restore(resolve(self._target.latest(), version), _noted(noted).noted).version
+
+    def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
+        """Make the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given) the latest again."""
+        latest = self._target.latest()
+        old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
+        return alter.restore(old, _noted(noted).noted).version
+
+    @property
+    def tags(self) -> Tags:
+        """The table's tags: `tags.create("name", 3)`, `tags.list()` and so on."""
+        return self._dataset().tags
+
+    @property
+    def branches(self) -> Branches:
+        """The table's branches: `branches.list()`, `branches.delete("name")`."""
+        return self._dataset().branches
+
+    def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
+        """A new branch that begins as a version, by default the latest; the result works on the branch."""
+        self._dataset().create_branch(name, version)
+        return replace(self, _target=replace(self._target, options={**self._target.options, "branch": name}))
+
+    def shallowClone(self, path: str, version: Reference | None = None) -> LanceTable:
+        """A new table that reads the files of this one where they are."""
+        self._dataset().shallow_clone(path, version)
+        return replace(self, _target=replace(self._target, uri=path, options=_without_branch(self._target.options)))
+
+    def deepClone(self, path: str, version: Reference | None = None) -> LanceTable:
+        """A new table with copies of all files of one version."""
+        self._dataset().deep_clone(path, version)
+        return replace(self, _target=replace(self._target, uri=path, options=_without_branch(self._target.options)))
+
+    def _dataset(self) -> Dataset:
+        return Dataset(self._target.latest())
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The versions, newest first, each with its time, operation, properties and commit message."""
@@ -137,6 +225,10 @@ class MergeBuilder:
         if values is not None and not values:
             raise ValueError("the clause needs values: {column: value}")
         return MergeBuilder(replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
+
+
+def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if key.lower() != "branch"}
 
 
 def _noted(given: Mapping[str, Any]) -> WriteOptions:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
 from lance_spark.spark.options import STORAGE
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+
+_PLACE = ("branch", "allow_other_stores")
 
 
 @dataclass(frozen=True)
@@ -49,3 +52,20 @@ class Target:
         # Spark Connect has no context on the client's side.
         context = getattr(self.spark, "_sc", None)
         return int(context.defaultParallelism) if context is not None else 8
+
+
+def named_target(spark: SparkSession, name: str) -> Target:
+    """A table of the session catalog. Raises TableNotFoundError for a name that the catalog does not have as a Lance table."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        raise UnsupportedFeatureError("a table's place in the catalog cannot be asked for over Spark Connect; use LanceTable.forPath")
+    if not spark.catalog.tableExists(name):
+        raise TableNotFoundError(f"there is no table {name} in the session catalog")
+    state = session.sessionState()
+    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+    provider = table.provider().getOrElse(None)
+    if provider is None or str(provider).lower() != "lance":
+        raise TableNotFoundError(f"{name} is not a Lance table; the catalog has it with the provider {provider}")
+    own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
+    options = {key: value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
+    return Target(spark, own.get("path") or str(table.location().toString()), options)

@@ -14,7 +14,7 @@ from lance_spark.metadata.operations import Merge, Operation, Project, Restore, 
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
-from lance_spark.schema.schema import Field, from_arrow
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
@@ -30,6 +30,9 @@ class AlterColumn(TypedDict, total=False):
     path: Required[str]
     name: str
     nullable: bool
+
+
+NOTHING_NOTED: Mapping[str, str] = {}
 
 
 def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
@@ -56,17 +59,17 @@ def next_field_id(manifest: Manifest) -> int:
     return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
 
 
-def drop_columns(snapshot: Snapshot, columns: Iterable[str]) -> Snapshot:
+def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Remove columns; the data files keep them, if they have others too."""
     schema = snapshot.manifest.schema
     dropped = {schema.resolve(path)[-1].id for path in columns}
     fields = _edited(schema.fields, lambda f: None if f.id in dropped else f)
     if not fields:
         raise SchemaMismatchError("a table must keep at least one column")
-    return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=True))
+    return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=True), noted)
 
 
-def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Snapshot:
+def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Rename columns, or change whether they may be null; a column that has nulls cannot be made to have none."""
     schema, tightened = snapshot.manifest.schema, False
     by_id: dict[int, AlterColumn] = {}
@@ -88,7 +91,7 @@ def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn]) -> Sna
     changed = replace(schema, fields=_edited(schema.fields, altered))
     check_names(changed.fields)
     check_not_reserved(changed)
-    return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True))
+    return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True), noted)
 
 
 def _check_no_nulls(snapshot: Snapshot, path: str) -> None:
@@ -124,11 +127,28 @@ def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, repla
     return _commit(snapshot, UpdateConfig(UpdateMap(dict(values), replace_all)))
 
 
-def restore(snapshot: Snapshot) -> Snapshot:
+def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Declare the columns that tell rows apart, in this order. Nothing enforces it; a table's key is declared once.
+
+    Raises SchemaMismatchError for columns that may be null, and ValueError for a table that has another key.
+    """
+    if not columns:
+        raise ValueError("a primary key needs at least one column")
+    fields = [snapshot.manifest.schema.resolve(path)[-1] for path in columns]
+    if unfit := [f.name for f in fields if f.nullable or f.children]:
+        raise SchemaMismatchError(f"columns of a primary key are plain and not nullable; these are not: {', '.join(unfit)}")
+    values = {
+        f.id: UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
+        for position, f in enumerate(fields, start=1)
+    }
+    return _commit(snapshot, UpdateConfig(field_metadata_updates=values), noted)
+
+
+def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Make the snapshot's version the latest again, as a new one."""
     latest = max(list_versions(snapshot.store))
-    return commit(snapshot.store, Transaction(latest, Restore(snapshot.version)))
+    return commit(snapshot.store, Transaction(latest, Restore(snapshot.version), properties=noted))
 
 
-def _commit(snapshot: Snapshot, operation: Operation) -> Snapshot:
-    return commit(snapshot.store, Transaction(snapshot.version, operation), base=snapshot)
+def _commit(snapshot: Snapshot, operation: Operation, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)

@@ -1,0 +1,89 @@
+"""LanceTable finds tables, shows them, and changes what needs no rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lance_spark import LanceTable, RefConflictError, SchemaMismatchError, TableNotFoundError
+
+
+@pytest.fixture
+def table(uri: str, spark: SparkSession) -> LanceTable:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    lance.write_dataset(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}, schema=schema), uri)
+    return LanceTable.forPath(spark, uri)
+
+
+def names(uri: str, **where: object) -> list[str]:
+    dataset = lance.dataset(uri, **where)
+    dataset.validate()
+    return [str(name) for name in dataset.schema.names]
+
+
+def test_a_path_without_a_table(spark: SparkSession, uri: str) -> None:
+    assert not LanceTable.isLanceTable(spark, uri)
+    with pytest.raises(TableNotFoundError):
+        LanceTable.forPath(spark, uri)
+
+
+def test_tables_of_the_catalog_by_name(spark: SparkSession, table: LanceTable, uri: str) -> None:
+    spark.sql(f"CREATE TABLE lance_by_name USING lance LOCATION '{uri}'")
+    spark.sql("CREATE TABLE not_lance (id BIGINT) USING parquet")
+    try:
+        LanceTable.forName(spark, "default.lance_by_name").delete("id = 2")
+        assert sorted(row.id for row in table.toDF().collect()) == [1, 3]
+        with pytest.raises(TableNotFoundError, match="provider parquet"):
+            LanceTable.forName(spark, "not_lance")
+        with pytest.raises(TableNotFoundError, match="no table nothing"):
+            LanceTable.forName(spark, "nothing")
+    finally:
+        spark.sql("DROP TABLE lance_by_name")
+        spark.sql("DROP TABLE not_lance")
+
+
+def test_columns_are_dropped_and_renamed(table: LanceTable, uri: str) -> None:
+    assert table.renameColumn("name", "label", commit_message="better") == 2
+    assert names(uri) == ["id", "label"]
+    assert table.history(1)[0].message == "better"
+    table.dropColumns(["label"])
+    assert names(uri) == ["id"]
+
+
+def test_a_primary_key_is_declared_once_and_only_of_columns_without_nulls(table: LanceTable, uri: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="name"):
+        table.setPrimaryKey(["name"])
+    table.setPrimaryKey(["id"])
+    assert lance.dataset(uri).schema.field("id").metadata[b"lance-schema:unenforced-primary-key"] == b"true"
+
+
+def test_versions_are_restored_tagged_branched_and_vacuumed(table: LanceTable, uri: str) -> None:
+    table.tags.create("before", 1)
+    table.delete("id = 1")
+    assert table.toDF().count() == 2
+    assert table.restoreToVersion("before") == 3
+    assert table.toDF().count() == 3
+    branch = table.createBranch("try")
+    branch.update("id = 1", {"name": "'branch'"})
+    assert {row.name for row in branch.toDF().collect()} == {"branch", "b", "c"}
+    assert {row.name for row in table.toDF().collect()} == {"a", "b", "c"}
+    with pytest.raises(RefConflictError, match="before"):
+        table.vacuum(timedelta(0))
+    table.tags.delete("before")
+    assert table.vacuum(timedelta(0)).old_versions == 2
+
+
+def test_clones(table: LanceTable, uri: str) -> None:
+    shallow, deep = table.shallowClone(f"{uri}.shallow"), table.deepClone(f"{uri}.deep")
+    shallow.delete("id = 1")
+    deep.delete("id = 2")
+    assert [t.toDF().count() for t in (table, shallow, deep)] == [3, 2, 2]
+
+
+def test_what_detail_and_verify_say(table: LanceTable, uri: str) -> None:
+    assert (table.detail().rows, [c.name for c in table.detail().columns]) == (3, ["id", "name"])
+    assert table.verify().ok
