@@ -26,7 +26,8 @@ def running() -> Iterator[str]:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    command = [sys.executable, __file__, "-H", "127.0.0.1", "-p", str(port)]
+    # Without -P the folders of tests would take the place of modules of Python with their names.
+    command = [sys.executable, "-P", __file__, "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:

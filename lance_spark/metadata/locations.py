@@ -77,8 +77,7 @@ class Locations:
             # Writers store what their object store calls the path, in a bucket that may be the key alone.
             uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
         there = self.store.at(uri)
-        place = there.location
-        if (place.kind, place.bucket, place.account) != (own.kind, own.bucket, own.account) and not self.allow_other_stores:
+        if not self.allow_other_stores and not there.location.is_in_store_of(own):
             raise UnsupportedFeatureError(
                 f"base path {base.id} of {self.store.uri} is in another store, {base.path!r}; allow_other_stores=True reads it all the same"
             )

@@ -23,7 +23,13 @@ from lance_spark.errors import CorruptFileError
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """How folders on the way are opened: where there is O_PATH, a folder that can be entered need not be readable."""
-_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """Files below the folder `root`. CorruptFileError for a link below it, and for what is neither a file nor a folder.
+    """Files below the folder `root`. CorruptFileError for a link below it, and for what is read as a file and is none.
 
     Listings hold whatever is not a folder, so that nothing in the place of a file is passed over. Deleting and replacing concern the
     name in its folder, also that of a link.
@@ -205,8 +211,6 @@ class LocalFiles:
 def _file_size(about: os.stat_result, path: str) -> int:
     """The size of a file; an error for what is none."""
     _refuse_link(about, path)
-    if stat.S_ISDIR(about.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(about.st_mode):
         raise CorruptFileError(f"{path} is {_KINDS.get(stat.S_IFMT(about.st_mode), 'no file')}, expected a file")
     return about.st_size

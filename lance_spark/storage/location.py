@@ -28,6 +28,10 @@ class Location:
     uri: str
     account: str = ""
 
+    def is_in_store_of(self, other: Location) -> bool:
+        """Whether both are on the local disks, or in the same bucket or container: where the same credentials count."""
+        return (self.kind, self.bucket, self.account) == (other.kind, other.bucket, other.account)
+
 
 def locate(uri: str) -> Location:
     """The place that a URI or a local path names. Relative paths count from the working directory of this process.
@@ -36,6 +40,8 @@ def locate(uri: str) -> Location:
     """
     if not uri.strip():
         raise InvalidOptionError("the path of the table is empty")
+    if not can_be_path(uri):
+        raise InvalidOptionError(f"{uri!r} has characters that no path can have")
     match = _SCHEME.fullmatch(uri)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
     if scheme == "file":
@@ -58,6 +64,15 @@ def locate(uri: str) -> Location:
     kind = _KINDS[scheme]
     shown = scheme if kind == "az" else kind
     return Location(kind, bucket, path, f"{shown}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
+
+
+def can_be_path(text: str) -> bool:
+    """Whether there are no characters in `text` that neither a file system nor an object store takes."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def split_manifest_store(uri: str) -> tuple[str, str]:

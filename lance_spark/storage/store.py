@@ -25,7 +25,7 @@ import numpy as np
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
 from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.storage.local import Entry, Files, LocalFiles
-from lance_spark.storage.location import locate, split_manifest_store
+from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
@@ -232,6 +232,8 @@ class Store:
         """Gives the full path, and turns what goes wrong with it into our errors."""
         if path.startswith("/") or ".." in path.split("/"):
             raise CorruptFileError(f"the path {path!r} leaves the folder {self.uri}")
+        if not can_be_path(path):
+            raise CorruptFileError(f"the path {path!r} has characters that no path can have")
         try:
             yield posixpath.join(self.location.bucket, self.location.path, path)
         except (LanceError, FileExistsError):

@@ -182,10 +182,20 @@ def test_what_is_no_file_is_an_error_and_never_waited_for(store: Store, make: Ca
 
 def test_a_folder_in_place_of_a_file_is_an_error(store: Store) -> None:
     Path(store.uri, "data", "x").mkdir()
-    for name, use in ON_FILES.items():
+    for read in READS.values():
+        with pytest.raises(CorruptFileError, match="a folder, expected a file"):
+            read(store, "data/x")
+    for name, write in WRITES.items():
         with pytest.raises(FileExistsError if name in ("put_if_absent", "create") else StorageError):
-            use(store, "data/x")
+            write(store, "data/x")
     assert (store.list("data"), store.walk("data")) == ([], [])
+
+
+def test_a_folder_with_the_name_of_a_file_is_listed_for_who_reads_it_to_notice(store: Store) -> None:
+    for name in ("x.json", "7.manifest", "inner", ".hidden"):
+        Path(store.uri, "data", name).mkdir()
+    assert [e.name for e in store.list("data")] == ["7.manifest", "x.json"]
+    assert store.walk("data") == []
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a file system that keeps such times")

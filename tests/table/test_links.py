@@ -186,7 +186,7 @@ def folder(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(("make", "words"), [(link, "symbolic link"), (pipe, "a pipe"), (folder, "a folder stands")])
+@pytest.mark.parametrize(("make", "words"), [(link, "symbolic link"), (pipe, "a pipe"), (folder, "a folder")])
 @pytest.mark.parametrize("kind", NEED_THE_FILE)
 @pytest.mark.parametrize("place", ["plain"], indirect=True)
 def test_no_operation_follows_or_waits_for_what_is_no_file(

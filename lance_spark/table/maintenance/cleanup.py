@@ -177,7 +177,7 @@ def _named_by_refs(snapshot: Snapshot, old: set[int], raises: bool) -> set[int]:
         )
     named = {*tags.values(), *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
     for clone in refs.clones(root):
-        if clone.branch == own and clone_exists(root, clone.uri):
+        if clone.branch == own and clone_exists(root, clone.uri, snapshot.allow_other_stores):
             named.add(clone.version)
     return named
 

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from lance_spark.buffers.byte_ranges import ByteRange
-from lance_spark.errors import RefConflictError, StorageError, TableAlreadyExistsError, UnsupportedFeatureError, VersionNotFoundError
+from lance_spark.errors import (
+    CorruptFileError,
+    RefConflictError,
+    StorageError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.manifest import BasePath, ExternalFile, Fragment, Manifest, serialise
 from lance_spark.metadata.operations import Clone
@@ -75,7 +82,7 @@ def _note(source: Snapshot, target: Store) -> None:
         refs.put_clone(source.root, record)
     seen = {source.root.uri}
     for base in source.manifest.base_paths:
-        with contextlib.suppress(StorageError, UnsupportedFeatureError):
+        with contextlib.suppress(StorageError, UnsupportedFeatureError, CorruptFileError):
             root = source.locations.root_of(base)
             for clone in refs.clones(root) if root.uri not in seen else ():
                 if clone.uri == source.root.uri:

@@ -9,7 +9,7 @@ from typing import Literal
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.display.words import counted, one_line
-from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
 from lance_spark.metadata.manifest import DataFile, Fragment
@@ -77,8 +77,8 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) ->
     policy = CleanupPolicy(retain_versions=_ALL_VERSIONS, delete_unverified=True, dry_run=True)
     orphans: tuple[str, ...] = ()
     try:
-        orphans = cleanup_old_versions(open_snapshot(snapshot.store), policy, track).files
-    except CorruptFileError as e:
+        orphans = cleanup_old_versions(open_snapshot(snapshot.store, allow_other_stores=snapshot.allow_other_stores), policy, track).files
+    except (CorruptFileError, UnsupportedFeatureError) as e:
         # Which files nothing names is not known without all manifests, tags and branches.
         problems.append(Problem("other versions and references", "corrupt", str(e)))
     return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
@@ -166,7 +166,7 @@ def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, 
             parse(load_sequence(sequence, locations), fragment.physical_rows)
         except FileNotFoundError as e:
             yield path, [("missing", str(e))]
-        except CorruptFileError as e:
+        except LanceError as e:
             yield path, [("corrupt", str(e))]
         else:
             if not isinstance(sequence, bytes):

@@ -6,20 +6,23 @@ noted in `_refs/clones`, which the specification does not have, so that cleaning
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from lance_spark.errors import CorruptFileError, RefConflictError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError
 from lance_spark.storage.store import Store
 
 TAGS = "_refs/tags"
 BRANCHES = "_refs/branches"
 CLONES = "_refs/clones"
 MAIN = "main"
+_LOG = logging.getLogger(__name__)
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -117,15 +120,18 @@ def branches(store: Store) -> dict[str, Branch]:
 
 
 def clones(store: Store) -> list[CloneRecord]:
-    """The clones that were noted, whether they are still there or not."""
+    """The clones that were noted, whether they are still there or not; `uri` is "" where none is said.
+
+    What names no version keeps none: such a file is passed over with a warning.
+    """
     found = []
-    for name in _names(store, CLONES):
-        path = _path(CLONES, name)
-        content = _read_json(store, path)
-        uri = _text(content, "uri", store, path)
-        if uri is None:
-            raise CorruptFileError(f"{store.uri}/{path} names no table")
-        found.append(CloneRecord(name, uri, _number(content, "version", store, path), _text(content, "branch", store, path)))
+    for entry in store.list(CLONES):
+        if entry.name.endswith(".json"):
+            with contextlib.suppress(MissingFileError):
+                try:
+                    found.append(_read_clone(store, entry.name))
+                except CorruptFileError as e:
+                    _LOG.warning("this is no record of a clone and is passed over: %s", e)
     return found
 
 
@@ -219,6 +225,14 @@ def _read_branch(store: Store, name: str) -> Branch:
     return Branch(name, version, parent, created, size, _identifier(content, store, path), metadata)
 
 
+def _read_clone(store: Store, file_name: str) -> CloneRecord:
+    path = f"{CLONES}/{file_name}"
+    content = _read_json(store, path)
+    version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+    uri = content.get("uri")
+    return CloneRecord(unquote(file_name.removesuffix(".json")), uri if isinstance(uri, str) else "", version, branch)
+
+
 def _size(content: dict[str, Any], store: Store, path: str) -> int | None:
     return None if _value(content, "manifestSize") is None else _number(content, "manifestSize", store, path)
 
@@ -242,7 +256,7 @@ def _read_json(store: Store, path: str) -> dict[str, Any]:
     data = store.read(path)
     try:
         content = json.loads(data)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CorruptFileError(f"{store.uri}/{path} is not JSON") from e
     if not isinstance(content, dict):
         raise CorruptFileError(f"{store.uri}/{path} is not a JSON object")

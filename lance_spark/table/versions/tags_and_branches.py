@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from lance_spark.errors import RefConflictError, StorageError, VersionNotFoundError
+from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
@@ -99,13 +99,17 @@ class Branches:
 
         Raises VersionNotFoundError if there is none, and RefConflictError while a tag, a clone or another branch needs it.
         """
-        root, folder = self.snapshot.root, refs.branch_folder(branch)
+        root, folder, allow = self.snapshot.root, refs.branch_folder(branch), self.snapshot.allow_other_stores
         others = refs.branches(root)
         known = others.pop(branch, None)
         files = list(_files_of_branch(root, branch, others))
         users = [f"branch {b.name!r}" for b in others.values() if b.parent_branch == branch]
         users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
-        users += [f"clone {c.uri}" for c in refs.clones(root) if c.branch == branch and clone_exists(root, c.uri)]
+        users += [
+            f"clone {c.uri!r} (noted in {refs.CLONES}/{c.id}.json)"
+            for c in refs.clones(root)
+            if c.branch == branch and clone_exists(root, c.uri, allow)
+        ]
         if users:
             raise RefConflictError(f"{root.uri}/{folder} is still needed by {', '.join(users)}")
         refs.delete_branch(root, branch)
@@ -118,10 +122,16 @@ class Branches:
             root.delete(path)
 
 
-def clone_exists(store: Store, uri: str) -> bool:
-    """Whether there is still a table at `uri`; True when that cannot be known."""
-    with contextlib.suppress(StorageError):
-        return any(entry.name.endswith(".manifest") for entry in store.at(uri).list(VERSIONS))
+def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bool:
+    """Whether there is still a table at `uri`, which a record of the table at `store` names.
+
+    True when that cannot be known: when the place does not answer, is not named as this package names places, or is in another store,
+    which is only asked with `allow_other_stores`: it would be asked with the credentials of this one.
+    """
+    with contextlib.suppress(LanceError):
+        there = store.at(uri)
+        if there.uri == uri and (allow_other_stores or there.location.is_in_store_of(store.location)):
+            return any(entry.name.endswith(".manifest") for entry in there.list(VERSIONS))
     return True
 
 
