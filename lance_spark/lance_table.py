@@ -15,6 +15,7 @@ from lance_spark.errors import TableNotFoundError
 from lance_spark.inspect.overview import Overview, overview
 from lance_spark.spark.session import enable
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.compaction import CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.maintenance.cleanup import CleanupStats
@@ -23,12 +24,15 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, delete, merge, update
+from lance_spark.verbs import add_columns, compact, delete, merge, update
 from lance_spark.verbs.add_columns import ColumnsAdded
+from lance_spark.verbs.compact import CompactionMetrics
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.job import RowChanges
 from lance_spark.verbs.merge import Clause, When
 from lance_spark.verbs.target import Target, named_target
+
+COMPACTION = CompactionOptions()
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,10 @@ class LanceTable:
             source = add_columns.from_function(self._target, values, schema, columns)
         return add_columns.add_columns(self._target, source, _noted(noted))
 
+    def optimize(self) -> Optimizer:
+        """Compaction: `optimize().where("day > '2026-01-01'").executeCompaction()`."""
+        return Optimizer(self._target)
+
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:
         """Merge the rows of `source` into the table: add clauses to what this returns, then call `execute`."""
         return MergeBuilder(merge.Merge(self._target, source, condition, ()))
@@ -225,6 +233,38 @@ class MergeBuilder:
         if values is not None and not values:
             raise ValueError("the clause needs values: {column: value}")
         return MergeBuilder(replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A compaction that is being put together."""
+
+    _target: Target
+    _condition: Condition | None = None
+
+    def where(self, condition: Condition) -> Optimizer:
+        """Compact only fragments that have a row for which `condition` is true."""
+        return replace(self, _condition=condition)
+
+    def executeCompaction(
+        self,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        materialize_deletions: bool = COMPACTION.materialize_deletions,
+        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
+        max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
+        drop_index_coverage: bool = COMPACTION.drop_index_coverage,
+        progress: bool | None = None,
+        **noted: Any,
+    ) -> CompactionMetrics:
+        """Join fragments that are too small, and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
+
+        Other writers may go on: groups of fragments that they change meanwhile stay as they are. `progress` shows a bar (None: in
+        a terminal where tqdm is installed).
+        """
+        options = CompactionOptions(
+            target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold, max_bytes_per_file, drop_index_coverage
+        )
+        return compact.optimize(self._target, self._condition, options, _noted(noted), progress)
 
 
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:

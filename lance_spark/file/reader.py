@@ -21,6 +21,7 @@ from lance_spark.file.blob_places import external_store, sidecar_path
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.file.whole_structs import pruned, whole
 from lance_spark.layouts import read_column as layouts
+from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.page_pruning import possible_values
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.predicate.bounds import Bounds
@@ -217,6 +218,17 @@ class DataFileReader:
         wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
+
+    def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
+        """The pages of a column as they are, in order; only of files of version 2.1 or newer, whose pages need nothing outside of them."""
+        assert isinstance(self._layout, Footer)
+        (metadata,) = self._source.run("column metadata", read_columns(self._layout, [column]))
+        if metadata.buffers:
+            raise UnsupportedFeatureError(
+                f"{self._source.path}: column {column} has buffers of its own, so its pages cannot be copied alone"
+            )
+        for page in metadata.pages:
+            yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.fetch(page.buffers)), page.num_rows)
 
     def hopeful(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
         """The rows of pages of `field` of whose possible values, or of whose bounds, `may_match` says yes; all where pages do not tell."""

@@ -129,6 +129,16 @@ class DataFileWriter:
             self._add(column, part, batch_bytes)
         self._num_rows += batch.num_rows
 
+    def copy_pages(self, column: int, pages: Iterable[EncodedPage]) -> None:
+        """Add pages that are encoded already to a column; `count_copied` tells afterwards how many rows were added to all columns."""
+        self._flush(self._columns[column])
+        for page in pages:
+            self._put_page(self._columns[column], page)
+
+    def count_copied(self, rows: int) -> None:
+        """Count rows whose pages were copied in every column."""
+        self._num_rows += rows
+
     def finish(self) -> WrittenFile:
         """Write what is left and the metadata. The output is not closed."""
         for column in self._columns:

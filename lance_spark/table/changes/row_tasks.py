@@ -45,3 +45,13 @@ def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> 
     columns = {OPERATION: pa.array(np.full(batch.num_rows, operation, np.int32)), ROW_ADDRESS: batch.column(ROW_ADDRESS)}
     columns |= {name: calculate(formula, batch) for name, formula in (values or {}).items()}
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def fragments_of(scan: ScanTask) -> frozenset[int]:
+    """The ids of the fragments that have rows in a scan of `ROW_ADDRESS`."""
+    from lance_spark.table.scan.task import read_task
+
+    found: set[int] = set()
+    for batch in read_task(scan):
+        found.update(np.unique(batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)).tolist())
+    return frozenset(found)

@@ -186,6 +186,12 @@ def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]
     return [_with_parts(task, [Part(f, 0, count)], plan, snapshot) for f, count in rows if count and f.id in fragments]
 
 
+def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
+    """One task for all rows of these fragments, in this order."""
+    parts = [Part(fragment, 0, live_rows(fragment, snapshot.locations)) for fragment in fragments]
+    return _with_parts(_task(snapshot, plan, plan.fields_to_read(snapshot)), [p for p in parts if p.num_rows], plan, snapshot)
+
+
 def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
     """A task of the plan without rows."""
     return ScanTask(

@@ -1,0 +1,135 @@
+"""Compaction: which fragments are rewritten together, and the commit of what they became.
+
+Fragments that are too small are joined with their neighbours, those with many deleted rows are written without these, and those that
+are too large are divided. Implements "Rewrite" of the transaction specification; the choice is pylance's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Rewrite, RewriteGroup
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.scan.plan import all_live_rows
+from lance_spark.table.versions.snapshot import Snapshot
+
+TOO_LARGE = 2
+"""A fragment is divided from this many times the target on: fewer rows would leave pieces that are too small."""
+
+
+@dataclass(frozen=True)
+class CompactionOptions:
+    """What is to be compacted; the names and defaults are pylance's.
+
+    Fragments with fewer rows than `target_rows_per_fragment` are joined. With `materialize_deletions`, fragments of which more than
+    `materialize_deletions_threshold` of the rows are deleted are rewritten. In tables without stable row ids, fragments that an index
+    covers are left out, unless `drop_index_coverage`: then the index does not cover their rows any more, until it is optimized.
+    """
+
+    target_rows_per_fragment: int = 1 << 20
+    materialize_deletions: bool = True
+    materialize_deletions_threshold: float = 0.1
+    max_bytes_per_file: int = 90 << 30
+    drop_index_coverage: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("target_rows_per_fragment", "max_bytes_per_file"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")
+        if not 0 <= self.materialize_deletions_threshold <= 1:
+            raise ValueError(f"materialize_deletions_threshold is a share from 0 to 1, not {self.materialize_deletions_threshold}")
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """Groups of neighbours that are rewritten together, and the ids of fragments that stay as they are because an index covers them."""
+
+    groups: tuple[tuple[Fragment, ...], ...]
+    left_out: tuple[int, ...]
+
+
+def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: Container[int] | None = None) -> CompactionPlan:
+    """What to compact of a version; with `fragments` only of those with these ids.
+
+    Neighbours are joined only if the same indexes cover them.
+    """
+    covers = _covers(snapshot)
+    groups: list[tuple[Fragment, ...]] = []
+    left_out: list[int] = []
+    bin_: list[tuple[Fragment, int]] = []
+    covered_by: frozenset[str] = frozenset()
+
+    def close() -> None:
+        groups.extend(_divided(bin_, options))
+        bin_.clear()
+
+    for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
+        wanted = (fragments is None or fragment.id in fragments) and _is_candidate(fragment, live, options)
+        indexes = covers(fragment.id)
+        if wanted and indexes and not snapshot.manifest.has_stable_row_ids and not options.drop_index_coverage:
+            left_out.append(fragment.id)
+            wanted = False
+        if not wanted or (bin_ and indexes != covered_by):
+            close()
+        if wanted:
+            bin_.append((fragment, live))
+            covered_by = indexes
+    close()
+    return CompactionPlan(tuple(groups), tuple(left_out))
+
+
+def _covers(snapshot: Snapshot) -> Callable[[int], frozenset[str]]:
+    """Which index segments cover a fragment; all of those that do not say."""
+    segments = [(i.uuid.hex(), fragments_of(i)) for i in snapshot.manifest.indexes if i.name not in SYSTEM_INDEXES]
+    return lambda fragment_id: frozenset(uuid for uuid, covered in segments if covered is None or fragment_id in covered)
+
+
+def _is_candidate(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
+    rows, target = fragment.physical_rows, options.target_rows_per_fragment
+    return rows < target or rows > TOO_LARGE * target or _has_many_deletions(fragment, live, options)
+
+
+def _has_many_deletions(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
+    share = (fragment.physical_rows - live) / max(fragment.physical_rows, 1)
+    return options.materialize_deletions and share > options.materialize_deletions_threshold
+
+
+def _divided(candidates: Sequence[tuple[Fragment, int]], options: CompactionOptions) -> Iterable[tuple[Fragment, ...]]:
+    """Neighbours cut into groups of at least the target; a group that would be one fragment as good as it was is left alone."""
+    groups: list[list[tuple[Fragment, int]]] = [[]]
+    for candidate in candidates:
+        if sum(live for _, live in groups[-1]) >= options.target_rows_per_fragment:
+            groups.append([])
+        groups[-1].append(candidate)
+    if len(groups) > 1 and sum(live for _, live in groups[-1]) < options.target_rows_per_fragment // 2:
+        rest = groups.pop()
+        groups[-1] += rest
+    for group in groups:
+        alone = len(group) == 1
+        if group and not (alone and not _is_worth_it(*group[0], options)):
+            yield tuple(fragment for fragment, _ in group)
+
+
+def _is_worth_it(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
+    return fragment.physical_rows > TOO_LARGE * options.target_rows_per_fragment or _has_many_deletions(fragment, live, options)
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A group of fragments and what they became. No rows are left of fragments whose rows are all deleted."""
+
+    old: tuple[Fragment, ...]
+    new: tuple[Fragment, ...]
+
+
+def commit_compaction(snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str]) -> Snapshot:
+    """Commit what was planned for `snapshot`, whatever else was committed since, if it left these fragments alone.
+
+    Raises what `table.commit.commit.commit` raises.
+    """
+    operation = Rewrite(tuple(RewriteGroup(c.old, c.new) for c in done))
+    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)

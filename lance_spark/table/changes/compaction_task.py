@@ -1,0 +1,124 @@
+"""Rewriting one group of fragments: encoded pages are copied where nothing about them changes, other rows are decoded and written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.file.supported_types import WRITABLE
+from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_ids import serialise_row_ids, serialise_versions
+from lance_spark.table.changes.compaction import Compacted
+from lance_spark.table.scan.plan import ScanTask
+from lance_spark.table.write.fragment_writer import FragmentWriter, fresh_name
+from lance_spark.table.write.write import WriteTarget, discard
+
+LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
+WHOLE_PAGES_ROWS = 1 << 16
+"""Pages of fragments with at least this many rows are copied; smaller ones are worth joining."""
+
+
+@dataclass(frozen=True)
+class CompactionTask:
+    """A group of fragments: `rows` scans their columns, `lineage` the columns `LINEAGE` where row ids are stable."""
+
+    group: tuple[Fragment, ...]
+    locations: Locations
+    target: WriteTarget
+    rows_per_fragment: int
+    rows: ScanTask
+    lineage: ScanTask | None
+
+
+def compact(task: CompactionTask) -> Compacted:
+    """Write the rows of the group to new fragments. If that fails the files are deleted."""
+    new: Sequence[Fragment] = ()
+    try:
+        new = _with_copied_pages(task) or _written_anew(task)
+        return Compacted(task.group, _with_lineage(new, task.lineage))
+    except BaseException:
+        discard(task.target, new)
+        raise
+
+
+def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+
+    target = task.target
+    rows = task.rows_per_fragment
+    writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, target.options.max_bytes_per_file)
+    try:
+        for batch in read_task(task.rows):
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        discard(target, writer.abort())
+        raise
+
+
+def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
+    """One fragment with the encoded pages of all of the group; none where pages cannot be copied."""
+    from lance_spark.file.reader import open_data_file
+    from lance_spark.file.writer import DataFileWriter
+
+    target = task.target
+    if not _can_copy(task.group, target, task.rows_per_fragment):
+        return ()
+    name = fresh_name(target.job)
+    with target.store.create(f"data/{name}") as out:
+        writer = DataFileWriter(out, target.schema, WRITABLE[target.data_format])
+        for fragment in task.group:
+            store, path = task.locations.data_file(fragment.files[0])
+            reader = open_data_file(store, path, fragment.files[0].size)
+            for column in range(len(fragment.files[0].fields)):
+                writer.copy_pages(column, reader.encoded_pages(column))
+            writer.count_copied(fragment.physical_rows)
+        written = writer.finish()
+    file = DataFile(name, written.field_ids, written.column_indices, written.version, written.size_bytes)
+    return (Fragment(0, (file,), written.num_rows),)
+
+
+def _can_copy(group: Sequence[Fragment], target: WriteTarget, rows_per_fragment: int) -> bool:
+    """Whether all fragments are single files as this writer would lay them out, without deleted rows and with pages of some size."""
+    version = WRITABLE[target.data_format]
+    leaves = tuple(leaf.id for leaf in target.schema.leaves())
+    alike = all(
+        len(f.files) == 1
+        and f.deletion is None
+        and (f.files[0].version, f.files[0].fields, f.files[0].column_indices) == (version, leaves, tuple(range(len(leaves))))
+        and f.physical_rows >= min(WHOLE_PAGES_ROWS, rows_per_fragment)
+        for f in group
+    )
+    blobs = any(f.is_blob for f in target.schema.walk())
+    rows = sum(f.physical_rows for f in group)
+    return version >= (2, 1) and alike and not blobs and rows < 2 * rows_per_fragment
+
+
+def _with_lineage(new: Sequence[Fragment], lineage: ScanTask | None) -> tuple[Fragment, ...]:
+    """The fragments with the ids and versions that the rows had before."""
+    if lineage is None:
+        return tuple(new)
+    columns = [np.concatenate(parts) for parts in zip(*_lineage(lineage))]
+    done, start = [], 0
+    for fragment in new:
+        rows = slice(start, start + fragment.physical_rows)
+        ids, created, updated = (column[rows] for column in columns)
+        done.append(
+            replace(
+                fragment, row_ids=serialise_row_ids(ids), created_at=serialise_versions(created), updated_at=serialise_versions(updated)
+            )
+        )
+        start = rows.stop
+    return tuple(done)
+
+
+def _lineage(task: ScanTask) -> Iterator[list[np.ndarray]]:
+    from lance_spark.table.scan.task import read_task
+
+    batches: Iterable[pa.RecordBatch] = read_task(task)
+    for batch in batches:
+        yield [batch.column(name).to_numpy() for name in LINEAGE]
