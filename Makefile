@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format build protos bench bench-quick bench-codec bench-commits clean
+.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ format: $(VENV)/.test ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs ## Build the documentation into site/; a broken link is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env --doctree-dir $(VENV)/doctrees docs site
+	@echo "site/index.html"
+
 build: $(VENV)/.build ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build
 
@@ -83,7 +87,7 @@ bench-commits: $(VENV)/.bench ## Commits a second of 16 writers, and what openin
 	$(BIN)/python -m bench.commits
 
 clean: ## Remove what was built, the virtual environment too
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lance-spark needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -104,6 +108,10 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.fuzz: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e . --group fuzz
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[spark]' --group docs
 	@touch $@
 
 $(VENV)/.build: pyproject.toml | $(VENV)/bin/python

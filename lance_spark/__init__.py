@@ -24,7 +24,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_spark.version import __version__
+from lance_spark.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
@@ -47,7 +47,6 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
-    "__version__",
     "enable",
     "write",
 ]

@@ -57,7 +57,16 @@ class Scan:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One version of a Lance table. It never changes: whatever changes the table returns another Dataset."""
+    """One version of a Lance table. It never changes: whatever changes the table returns another Dataset.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from lance_spark import Dataset
+        >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3], "v": ["a", "b", None]}))
+        >>> later = table.delete("v IS NULL")
+        >>> later.version, later.count_rows(), table.count_rows()
+        (2, 2, 3)
+    """
 
     snapshot: Snapshot
 
@@ -121,6 +130,13 @@ class Dataset:
 
         Columns are matched by name; see `table.write.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
         SchemaMismatchError, and CommitConflictError when another writer came first with a change that ours cannot follow.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2]}))
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [3]}), mode="append", commit_message="one more")
+            >>> table.version, table.count_rows()
+            (2, 3)
         """
         options = WriteOptions(
             storage_options or {},
@@ -190,7 +206,14 @@ class Dataset:
         return Branches(self.snapshot)
 
     def checkout_version(self, version: Reference) -> Dataset:
-        """Another version: a number on this branch, the name of a tag, or (branch, version), where None is main and the latest."""
+        """Another version: a number on this branch, the name of a tag, or (branch, version), where None is main and the latest.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2]})).delete("id = 1")
+            >>> table.checkout_version(1).count_rows()
+            2
+        """
         return Dataset(resolve(self.snapshot, version))
 
     def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
@@ -265,7 +288,14 @@ class Dataset:
         return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
-        """Rename columns, or change whether they may be null: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`."""
+        """Rename columns, or change whether they may be null: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"a": [1], "b": [2]}))
+            >>> table.alter_columns({"path": "a", "name": "c"}, {"path": "b", "nullable": False}).schema.names
+            ['c', 'b']
+        """
         return self._changed(alter.alter_columns(self.snapshot, alterations))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
@@ -299,6 +329,12 @@ class Dataset:
 
         `columns` are names, nested ones with dots; `filter` is a condition in Spark's SQL. `limit` and `offset` count rows of the result.
         `blob_handling` gives blobs as "bytes", as a "descriptor" of where each value is, or leaves their columns out ("none").
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3, 4], "v": [0.5, 1.5, None, 3.5]}))
+            >>> table.scan(columns=["id"], filter="v > 1", limit=1).to_table().to_pylist()
+            [{'id': 2}]
         """
         chosen = _names(columns)
         if chosen == () and not (with_row_id or with_row_address):
@@ -308,7 +344,14 @@ class Dataset:
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given."""
+        """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]}))
+            >>> table.take([2, 0, 2])["id"].to_pylist()
+            [3, 1, 3]
+        """
         return take(self.snapshot, indices, ScanPlan(_names(columns)))
 
     def take_blobs(

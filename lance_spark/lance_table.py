@@ -41,6 +41,13 @@ class LanceTable:
 
     All verbs take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are kept with the transaction. A change that an
     application has numbered is made once, however often it is run.
+
+    Examples:
+        >>> from lance_spark import LanceTable
+        >>> spark.range(4).write.format("lance").mode("append").save("/tmp/t.lance")
+        >>> table = LanceTable.forPath(spark, "/tmp/t.lance")
+        >>> table.delete("id = 0").num_deleted_rows
+        1
     """
 
     _target: Target
@@ -187,7 +194,15 @@ class LanceTable:
         return Optimizer(self._target)
 
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:
-        """Merge the rows of `source` into the table: add clauses to what this returns, then call `execute`."""
+        """Merge the rows of `source` into the table: add clauses to what this returns, then call `execute`.
+
+        Examples:
+            >>> spark.range(3).write.format("lance").mode("append").save("/tmp/t.lance")
+            >>> table = LanceTable.forPath(spark, "/tmp/t.lance").alias("t")
+            >>> done = table.merge(spark.range(2, 5).alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+            >>> done.num_inserted_rows
+            2
+        """
         return MergeBuilder(merge.Merge(self._target, source, condition, ()))
 
 

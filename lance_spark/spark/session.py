@@ -20,6 +20,12 @@ def enable(spark: SparkSession) -> None:
 
     Where the package is installed Spark finds the format by itself; with --py-files it does not. Call it before anything else is asked of
     the session: then sessions made of it have all of this too, and joins prune what they read. See docs/planner.md.
+
+    Examples:
+        >>> import lance_spark
+        >>> from pyspark.sql import SparkSession
+        >>> spark = SparkSession.builder.getOrCreate()
+        >>> lance_spark.enable(spark)
     """
     _teach(spark)
     try:
@@ -51,6 +57,13 @@ def write(
 
     `append` creates the table when there is none. With `error` that there is a table already raises TableAlreadyExistsError, with
     `ignore` nothing is written then. `options` are those of docs/options.md; names with dots go in as `**{"storage.endpoint": ...}`.
+
+    Examples:
+        >>> import lance_spark
+        >>> lance_spark.write(spark.range(3), "/tmp/t.lance", commit_message="three rows")
+        >>> lance_spark.write(spark.range(9), "/tmp/t.lance", mode="ignore")
+        >>> spark.read.format("lance").load("/tmp/t.lance").count()
+        3
     """
     if mode not in ("error", "ignore", "append", "overwrite"):
         raise ValueError(f"mode must be error, ignore, append or overwrite, not {mode!r}")
