@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import DeletionFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.storage.store import Store
@@ -59,10 +61,8 @@ def parse_arrow(data: bytes) -> np.ndarray:
 
 def parse_bitmap(data: bytes) -> np.ndarray:
     """The offsets in a portable roaring bitmap, ascending."""
-    try:
-        bitmap = BitMap.deserialize(data)
-    except (ValueError, IndexError) as e:
-        raise CorruptFileError(f"it is not a roaring bitmap: {e}") from e
+    bitmap = read_bitmap(data, "the deletion file")
+    check_bytes(4 * len(bitmap), "deleted rows")
     return np.array(bitmap.to_array(), dtype=np.uint32)
 
 

@@ -1,19 +1,26 @@
 """Stable row ids of a fragment, and the versions that made or last changed its rows: serialised sequences <-> arrays.
 
 Implements the row id and lineage page of the table specification. In a range with a bitmap the least significant bit comes first,
-whatever the page says; that is what is written.
+whatever the page says; that is what is written. A few bytes can stand for any number of rows, so a sequence is kept as it is
+stored, and only the values of rows that are asked for take memory.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from lance_spark._proto import rowids_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import ExternalFile
 from lance_spark.metadata.locations import Locations
+from lance_spark.reading.steps import Rows
 
 _MAX_U64 = 2**64 - 1
 _LITTLE = {"u16_array": ("offsets", "<u2"), "u32_array": ("offsets", "<u4"), "u64_array": ("values", "<u8")}
@@ -27,110 +34,164 @@ def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes
     return bytes(store.read_ranges(path, [ByteRange(sequence.offset, sequence.offset + sequence.size)])[0])
 
 
-def parse_row_ids(data: bytes, count: int) -> np.ndarray:
-    """The row ids (uint64) of the `count` rows of a fragment, deleted ones included."""
-    parts, left = [], count
-    for segment in _row_ids(data).segments:
-        parts.append(_segment(segment, left))
-        left -= len(parts[-1])
-    if left:
-        raise CorruptFileError(f"there are {count - left} row ids for {count} rows")
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+@dataclass(frozen=True)
+class Segment:
+    """`count` values: those of `values`, or, if that is None, `start` and all that follow it but `holes` (ascending, uint64)."""
+
+    count: int
+    start: int
+    holes: np.ndarray
+    values: np.ndarray | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Two numbers that all values lie between, both inclusive. There must be values."""
+        if self.values is not None:
+            return int(self.values.min()), int(self.values.max())
+        return self.start, self.start + self.count + len(self.holes) - 1
+
+    @cached_property
+    def _before_holes(self) -> np.ndarray:
+        """How many values come before each hole."""
+        return (self.holes - np.uint64(self.start)).astype(np.int64) - np.arange(len(self.holes))
+
+    def at(self, numbers: np.ndarray) -> np.ndarray:
+        """The values with these numbers, counted from 0."""
+        if self.values is not None:
+            chosen: np.ndarray = self.values[numbers]
+            return chosen
+        passed: np.ndarray = numbers + np.searchsorted(self._before_holes, numbers, side="right")
+        return passed.astype(np.uint64) + np.uint64(self.start)
+
+    def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the ascending values `wanted` there are, and the number of each."""
+        if self.values is not None:
+            at = np.minimum(np.searchsorted(wanted, self.values), len(wanted) - 1)
+            numbers = np.flatnonzero(wanted[at] == self.values)
+            return at[numbers], numbers
+        low, high = (np.uint64(bound) for bound in self.bounds)
+        which = np.flatnonzero((wanted >= low) & (wanted <= high) & ~np.isin(wanted, self.holes))
+        return which, (wanted[which] - low).astype(np.int64) - np.searchsorted(self.holes, wanted[which])
 
 
-def parse_versions(data: bytes, count: int) -> np.ndarray:
-    """The version (uint64) that each of the `count` rows of a fragment was made or last changed in."""
+@dataclass(frozen=True)
+class RowIds:
+    """The row ids of the `count` rows of a fragment, deleted ones included."""
+
+    segments: Sequence[Segment]
+    count: int
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        return np.cumsum([s.count for s in self.segments], dtype=np.int64)
+
+    def at(self, rows: Rows) -> np.ndarray:
+        """The ids (uint64) of these rows."""
+        numbers = _numbers(rows)
+        ids = np.empty(len(numbers), dtype=np.uint64)
+        cuts = [0, *np.searchsorted(numbers, self._ends).tolist()]
+        for i in np.flatnonzero(np.diff(cuts)).tolist():
+            part = slice(cuts[i], cuts[i + 1])
+            ids[part] = self.segments[i].at(numbers[part] - (self._ends[i - 1] if i else 0))
+        return ids
+
+    def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the ascending ids `wanted` there are, and the row of each."""
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for segment, end in zip(self.segments, self._ends.tolist()):
+            if len(wanted) and segment.count and segment.bounds[0] <= wanted[-1] and wanted[0] <= segment.bounds[1]:
+                which, numbers = segment.find(wanted)
+                found.append((which, numbers + (end - segment.count)))
+        return np.concatenate([which for which, _ in found]), np.concatenate([rows for _, rows in found])
+
+
+@dataclass(frozen=True)
+class RowVersions:
+    """The version that each of the `count` rows of a fragment was made or last changed in: those before `ends[i]` in `versions[i]`."""
+
+    ends: np.ndarray
+    versions: np.ndarray
+    count: int
+
+    def at(self, rows: Rows) -> np.ndarray:
+        """The versions (uint64) of these rows."""
+        return self.versions[np.searchsorted(self.ends, _numbers(rows), side="right")]
+
+
+def _numbers(rows: Rows) -> np.ndarray:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+
+
+def all_values(sequence: RowIds | RowVersions) -> np.ndarray:
+    """The values (uint64) of all rows of the fragment; CorruptFileError for more rows than there can be."""
+    check_bytes(8 * sequence.count, "the row ids or versions of a fragment")
+    return sequence.at(range(sequence.count))
+
+
+def parse_row_ids(data: bytes, count: int) -> RowIds:
+    """The row ids of the `count` rows of a fragment, deleted ones included."""
+    segments = _segments(data)
+    if (found := sum(s.count for s in segments)) != count:
+        raise CorruptFileError(f"there are {found} row ids for {count} rows")
+    return RowIds(segments, count)
+
+
+def parse_versions(data: bytes, count: int) -> RowVersions:
+    """The version that each of the `count` rows of a fragment was made or last changed in."""
     message = parse_message(pb.RowDatasetVersionSequence, data, "the row versions")
-    lengths, left = [], count
-    for run in message.runs:
-        lengths.append(len(_segment(run.span, left)))
-        left -= lengths[-1]
-    if left:
-        raise CorruptFileError(f"there are versions for {count - left} of {count} rows")
-    return np.repeat(np.array([run.version for run in message.runs], dtype=np.uint64), lengths)
+    lengths = [_segment(run.span).count for run in message.runs]
+    if sum(lengths) != count:
+        raise CorruptFileError(f"there are versions for {sum(lengths)} of {count} rows")
+    return RowVersions(np.cumsum(lengths, dtype=np.int64), np.array([run.version for run in message.runs], dtype=np.uint64), count)
 
 
-def _segment(segment: pb.U64Segment, most: int) -> np.ndarray:
-    """The values of a segment, of which there may be `most`."""
-    kind = segment.WhichOneof("segment")
+def row_id_count(data: bytes) -> int:
+    """How many row ids a serialised sequence has."""
+    return sum(s.count for s in _segments(data))
+
+
+def _segments(data: bytes) -> list[Segment]:
+    return [_segment(s) for s in parse_message(pb.RowIdSequence, data, "the row ids").segments]
+
+
+def _segment(segment: pb.U64Segment) -> Segment:
+    kind, nothing = segment.WhichOneof("segment"), np.empty(0, dtype=np.uint64)
     if kind is None:
-        return np.empty(0, dtype=np.uint64)
+        return Segment(0, 0, nothing)
     part = getattr(segment, kind)
     if kind in ("sorted_array", "array"):
-        return _array(part, most)
+        values = _array(part)
+        return Segment(len(values), 0, nothing, values)
     extent = part.end - part.start
-    # Before memory is taken for the range: what may be missing of it is known from the size of what is here.
-    holes = _array(part.holes, extent) if kind == "range_with_holes" else np.empty(0, dtype=np.uint64)
-    if kind == "range_with_bitmap" and len(part.bitmap) != (extent + 7) // 8:
-        raise CorruptFileError(f"the bitmap of {extent} values has {len(part.bitmap)} bytes")
-    if extent < 0 or (kind != "range_with_bitmap" and extent - len(holes) > most):
-        raise CorruptFileError(f"the range {part.start} to {part.end} of a sequence does not fit {most} rows")
-    if len(holes) and (holes.min() < part.start or holes.max() >= part.end):
-        raise CorruptFileError("a range has a hole outside of itself")
-    values = np.arange(extent, dtype=np.uint64) + np.uint64(part.start)
+    if extent < 0:
+        raise CorruptFileError(f"a range of a sequence ends at {part.end}, before its start {part.start}")
     if kind == "range_with_bitmap":
-        values = values[np.unpackbits(np.frombuffer(part.bitmap, dtype=np.uint8), bitorder="little", count=extent).view(bool)]
-    elif kind == "range_with_holes":
-        values = np.delete(values, (holes - np.uint64(part.start)).astype(np.int64))
-    if len(values) > most:
-        raise CorruptFileError(f"a segment of {len(values)} values does not fit {most} rows")
-    return values
+        if len(part.bitmap) != (extent + 7) // 8:
+            raise CorruptFileError(f"the bitmap of {extent} values has {len(part.bitmap)} bytes")
+        bits = np.unpackbits(np.frombuffer(part.bitmap, dtype=np.uint8), bitorder="little", count=extent)
+        values = np.flatnonzero(bits).astype(np.uint64) + np.uint64(part.start)
+        return Segment(len(values), 0, nothing, values)
+    holes = _array(part.holes) if kind == "range_with_holes" else nothing
+    if len(holes) and (holes[0] < part.start or holes[-1] >= part.end or (holes[1:] <= holes[:-1]).any()):
+        raise CorruptFileError("a range has holes that do not ascend or are outside of it")
+    return Segment(extent - len(holes), part.start, holes)
 
 
-def _array(array: pb.EncodedU64Array, most: int) -> np.ndarray:
+def _array(array: pb.EncodedU64Array) -> np.ndarray:
     kind = array.WhichOneof("array")
     if kind is None:
         return np.empty(0, dtype=np.uint64)
     part = getattr(array, kind)
     name, dtype = _LITTLE[kind]
     data = getattr(part, name)
-    width = np.dtype(dtype).itemsize
-    if len(data) % width or len(data) // width > most:
-        raise CorruptFileError(f"an array of {len(data)} bytes, {width} a value, does not fit {most} rows")
+    if len(data) % np.dtype(dtype).itemsize:
+        raise CorruptFileError(f"an array of a sequence has {len(data)} bytes, {np.dtype(dtype).itemsize} a value")
     values = np.frombuffer(data, dtype=dtype).astype(np.uint64)
-    return values + np.uint64(part.base) if kind != "u64_array" else values
-
-
-def row_id_count(data: bytes) -> int:
-    """How many row ids a serialised sequence has; counted, not expanded."""
-    return sum(_count(segment) for segment in _row_ids(data).segments)
-
-
-def row_id_bounds(data: bytes) -> tuple[int, int] | None:
-    """Two numbers that all row ids of a serialised sequence lie between, both inclusive; None if there are none."""
-    bounds = []
-    for segment in _row_ids(data).segments:
-        kind = segment.WhichOneof("segment")
-        if kind in ("sorted_array", "array"):
-            values = _array(getattr(segment, kind), _count(segment))
-            bounds += [int(values.min()), int(values.max())] if len(values) else []
-        elif kind is not None and _count(segment):
-            bounds += [getattr(segment, kind).start, getattr(segment, kind).end - 1]
-    return (min(bounds), max(bounds)) if bounds else None
-
-
-def _row_ids(data: bytes) -> pb.RowIdSequence:
-    return parse_message(pb.RowIdSequence, data, "the row ids")
-
-
-def _count(segment: pb.U64Segment) -> int:
-    kind = segment.WhichOneof("segment")
-    if kind is None:
-        return 0
-    part = getattr(segment, kind)
-    if kind in ("sorted_array", "array"):
-        return _length(part)
-    if kind == "range_with_bitmap":
-        return int(np.unpackbits(np.frombuffer(part.bitmap, dtype=np.uint8)).sum())
-    return int(part.end - part.start) - (_length(part.holes) if kind == "range_with_holes" else 0)
-
-
-def _length(array: pb.EncodedU64Array) -> int:
-    kind = array.WhichOneof("array")
-    if kind is None:
-        return 0
-    name, dtype = _LITTLE[kind]
-    return len(getattr(getattr(array, kind), name)) // np.dtype(dtype).itemsize
+    if kind == "u64_array":
+        return values
+    if len(values) and int(values.max()) + part.base > _MAX_U64:
+        raise CorruptFileError(f"an array of a sequence has values beyond 64 bits, {values.max()} after {part.base}")
+    return values + np.uint64(part.base)
 
 
 def serialise_row_ids(ids: np.ndarray) -> bytes:
@@ -138,6 +199,18 @@ def serialise_row_ids(ids: np.ndarray) -> bytes:
     message = pb.RowIdSequence()
     if len(ids):
         _fill(message.segments.add(), ids)
+    return message.SerializeToString()
+
+
+def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
+    """The sequence `data` (b"" for none) with `count` ids from `start` on after it. CorruptFileError where ids end."""
+    if not count:
+        return data
+    if start + count > _MAX_U64:
+        raise CorruptFileError(f"{count} row ids from {start} on do not fit 64 bits")
+    message = parse_message(pb.RowIdSequence, data, "the row ids")
+    part = message.segments.add().range
+    part.start, part.end = start, start + count
     return message.SerializeToString()
 
 

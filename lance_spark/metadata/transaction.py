@@ -81,6 +81,13 @@ def _fragments(messages: Iterable[Any]) -> tuple[Fragment, ...]:
     return tuple(read_fragment(m, reading) for m in messages)
 
 
+def _fragment_ids(ids: Iterable[int]) -> tuple[int, ...]:
+    ids = tuple(ids)
+    if max(ids, default=0) >= 2**32:
+        raise CorruptFileError(f"fragment id {max(ids)} does not fit 32 bits")
+    return ids
+
+
 def _add_fragments(fragments: Iterable[Fragment], messages: Any) -> None:
     for fragment in fragments:
         write_fragment(fragment, messages.add())
@@ -109,7 +116,7 @@ def _write_schema(schema: Schema, m: Any) -> None:
 
 
 def _read_delete(m: pb.Transaction.Delete) -> Delete:
-    return Delete(_fragments(m.updated_fragments), tuple(m.deleted_fragment_ids), m.predicate)
+    return Delete(_fragments(m.updated_fragments), _fragment_ids(m.deleted_fragment_ids), m.predicate)
 
 
 def _write_delete(op: Delete, m: pb.Transaction.Delete) -> None:
@@ -175,7 +182,7 @@ def _write_project(op: Project, m: pb.Transaction.Project) -> None:
 
 def _read_update(m: pb.Transaction.Update) -> Update:
     return Update(
-        tuple(m.removed_fragment_ids),
+        _fragment_ids(m.removed_fragment_ids),
         _fragments(m.updated_fragments),
         _fragments(m.new_fragments),
         tuple(m.fields_modified),
@@ -258,6 +265,7 @@ def _write_update_config(op: UpdateConfig, m: pb.Transaction.UpdateConfig) -> No
 
 
 def _read_replacement(m: pb.Transaction.DataReplacement) -> DataReplacement:
+    _fragment_ids(r.fragment_id for r in m.replacements)
     return DataReplacement(tuple(DataReplacementGroup(r.fragment_id, read_data_file(r.new_file, Reading())) for r in m.replacements))
 
 

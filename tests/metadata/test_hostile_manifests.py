@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +13,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from lance_spark import CorruptFileError, Dataset, LanceError, UnsupportedFeatureError
 from lance_spark.errors import MissingFileError
 from lance_spark.metadata.deletion_file import serialise_deletions
 from lance_spark.metadata.manifest import BasePath, DeletionFile, ExternalFile, Fragment, Manifest, serialise
+from lance_spark.metadata.row_ids import serialise_version, with_row_id_range
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import list_versions, open_snapshot
 
@@ -225,3 +229,73 @@ def test_detached_versions_are_none_of_the_history_under_whatever_name(uri: str)
 def files(uri: str) -> dict[str, bytes]:
     """All files of a table."""
     return {str(p): p.read_bytes() for p in Path(uri).rglob("*") if p.is_file()}
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """No more than half a gigabyte beyond what the process has."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 29), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+MANY = 2**32 - 5
+
+
+def stable(uri: str, **changes: object) -> Dataset:
+    """The table with stable row ids, and other fragments."""
+    flags = lambda m: replace(m, reader_flags=m.reader_flags | 2, writer_flags=m.writer_flags | 2)  # noqa: E731
+    return spoilt(uri, lambda m: flags(fragments(lambda f: replace(f, **changes))(m)))  # type: ignore[arg-type]
+
+
+def reads(dataset: Dataset) -> list[Callable[[], object]]:
+    first = lambda columns: next(dataset.scan(columns).to_batches())  # noqa: E731
+    return [
+        lambda: dataset.scan().to_table(),
+        lambda: dataset.count_rows("a > 1"),
+        lambda: dataset.take([1, 2**31]),
+        lambda: dataset.take_rows([1, 2**31]),
+        lambda: dataset.delete("a = 1"),
+        lambda: first(["_rowaddr"]),
+        lambda: first(["_rowid", "_row_created_at_version", "_row_last_updated_at_version", "a"]),
+    ]
+
+
+@pytest.mark.parametrize("deleted", ["few", "half"])
+def test_rows_that_no_file_has_take_no_memory(uri: str, deleted: str) -> None:
+    for read in reads(Dataset.open(uri))[:2]:
+        read()  # compiles what it needs
+    if deleted == "half":
+        bitmap = BitMap()
+        bitmap.add_range(7, 2**31)
+        file = DeletionFile(True, 1, 7, len(bitmap))
+        Store(uri).put(file.path(0), bitmap.serialize())
+        dataset = spoilt(uri, fragments(lambda f: replace(f, physical_rows=MANY, deletion=file)))
+    else:
+        dataset = spoilt(uri, fragments(lambda f: replace(f, physical_rows=MANY)))
+    for read in reads(dataset):
+        with little_memory(), pytest.raises(CorruptFileError, match=f"rows.*{MANY}|deleted rows of"):
+            read()
+    assert not dataset.verify().ok
+    assert Dataset.open(uri).version == dataset.version
+
+
+def test_row_ids_and_versions_of_rows_that_no_file_has_take_no_memory(uri: str) -> None:
+    versions = serialise_version(1, MANY)
+    dataset = stable(
+        uri, physical_rows=MANY, row_ids=with_row_id_range(b"", 0, MANY), created_at=versions, updated_at=versions, deletion=None
+    )
+    with little_memory():
+        batch = next(dataset.scan(["_rowid", "_row_created_at_version"]).to_batches())
+        assert batch["_rowid"][:2].to_pylist() == [0, 1]
+        for read in (*reads(dataset)[:5], reads(dataset)[-1]):
+            with pytest.raises(CorruptFileError, match=f"rows.*{MANY}"):
+                read()
+    ids = stable(uri, physical_rows=10, row_ids=with_row_id_range(b"", 0, 2**60), deletion=None)
+    for read in (lambda: ids.take_rows([5]), lambda: next(ids.scan(["_rowid"]).to_batches())):
+        with little_memory(), pytest.raises(CorruptFileError, match=f"{2**60} row ids for 10 rows"):
+            read()

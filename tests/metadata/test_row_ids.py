@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from lance_spark._proto import rowids_pb2 as pb
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.row_ids import parse_row_ids, parse_versions, row_id_bounds, row_id_count, serialise_row_ids, serialise_versions
+from lance_spark.metadata.row_ids import (
+    all_values,
+    parse_row_ids,
+    parse_versions,
+    row_id_count,
+    serialise_row_ids,
+    serialise_version,
+    serialise_versions,
+    with_row_id_range,
+)
 
 Segment = pb.U64Segment
 Array = pb.EncodedU64Array
@@ -46,7 +55,7 @@ FORMS = {
 @pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
 def test_every_form_of_segment(segment, expected):
     data = pb.RowIdSequence(segments=[segment]).SerializeToString()
-    ids = parse_row_ids(data, len(expected))
+    ids = all_values(parse_row_ids(data, len(expected)))
     assert ids.dtype == np.uint64
     assert ids.tolist() == expected
 
@@ -54,7 +63,7 @@ def test_every_form_of_segment(segment, expected):
 def test_segments_follow_each_other():
     message = pb.RowIdSequence(segments=[s for s, _ in FORMS.values()])
     expected = [v for _, values in FORMS.values() for v in values]
-    assert parse_row_ids(message.SerializeToString(), len(expected)).tolist() == expected
+    assert all_values(parse_row_ids(message.SerializeToString(), len(expected))).tolist() == expected
 
 
 BROKEN = {
@@ -69,6 +78,9 @@ BROKEN = {
     "large with holes": Segment(range_with_holes=Segment.RangeWithHoles(start=0, end=2**62, holes=u16(1))),
     "half a value": Segment(array=Array(u32_array=Array.U32Array(offsets=b"\1\2\3"))),
     "long array": Segment(array=u16(*range(100))),
+    "holes that fall": Segment(range_with_holes=Segment.RangeWithHoles(start=0, end=5, holes=u16(3, 1))),
+    "a hole twice": Segment(range_with_holes=Segment.RangeWithHoles(start=0, end=5, holes=u16(1, 1))),
+    "values beyond 64 bits": Segment(array=u16(0, 1, 2, base=2**64 - 2)),
 }
 
 
@@ -84,7 +96,7 @@ def test_what_does_not_fit_three_rows_is_refused(segment):
 def test_any_bytes_are_a_sequence_or_corrupt(data):
     for parse in (parse_row_ids, parse_versions):
         try:
-            assert len(parse(data, 3)) == 3
+            assert len(all_values(parse(data, 3))) == 3
         except CorruptFileError:
             continue
 
@@ -95,7 +107,7 @@ def test_any_bytes_are_a_sequence_or_corrupt(data):
 )
 def test_row_ids_come_back(ids):
     values = np.array(ids, dtype=np.uint64)
-    assert parse_row_ids(serialise_row_ids(values), len(ids)).tolist() == ids
+    assert all_values(parse_row_ids(serialise_row_ids(values), len(ids))).tolist() == ids
 
 
 SHORTEST = {
@@ -113,17 +125,42 @@ SHORTEST = {
 def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids, form):
     data = serialise_row_ids(np.array(ids, dtype=np.uint64))
     assert [s.WhichOneof("segment") for s in pb.RowIdSequence.FromString(data).segments] == [form]
-    assert parse_row_ids(data, len(ids)).tolist() == list(ids)
+    assert all_values(parse_row_ids(data, len(ids))).tolist() == list(ids)
 
 
 @pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
-def test_row_ids_are_counted_and_bounded_without_being_expanded(segment, expected):
-    data = pb.RowIdSequence(segments=[segment, Segment(range=Segment.Range(start=50, end=60))]).SerializeToString()
-    assert row_id_count(data) == len(expected) + 10
-    low, high = row_id_bounds(data)
-    assert low <= min([*expected, 50])
-    assert high >= max([*expected, 59])
-    assert row_id_bounds(b"") is None
+def test_row_ids_are_looked_up_and_found_without_the_others(segment, expected):
+    data = pb.RowIdSequence(segments=[Segment(range=Segment.Range(start=50, end=53)), segment]).SerializeToString()
+    whole = [50, 51, 52, *expected]
+    assert row_id_count(data) == len(whole)
+    ids = parse_row_ids(data, len(whole))
+    for start in range(len(whole)):
+        assert ids.at(range(start, len(whole))).tolist() == whole[start:]
+        assert ids.at(np.arange(start, len(whole), 2)).tolist() == whole[start::2]
+    wanted = np.unique(np.array([0, 51, 99, 102, 2**64 - 1, *expected[1:]], np.uint64))
+    which, rows = ids.find(wanted)
+    assert sorted(rows.tolist()) == [i for i, value in enumerate(whole) if value in wanted]
+    assert wanted[which].tolist() == [whole[row] for row in rows.tolist()]
+    assert [len(found) for found in ids.find(np.empty(0, np.uint64))] == [0, 0]
+
+
+def test_sequences_of_more_rows_than_memory_holds_take_none():
+    rows = 2**60
+    ids = parse_row_ids(with_row_id_range(b"", 7, rows), rows)
+    assert ids.at(np.array([0, rows - 1])).tolist() == [7, rows + 6]
+    assert ids.find(np.array([0, 7 + 2**59], np.uint64))[1].tolist() == [2**59]
+    versions = parse_versions(serialise_version(3, rows), rows)
+    assert versions.at(range(rows - 2, rows)).tolist() == [3, 3]
+    for sequence in (ids, versions):
+        with pytest.raises(CorruptFileError, match="more than"):
+            all_values(sequence)
+
+
+def test_ids_are_added_behind_those_that_are_known():
+    data = with_row_id_range(serialise_row_ids(np.array([9, 3], np.uint64)), 20, 3)
+    assert all_values(parse_row_ids(data, 5)).tolist() == [9, 3, 20, 21, 22]
+    with pytest.raises(CorruptFileError, match="64 bits"):
+        with_row_id_range(data, 2**64 - 2, 2)
 
 
 def test_sequences_are_those_that_pylance_writes():
@@ -136,4 +173,4 @@ def test_sequences_are_those_that_pylance_writes():
 @given(st.lists(st.integers(1, 4), max_size=30))
 def test_versions_come_back(versions):
     values = np.array(versions, dtype=np.uint64)
-    assert parse_versions(serialise_versions(values), len(versions)).tolist() == versions
+    assert all_values(parse_versions(serialise_versions(values), len(versions))).tolist() == versions

@@ -14,7 +14,8 @@ from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import Schema
@@ -62,12 +63,15 @@ def _history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version]
 
 
 def _digests(fragments: Iterable[pb.FragmentReuseIndexDetails.FragmentDigest]) -> BitMap:
-    return BitMap(f.id for f in fragments)
+    try:
+        return BitMap(f.id for f in fragments)
+    except OverflowError as e:
+        raise CorruptFileError(f"the fragment reuse index names fragments whose ids do not fit 32 bits: {e}") from e
 
 
 def fragments_of(index: IndexMetadata) -> BitMap | None:
     """The ids of the fragments that the index covers; None if that is not recorded."""
-    return BitMap.deserialize(index.fragment_bitmap) if index.fragment_bitmap else None
+    return read_bitmap(index.fragment_bitmap, f"the fragment bitmap of index {index.name!r}") if index.fragment_bitmap else None
 
 
 def _covering(index: IndexMetadata, fragments: BitMap) -> IndexMetadata:

@@ -10,17 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from pyroaring import BitMap
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.metadata.fragment import ExternalFile, Fragment
 from lance_spark.metadata.row_ids import (
+    all_values,
     parse_row_ids,
     parse_versions,
-    row_id_bounds,
     row_id_count,
-    serialise_row_ids,
     serialise_version,
     serialise_versions,
+    with_row_id_range,
 )
 
 UNKNOWN_VERSION = 1
@@ -37,10 +38,7 @@ def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple
         if missing < 0:
             raise ValueError(f"a fragment of {fragment.physical_rows} rows has {count} row ids")
         if missing or known is None:
-            ids = np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)
-            if known is not None:
-                ids = np.concatenate([parse_row_ids(known, count), ids])
-            fragment = replace(fragment, row_ids=serialise_row_ids(ids))
+            fragment = replace(fragment, row_ids=with_row_id_range(known or b"", next_row_id, missing))
             next_row_id += missing
         done.append(fragment)
     return tuple(done), next_row_id
@@ -58,7 +56,7 @@ def made(fragments: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
 
 def moved(fragments: Sequence[Fragment], sources: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
     """The fragments, whose rows were changed in `version`; rows that are in `sources`, told by their ids, were made when they say."""
-    ids = [parse_row_ids(_some_inline(f), f.physical_rows) for f in fragments]
+    ids = [all_values(parse_row_ids(_some_inline(f), f.physical_rows)) for f in fragments]
     made_in = _made_in(np.unique(np.concatenate(ids)) if ids else np.empty(0, np.uint64), sources, version)
     return tuple(
         replace(f, created_at=serialise_versions(made_in[1][np.searchsorted(made_in[0], own)]), updated_at=_uniform(f, version))
@@ -73,33 +71,26 @@ def _made_in(wanted: np.ndarray, sources: Iterable[Fragment], version: int) -> t
     # A row that was changed before is in two fragments, and deleted from the first; the first knows when the row was made.
     for source in sorted(sources, key=lambda f: f.id):
         sequence = _inline(source.row_ids, source)
-        bounds = row_id_bounds(sequence) if sequence else None
-        if bounds is None or not len(wanted) or bounds[1] < wanted[0] or bounds[0] > wanted[-1]:
+        if not sequence:
             continue
-        assert sequence is not None
-        ids = parse_row_ids(sequence, source.physical_rows)
-        at = np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)
-        found = np.flatnonzero((wanted[at] == ids) & open_ids[at])
+        which, rows = parse_row_ids(sequence, source.physical_rows).find(wanted)
+        which, rows = which[open_ids[which]], rows[open_ids[which]]
         created = _inline(source.created_at, source)
-        if created is None:
-            versions[at[found]] = UNKNOWN_VERSION
-        else:
-            versions[at[found]] = parse_versions(created, source.physical_rows)[found]
-        open_ids[at[found]] = False
+        versions[which] = UNKNOWN_VERSION if created is None else parse_versions(created, source.physical_rows).at(rows)
+        open_ids[which] = False
     return wanted, versions
 
 
-def changed(fragment: Fragment, version: int, rows: np.ndarray | None = None, before: int = UNKNOWN_VERSION) -> Fragment:
+def changed(fragment: Fragment, version: int, rows: BitMap | None = None, before: int = UNKNOWN_VERSION) -> Fragment:
     """The fragment, the rows of which at these offsets (None: all) were changed in `version`; rows of unknown version were in `before`."""
     if rows is None:
         return replace(fragment, updated_at=_uniform(fragment, version)) if fragment.physical_rows else fragment
-    if len(rows) and int(rows.max()) >= fragment.physical_rows:
+    if len(rows) and rows.max() >= fragment.physical_rows:
         raise ValueError(f"row {rows.max()} of fragment {fragment.id} was changed, which has {fragment.physical_rows} rows")
     known = _inline(fragment.updated_at, fragment)
-    versions = np.full(fragment.physical_rows, before, dtype=np.uint64)
-    if known is not None:
-        versions = parse_versions(known, fragment.physical_rows)
-    versions[rows] = version
+    sequence = serialise_version(before, fragment.physical_rows) if known is None else known
+    versions = all_values(parse_versions(sequence, fragment.physical_rows))
+    versions[np.array(rows.to_array(), dtype=np.int64)] = version
     return replace(fragment, updated_at=serialise_versions(versions))
 
 

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from pyroaring import BitMap
-
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.manifest import (
@@ -231,7 +229,8 @@ def _with_changed_rows(fragment: Fragment, operation: Update, version: int) -> F
     rows = operation.updated_fragment_offsets.get(fragment.id)
     if rows is None or fragment.updated_at is None:
         return fragment
-    return lineage.changed(fragment, version, np.array(BitMap.deserialize(rows).to_array(), dtype=np.int64), version - 1)
+    changed = read_bitmap(rows, f"the changed rows of fragment {fragment.id}")
+    return lineage.changed(fragment, version, changed, version - 1)
 
 
 def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source: Manifest | None) -> Manifest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from pyroaring import BitMap
 
 from lance_spark.metadata.operations import (
     REWRITE_ROWS,
@@ -107,9 +108,9 @@ def they_change_indexed_fields(ours: CreateIndex, theirs: Update) -> bool:
 
 
 def _covers(op: CreateIndex, fragments: Iterable[int]) -> bool:
-    ids = frozenset(fragments)
+    ids = BitMap(fragments)
     covered = [fragments_of(index) for index in op.new_indices]
-    return any(c is None or not ids.isdisjoint(c) for c in covered)
+    return any(c is None or ids.intersect(c) for c in covered)
 
 
 def we_index_moved_rows(ours: CreateIndex, theirs: Rewrite) -> bool:

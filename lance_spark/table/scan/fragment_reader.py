@@ -20,13 +20,16 @@ from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
-from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
+from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_row_ids, parse_versions
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.projection import shaped
 from lance_spark.table.scan.shape_leaves import lacks_shape, with_shapes
+
+_PROVEN_ROWS = 1 << 22
+"""Fragments of more rows are not believed to have them before a data file says so."""
 
 
 def physical_rows(fragment: Fragment, locations: Locations) -> int:
@@ -55,7 +58,7 @@ class FragmentReader:
         self._locations = locations
         self._stable_row_ids = stable_row_ids
         self._files: dict[str, DataFileReader] = {}
-        self._sequences: dict[int, np.ndarray] = {}
+        self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
     def counts(self) -> Counts:
         """What reading has cost so far. Files that were not opened count with the size that the manifest says they have."""
@@ -70,6 +73,8 @@ class FragmentReader:
 
     @cached_property
     def _deleted(self) -> np.ndarray:
+        if self._fragment.deletion is not None and self._total > _PROVEN_ROWS:
+            self._open(self._fragment.files[0])  # a few bytes can delete any number of rows: are there so many?
         return read_deletions(self._fragment, self._locations)
 
     def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -77,17 +82,18 @@ class FragmentReader:
 
         Fields with the ids of `row_columns` are calculated, all others come from files.
         """
-        offsets = live_offsets(positions, self._deleted, self._total)
-        rows, kept = contiguous_or_not(offsets)
+        rows, dropped = rows_to_read(positions, self._deleted, self._total)
         target = schema.to_arrow()
         done = 0
         for parts, count in self._from_files(schema, rows, batch_rows):
             chosen = rows[done : done + count]
-            mask = None if kept is None else kept[done : done + count]
             done += count
-            if mask is not None:
-                if not mask.any():
-                    continue
+            drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))]
+            if len(drop) == count:
+                continue
+            if len(drop):
+                mask = np.ones(count, dtype=bool)
+                mask[drop - chosen[0]] = False
                 selected = pa.array(mask)
                 parts = {i: keep(array, selected) for i, array in parts.items()}
                 chosen = np.asarray(chosen)[mask]
@@ -117,16 +123,17 @@ class FragmentReader:
             return pa.array(np.asarray(rows, dtype=np.uint64) + np.uint64(fragment.id << 32))
         if field_id not in self._sequences:
             self._sequences[field_id] = self._sequence(field_id)
-        return pa.array(self._sequences[field_id][slice(rows.start, rows.stop) if isinstance(rows, range) else rows])
+        sequence = self._sequences[field_id]
+        return pa.array(np.ones(len(rows), dtype=np.uint64) if sequence is None else sequence.at(rows))
 
-    def _sequence(self, field_id: int) -> np.ndarray:
-        """The values of a stored sequence for all rows of the fragment."""
+    def _sequence(self, field_id: int) -> RowIds | RowVersions | None:
+        """The row ids or versions of the fragment; None if it has no versions, which stands for the first."""
         fragment = self._fragment
         sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
         if sequence is None and field_id == ROW_ID:
             raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
         if sequence is None:
-            return np.ones(self._total, dtype=np.uint64)
+            return None
         parse = parse_row_ids if field_id == ROW_ID else parse_versions
         return parse(load_sequence(sequence, self._locations), self._total)
 
@@ -166,35 +173,31 @@ class FragmentReader:
         return self._files[file.path]
 
 
-def live_offsets(positions: Rows, deleted: np.ndarray, total: int) -> Rows:
-    """The offsets of the rows at `positions` among the rows that are not deleted."""
+def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:
+    """What to read for the rows at `positions` among those that are not deleted, and which of these offsets to drop afterwards.
+
+    Where at least half of the rows between the first and the last are wanted, reading them all and dropping the rest costs less
+    than picking each of them in every column.
+    """
+    nothing = np.empty(0, dtype=np.int64)
     live = total - len(deleted)
     if len(deleted) and deleted[-1] >= total:
         raise CorruptFileError(f"row {deleted[-1]} is deleted of a fragment with {total} rows")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are asked for, there are {live} that are not deleted")
-    if not len(deleted):
-        return positions
-    everything = np.delete(np.arange(total, dtype=np.int64), deleted)
-    return everything[positions.start : positions.stop] if isinstance(positions, range) else everything[positions]
-
-
-def contiguous_or_not(offsets: Rows) -> tuple[Rows, np.ndarray | None]:
-    """What to read for `offsets`, and which rows of that to keep afterwards (None: all).
-
-    Where at least half of the rows between the first and the last are wanted, reading them all and dropping the rest costs less
-    than picking each of them in every column.
-    """
-    if isinstance(offsets, range) or not len(offsets):
-        return offsets, None
-    first, span = int(offsets[0]), int(offsets[-1]) - int(offsets[0]) + 1
-    if span == len(offsets):
-        return range(first, first + span), None
-    if span > 2 * len(offsets):
-        return offsets, None
-    kept = np.zeros(span, dtype=bool)
-    kept[offsets - first] = True
-    return range(first, first + span), kept
+    if not len(positions) or (isinstance(positions, range) and not len(deleted)):
+        return positions, nothing
+    # How many rows that are not deleted come before each that is.
+    before = deleted.astype(np.int64) - np.arange(len(deleted))
+    first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
+    span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
+    if isinstance(positions, range) and len(span) <= 2 * len(positions):
+        return span, among
+    numbers = np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
+    offsets = numbers + np.searchsorted(before, numbers, side="right")
+    if len(span) > 2 * len(offsets):
+        return offsets, nothing
+    return span, np.setdiff1d(np.arange(first, last + 1), offsets, assume_unique=True)
 
 
 def _open(file: DataFile, locations: Locations) -> DataFileReader:

@@ -12,7 +12,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
-from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, row_id_bounds
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
@@ -74,13 +74,7 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
     if fragment.row_ids is None:
         raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
     sequence = load_sequence(fragment.row_ids, locations)
-    bounds = row_id_bounds(sequence)
-    if bounds is None or not len(wanted) or bounds[1] < wanted[0] or bounds[0] > wanted[-1]:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    ids = parse_row_ids(sequence, total)
-    at = np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)
-    offsets = np.flatnonzero(wanted[at] == ids)
-    return at[offsets], offsets
+    return parse_row_ids(sequence, total).find(wanted)
 
 
 def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray]]) -> pa.Table:
