@@ -9,7 +9,7 @@ from os import PathLike
 
 import pyarrow as pa
 
-from lance_spark.inspect.overview import overview
+from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling

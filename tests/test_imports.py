@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).parent.parent / "lance_spark"
 ROOMS = [
     "__main__",
+    "cli",
     "__init__",
     "lance_table",
     "verbs",
     "spark",
     "spark/planner",
     "dataset",
-    "inspect",
+    "inspection",
     "table/changes",
     "table/scan",
     "table/write",

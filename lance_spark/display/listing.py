@@ -14,16 +14,16 @@ SHOWN = 100
 """Rows of a table that are shown."""
 
 
-def left_out(items: Sized, what: str = "more") -> str:
-    """The note below a table that shows `SHOWN` of the items."""
-    return f"... and {number(len(items) - SHOWN)} {what}" if len(items) > SHOWN else ""
+def left_out(items: Sized, what: str = "more", shown: int = SHOWN) -> str:
+    """The note below a table that shows at most `shown` of the items."""
+    return f"... and {number(len(items) - shown)} {what}" if len(items) > shown else ""
 
 
 class Listing(list[T]):
     """A list whose text and HTML is a table of at most `SHOWN` items; all else is as with lists."""
 
-    def table(self) -> Table:
-        """The items as rows."""
+    def table(self, shown: int = SHOWN) -> Table:
+        """The items as rows, at most `shown` of them."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from lance_spark.display.words import one_line, printable
 
-_CELL = "padding: 0.15em 0.8em 0.15em 0; text-align: {}; vertical-align: top; overflow-wrap: anywhere; border: 0"
+_CELL = "padding: 0.15em 0.8em 0.15em 0; vertical-align: top; border: 0; "
+_LEFT = _CELL + "text-align: left; overflow-wrap: anywhere; min-width: 5em"
+_RIGHT = _CELL + "text-align: right; white-space: nowrap"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Table:
         return f'<table style="border-collapse: collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}'
 
     def _style(self, header: str) -> str:
-        return _CELL.format("right" if header in self.right else "left")
+        return _RIGHT if header in self.right else _LEFT
 
 
 def escape(text: str) -> str:

@@ -30,8 +30,11 @@ def size(value: float | None) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """The share of a whole, "12.3%"; "" where there is no whole."""
-    return f"{100 * part / whole:.1f}%" if whole else ""
+    """The share of a whole, "12.3%", "<0.1%" if it is small; "" where there is no whole."""
+    if not whole:
+        return ""
+    share = 100 * part / whole
+    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%"
 
 
 def moment(time: datetime) -> str:

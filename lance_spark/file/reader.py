@@ -18,6 +18,7 @@ from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.blob_places import external_store, sidecar_path
+from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.file.whole_structs import pruned, whole
 from lance_spark.layouts import read_column as layouts
@@ -166,6 +167,10 @@ class DataFileReader:
     def num_columns(self) -> int:
         """How many columns the file has; a legacy file has one for each field."""
         return self._layout.num_columns if isinstance(self._layout, Footer) else sum(1 for _ in self.schema.walk())
+
+    def contents(self) -> Contents:
+        """The pages of all columns, without their values."""
+        return self._source.run("column metadata", read_contents(self._layout))
 
     def read(
         self, fields: Sequence[Field], columns: Mapping[int, int], rows: Rows, batch_rows: int, batch_bytes: int = _BATCH_BYTES

@@ -20,8 +20,8 @@ def test_html_keeps_indentation_and_shows_markup_as_text() -> None:
 
 
 class Numbers(Listing[int]):
-    def table(self) -> Table:
-        return Table(("n",), [(str(n),) for n in self[:SHOWN]], note=left_out(self))
+    def table(self, shown: int = SHOWN) -> Table:
+        return Table(("n",), [(str(n),) for n in self[:shown]], note=left_out(self, shown=shown))
 
 
 def test_a_listing_is_a_list_that_prints_as_a_table_of_bounded_length() -> None:

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.planner.warning import warn
 
 RULE = "lance_spark.LancePlanner"
@@ -86,7 +87,10 @@ def _compile(jvm: Any, context: Any) -> Any:
 
 def write_jar(path: str) -> None:
     """Compile the planner into a jar, for Connect servers and for spark.sql.extensions=lancespark.LancePlanner$Extensions."""
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    except PySparkException as e:
+        raise UnsupportedFeatureError(f"the planner is compiled by Spark, which does not start: {e}") from None
     jvm: Any = spark._jvm
     classes = _compile(jvm, jvm.java.lang.Thread.currentThread().getContextClassLoader()).getBytecodes()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:

@@ -31,10 +31,10 @@ class Version:
 class Versions(Listing[Version]):
     """A list of versions, oldest first, that prints as a table."""
 
-    def table(self) -> Table:
-        """One row for each version."""
-        rows = [(str(v.version), moment(v.timestamp)) for v in self[-SHOWN:]]
-        return Table(("version", "time"), rows, frozenset(["version"]), left_out(self, "older"))
+    def table(self, shown: int = SHOWN) -> Table:
+        """One row for each of the newest versions."""
+        rows = [(str(v.version), moment(v.timestamp)) for v in self[-shown:]]
+        return Table(("version", "time"), rows, frozenset(["version"]), left_out(self, "older", shown))
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,15 @@ class HistoryEntry:
 class History(Listing[HistoryEntry]):
     """A list of what made the versions, newest first, that prints as a table."""
 
-    def table(self) -> Table:
+    def table(self, shown: int = SHOWN) -> Table:
         """One row for each version."""
         rows = [
             (str(e.version), moment(e.timestamp), e.operation, e.message or "", ", ".join(f"{k}={v}" for k, v in e.properties.items()))
-            for e in self[:SHOWN]
+            for e in self[:shown]
         ]
-        return Table(("version", "time", "operation", "message", "properties"), rows, frozenset(["version"]), left_out(self, "older"))
+        return Table(
+            ("version", "time", "operation", "message", "properties"), rows, frozenset(["version"]), left_out(self, "older", shown)
+        )
 
 
 def history(store: Store, limit: int | None = None) -> History:

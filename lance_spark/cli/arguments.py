@@ -1,0 +1,63 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lance_spark.dataset import Dataset
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """The URI of a table and how its store is reached."""
+    parser.add_argument("uri", metavar="URI", help="the table: a local path, or a URI such as s3://bucket/table.lance")
+    parser.add_argument("--branch", help="the branch to look at; main by default")
+    parser.add_argument(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        type=_option,
+        action="append",
+        default=[],
+        help="an option of the store, such as region=eu-west-1; may be repeated",
+    )
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Which version of the table is meant."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--version", metavar="N", type=int, help="the version to look at; the latest by default")
+    which.add_argument("--tag", help="the version that has this tag")
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        # The text may be a secret, so it is not repeated.
+        raise argparse.ArgumentTypeError("expected KEY=VALUE")
+    return key, value
+
+
+def positive(text: str) -> int:
+    """The type of a number of at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, found {text!r}")
+    return value
+
+
+def open_table(arguments: argparse.Namespace) -> Dataset:
+    """The table, and the version of it, that the arguments name."""
+    from lance_spark.dataset import Dataset  # loads the decoders, which help and usage errors do without
+
+    version, tag = getattr(arguments, "version", None), getattr(arguments, "tag", None)
+    branch = None if tag is not None else arguments.branch  # a tag is of one branch
+    return Dataset.open(arguments.uri, version=version, tag=tag, branch=branch, storage_options=dict(arguments.storage_option))

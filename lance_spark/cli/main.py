@@ -1,0 +1,60 @@
+"""The program: its commands, its exit codes, and errors in one line.
+
+Exit codes: 0 all is well; 1 the command found problems; 2 wrong usage, or an error; 130 interrupted; 141 nobody reads the output any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from lance_spark.cli import cleanup, history, info, inspect, jar, verify
+from lance_spark.display.words import one_line
+from lance_spark.errors import LanceError
+from lance_spark.version import __version__
+
+_COMMANDS = (inspect, info, history, verify, cleanup, jar)
+_ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
+
+
+def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:
+    """Run the command of the command line, or of `words`, and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Names of columns may have characters that the terminal's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return _run(words, prog)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes once more as it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except (LanceError, OSError) as e:
+        print(f"{prog}: error: {one_line(str(e))}", file=sys.stderr)
+        return _ERROR
+
+
+def _run(words: Sequence[str] | None, prog: str) -> int:
+    arguments = _parser(prog).parse_args(words)
+    return int(arguments.run(arguments))
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Look at Lance tables and keep them in order.",
+        epilog="Exit codes: 0 all is well, 1 problems were found, 2 wrong usage or an error.",
+    )
+    parser.add_argument("--version", action="version", version=f"lance-spark {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser

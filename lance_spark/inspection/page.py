@@ -1,0 +1,87 @@
+"""An inspection as a page: one file without scripts and without anything that is loaded from elsewhere, in light and dark."""
+
+from __future__ import annotations
+
+from lance_spark.display.table import Table, escape
+from lance_spark.display.words import counted, number, size
+from lance_spark.inspection import pictures, tables
+from lance_spark.inspection.usage import Inspection
+
+_NARROW = 7
+"""Columns that a table may have and still be squeezed on a telephone; a wider one scrolls."""
+
+# The content security policy would stop scripts and requests even if a name in the table got past the escaping.
+_HEAD = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title><style>{style}</style></head><body><main>
+"""
+_STYLE = """
+:root { color-scheme: light dark; --fore: #1c1e21; --back: #ffffff; --line: #d8dbe0; --track: #eceef1; --bad: #c62f2f;
+  --f0: #b9d7f5; --f1: #a8dcc3; --f2: #f5d9a0; --f3: #d9c7f0; --f4: #c6e6ea; --f5: #f3c6d3; --f6: #dfe5b0; --f7: #e6c9b4; --f8: #d5d8dd; }
+@media (prefers-color-scheme: dark) { :root { --fore: #e4e6ea; --back: #17191c; --line: #3a3e45; --track: #25282d; --bad: #ef6b6b;
+  --f0: #24507a; --f1: #1f5c44; --f2: #6b5013; --f3: #4d3a70; --f4: #1d5660; --f5: #6e2f44; --f6: #525a17; --f7: #66422a; --f8: #454a52; } }
+body { margin: 0; background: var(--back); color: var(--fore); font: 15px/1.45 system-ui, sans-serif; }
+main { max-width: 1100px; margin: 0 auto; padding: 1.2em 1em 3em; }
+h1 { font-size: 1.25em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.05em; margin: 2em 0 0.6em; }
+p { margin: 0.2em 0; overflow-wrap: anywhere; } .muted { opacity: 0.75; } .problem { color: var(--bad); }
+.scroll { overflow-x: auto; margin-top: 0.8em; font-size: 0.92em; }
+.scroll td, .scroll th { border-bottom: 1px solid var(--line) !important; }
+.wide table { min-width: 54em; } td { font-variant-numeric: tabular-nums; }
+.picture { display: block; border-radius: 4px; } .picture + .picture { margin-top: 8px; }
+.picture text { fill: var(--fore); font-size: 13px; } .picture text.small { font-size: 12px; opacity: 0.8; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.2em 1.2em; padding: 0; margin: 0.5em 0 0; font-size: 0.9em; }
+.edge { stroke: var(--back); stroke-width: 2px; } .track { fill: var(--track); } .bad { fill: var(--bad); }
+@media (max-width: 600px) { .picture .narrow { display: none; } }
+""" + " ".join(f".f{i} {{ fill: var(--f{i}); }}" for i in range(9))
+
+
+def as_html(found: Inspection) -> str:
+    """The page."""
+    shown = found.overview
+    parts = [
+        f"<h1>{escape(shown.uri)}</h1>",
+        f'<p class="muted">{escape(shown.title)}{escape(f", written by {shown.writer}") if shown.writer else ""}</p>',
+        f"<p>{escape(shown.counts)}, {size(found.size)}</p>",
+        _problems(found),
+        _section("Files", pictures.areas(found), tables.areas(found)),
+        _section("Columns in the data files", pictures.columns(found) + pictures.encodings(found), tables.columns(found), _note(found)),
+        _section("Fragments", pictures.fragments(found), tables.fragments(found), _fragments_note(found)),
+        _section("Indexes", "", tables.indexes(found)),
+        _section("Schema", "", shown.schema),
+    ]
+    title = escape(f"{shown.uri}, version {shown.version}")
+    return _HEAD.format(title=title, style=_STYLE) + "\n".join(part for part in parts if part) + "\n</main></body></html>\n"
+
+
+def _section(title: str, drawn: str, table: Table, note: str = "") -> str:
+    if not table.rows:
+        return ""
+    text = f'<p class="muted">{escape(note)}</p>' if note else ""
+    scroll = "scroll wide" if len(table.headers) > _NARROW else "scroll"
+    return f'<section><h2>{escape(title)}</h2>{text}{drawn}<div class="{scroll}">{table._repr_html_()}</div></section>'
+
+
+def _problems(found: Inspection) -> str:
+    table = tables.problems(found)
+    if not table.rows:
+        return ""
+    head = f"{counted(len(found.problems), 'file')} could not be read"
+    return f'<section><h2 class="problem">{head}</h2><div class="scroll">{table._repr_html_()}</div></section>'
+
+
+def _note(found: Inspection) -> str:
+    sample = found.sample
+    if sample.files_read < sample.files:
+        return f"Estimated from the metadata of {number(sample.files_read)} of {counted(sample.files, 'data file')}."
+    return "Each tile is a column, as large as its pages, in the colour of how most of them are compressed."
+
+
+def _fragments_note(found: Inspection) -> str:
+    total = found.overview.fragments
+    each = (
+        "Each bar is a fragment"
+        if len(found.groups) == total
+        else f"Each bar is the average of about {total // len(found.groups):,} neighbouring fragments"
+    )
+    return f"{each}, as high as its bytes; below it, in red, the share of its rows that is deleted."

@@ -1,0 +1,249 @@
+"""The program: exit codes, one line for an error, and commands that print text and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, __version__
+from lance_spark.cli.main import main
+from tests.markup import HOSTILE, assert_harmless
+
+TABLE_COMMANDS = ["inspect", "info", "history", "verify", "cleanup"]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table of three versions."""
+    uri = str(tmp_path / "t.lance")
+    for message in ("first", "second", None):
+        dataset = Dataset.write(uri, pa.table({"a": range(10), "s": ["x"] * 10}), "append", commit_message=message)
+    dataset.tags.create("v2", 2)
+    dataset.create_branch("dev")
+    return uri
+
+
+class Run:
+    """The exit code, standard output and standard error of a command."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> None:
+        try:
+            self.code = main(words)
+        except SystemExit as e:
+            self.code = e.code
+        self.out, self.err = capsys.readouterr()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Run(capsys, ["--version"]).out == f"lance-spark {__version__}\n"
+    help = Run(capsys, ["--help"])
+    assert help.code == 0
+    assert all(command in help.out for command in [*TABLE_COMMANDS, "jar"])
+    for command in [*TABLE_COMMANDS, "jar"]:
+        assert "--json" in Run(capsys, [command, "--help"]).out
+    for command in TABLE_COMMANDS:
+        assert "--storage-option KEY=VALUE" in Run(capsys, [command, "--help"]).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["info"],
+        ["info", "t", "--version", "x"],
+        ["info", "t", "--version", "1", "--tag", "v"],
+        ["info", "t", "--storage-option", "secret"],
+        ["info", "t", "--storage-option", "=secret"],
+        ["history", "t", "--limit", "0"],
+        ["cleanup", "t", "--retain-versions", "-1"],
+        ["cleanup", "t", "--older-than", "soon"],
+        ["inspect", "t", "--max-files", "no"],
+        ["inspect", "t", "--json", "--html", "f"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    run = Run(capsys, words)
+    assert run.code == 2
+    assert run.err.startswith("usage: lance-spark")
+    assert "secret" not in run.err
+    assert run.out == ""
+
+
+@pytest.mark.parametrize("command", TABLE_COMMANDS)
+def test_errors_are_one_line_on_stderr_and_exit_code_2(capsys: pytest.CaptureFixture[str], command: str, uri: str) -> None:
+    for words in (
+        [command, f"{uri}.not\nthere"],
+        [command, "ftp://host/table"],
+        [command, ""],
+        [command, uri, "--storage-option", "no_such=x"],
+        [command, uri, "--branch", "none"],
+    ):
+        run = Run(capsys, words)
+        assert run.code == 2
+        assert run.out == ""
+        assert run.err.startswith("lance-spark: error: ")
+        assert run.err.count("\n") == 1
+
+
+def test_a_version_a_tag_or_a_branch_is_shown(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert "version 3, " in Run(capsys, ["info", uri]).out
+    assert "version 1, " in Run(capsys, ["info", uri, "--version", "1"]).out
+    assert "version 2, " in Run(capsys, ["info", uri, "--tag", "v2"]).out
+    assert "version 3 of branch dev, " in Run(capsys, ["info", uri, "--branch", "dev"]).out
+    missing = Run(capsys, ["info", uri, "--version", "9"])
+    assert (missing.code, missing.err) == (2, f"lance-spark: error: {uri} has no version 9; there are: 1 to 3\n")
+
+
+def test_info_prints_the_columns_tags_branches_and_configuration(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    Dataset.open(uri).update_config({"owner": "me"})
+    lines = Run(capsys, ["info", uri]).out.splitlines()
+    assert lines[1].startswith("30 rows, 3 fragments, storage version 2.")
+    assert "a       int64" in lines
+    assert lines[-3:] == ["tag v2: version 2", "branch dev: from version 3 of main", "config owner: me"]
+    shown = Run(capsys, ["info", uri, "--json"]).json
+    assert shown["overview"]["rows"] == 30
+    assert [c["name"] for c in shown["overview"]["columns"]] == ["a", "s"]
+    assert shown["tags"]["v2"]["version"] == 2
+    assert shown["branches"]["dev"]["parent_version"] == 3
+    assert shown["config"] == {"owner": "me"}
+
+
+def test_history_prints_the_newest_versions(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    lines = Run(capsys, ["history", uri, "--limit", "2"]).out.splitlines()
+    assert [line.split()[0] for line in lines] == ["version", "3", "2"]
+    entries = Run(capsys, ["history", uri, "--json"]).json
+    assert [(e["version"], e["operation"], e["message"]) for e in entries][1:] == [(2, "Append", "second"), (1, "Overwrite", "first")]
+
+
+def test_history_prints_as_many_versions_as_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    dataset = Dataset.write(str(tmp_path / "t"), pa.table({"a": [1]}))
+    for i in range(105):
+        dataset = dataset.update_config({"n": str(i)})
+    assert len(Run(capsys, ["history", dataset.uri]).out.splitlines()) == 101
+    assert len(Run(capsys, ["history", dataset.uri, "--limit", "105"]).out.splitlines()) == 106
+
+
+def test_verify_is_exit_code_1_where_a_file_is_missing(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    fine = Run(capsys, ["verify", uri])
+    assert (fine.code, fine.out) == (0, f"{uri}, version 3: 3 files, 0 problems, 0 orphans\n")
+    gone = sorted(Path(uri, "data").iterdir())[0]
+    os.unlink(gone)
+    for command in (["verify", uri], ["verify", uri, "--no-decode"], ["inspect", uri]):
+        wrong = Run(capsys, command)
+        assert wrong.code == 1
+        assert gone.name in wrong.out
+    shown = Run(capsys, ["verify", uri, "--json"])
+    assert shown.code == 1
+    assert shown.json["ok"] is False
+    assert shown.json["report"]["problems"][0]["kind"] == "missing"
+
+
+def test_cleanup_says_what_it_would_remove_and_removes_it(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert Run(capsys, ["cleanup", uri]).out == "removed 0 versions, 0 files, 0 bytes\n"
+    dry = Run(capsys, ["cleanup", uri, "--dry-run", "--retain-versions", "1", "--json"]).json
+    # Version 2 has a tag, and a branch began with version 3.
+    assert (dry["dry_run"], dry["removed"]["old_versions"]) == (True, 1)
+    assert [v.version for v in Dataset.open(uri).versions()] == [1, 2, 3]
+    listed = Run(capsys, ["cleanup", uri, "--dry-run", "--older-than", "0s"]).out.splitlines()
+    assert listed[0].startswith("would remove 1 version, 2 files, ")
+    assert len(listed) == 3
+    assert Run(capsys, ["cleanup", uri, "--older-than", "0s"]).out.startswith("removed 1 version, 2 files, ")
+    assert [v.version for v in Dataset.open(uri).versions()] == [2, 3]
+
+
+def test_inspect_prints_text_json_or_a_page(capsys: pytest.CaptureFixture[str], uri: str, tmp_path: Path) -> None:
+    assert "data files" in Run(capsys, ["inspect", uri]).out
+    shown = Run(capsys, ["inspect", uri, "--max-files", "1", "--json"]).json
+    assert shown["sample"]["files_read"] == 1
+    assert {c["path"] for c in shown["columns"]} == {"a", "s"}
+    page = tmp_path / "page.html"
+    written = Run(capsys, ["inspect", uri, "--html", str(page)])
+    assert (written.code, written.out) == (0, "")
+    assert "30 rows" in assert_harmless(page.read_text()).text
+    refused = Run(capsys, ["inspect", uri, "--html", str(tmp_path / "no" / "folder.html")])
+    assert refused.code == 2
+    assert "No such file" in refused.err
+
+
+@pytest.mark.parametrize("command", TABLE_COMMANDS)
+def test_hostile_names_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, pa.table({HOSTILE: [1]}), commit_message=HOSTILE, transaction_properties={HOSTILE: HOSTILE})
+    Path(uri, "data", "a\x1b[31mb.lance").touch()
+    for words in ([command, uri], [command, uri, "--json"]):
+        run = Run(capsys, words)
+        assert run.code == 0
+        assert "\x1b" not in run.out
+        assert "\u202e" not in run.out
+
+
+def test_a_storage_option_reaches_the_store(capsys: pytest.CaptureFixture[str], s3_server: str) -> None:
+    options = {"endpoint": s3_server, "region": "us-east-1", "access_key_id": "test", "secret_access_key": "test", "allow_http": "true"}
+    Dataset.write("s3://tables/cli.lance", pa.table({"a": [1]}), storage_options=options)
+    words = [word for key, value in options.items() for word in ("--storage-option", f"{key}={value}")]
+    for command in TABLE_COMMANDS:
+        assert Run(capsys, [command, "s3://tables/cli.lance", *words]).code == 0
+
+
+def test_the_module_runs_as_a_program(uri: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "lance_spark", "info", f"{uri}x"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == f"python -m lance_spark: error: there is no Lance table at {uri}x\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
+    command = subprocess.Popen([sys.executable, "-m", "lance_spark", "info", uri], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert command.stdout is not None
+    command.stdout.close()
+    assert command.stderr is not None
+    assert command.stderr.read() == b""
+    command.stderr.close()
+    assert command.wait() == 141
+
+
+def test_a_terminal_that_lacks_a_letter_shows_it_escaped(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, pa.table({"größe": [1]}))
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-m", "lance_spark", "info", uri], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
+
+
+def test_an_interrupt_ends_the_command_with_exit_code_130() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        options = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "a", "secret_access_key": "b", "region": "us-east-1"}
+        words = [word for key, value in options.items() for word in ("--storage-option", f"{key}={value}")]
+        command = [sys.executable, "-m", "lance_spark", "info", "s3://bucket/t.lance", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            # The command asks for the versions, and waits for an answer that never comes.
+            connection, _ = server.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "python -m lance_spark: interrupted\n")
+
+
+def test_jar_says_why_spark_does_not_start(tmp_path: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "lance_spark", "jar", str(tmp_path / "out.jar")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "error: the planner is compiled by Spark, which does not start" in done.stderr.splitlines()[-1]
