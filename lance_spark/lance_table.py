@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
-from lance_spark.inspect.overview import Overview, overview
+from lance_spark.inspection.overview import Overview, overview
 from lance_spark.spark.session import enable
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.compaction import CompactionOptions
