@@ -96,7 +96,8 @@ class Dataset:
     ) -> Dataset:
         """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for what goes together.
 
-        `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say.
+        `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say. It also lets
+        `deep_clone` copy files from outside of the table's folder, and cleanup and verify ask for clones that are in other stores.
         """
         snapshot = open_snapshot(
             Store(uri, storage_options),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.storage.store import Store
+
+_SIDECAR = re.compile(r"[01]{32}\.blob")
 
 
 def sidecar_path(path: str, blob_id: int) -> str:
     """The file that belongs to the data file at `path` and holds blobs."""
     # The id is in binary, least significant digit first, so that neighbours do not share a prefix.
     return f"{path.removesuffix('.lance')}/{f'{blob_id:032b}'[::-1]}.blob"
+
+
+def is_sidecar_name(name: str) -> bool:
+    """Whether a file can be one that `sidecar_path` names, by its own name."""
+    return _SIDECAR.fullmatch(name) is not None
 
 
 def external_store(store: Store, uri: str, allowed: bool) -> tuple[Store, str]:

@@ -55,6 +55,10 @@ class Locations:
         anywhere = replace(self, allow_other_stores=True)
         return base.is_dataset_root and anywhere._open(base).uri == store.uri
 
+    def is_inside(self, base: BasePath, store: Store) -> bool:
+        """Whether a base path is the root of `store` or a folder in it."""
+        return f"{self._open(base).uri}/".startswith(f"{store.uri.rstrip('/')}/")
+
     def root_of(self, base: BasePath) -> Store:
         """The root of the table that a base path belongs to; a branch's base path has the name of the branch."""
         store = self._open(base)

@@ -157,9 +157,9 @@ def test_no_operation_follows_a_folder_that_is_a_link(place: Place, tmp_path: Pa
 
 NEED_THE_FILE = {
     "data": ["scan", "count", "take", "take_blobs", "delete", "deep clone"],
-    "sidecars": ["scan", "take_blobs"],
+    "sidecars": ["scan", "take_blobs", "deep clone"],
     "_deletions": ["scan", "count", "take", "take_blobs", "delete", "deep clone"],
-    "_indices": [],
+    "_indices": ["deep clone"],
     "_refs/tags": ["tag", "list tags", "move tag", "delete tag", "clean up", "delete branch"],
     "_refs/branches": ["branch", "list branches", "delete branch", "make branch", "clean up"],
     "_refs/clones": [],

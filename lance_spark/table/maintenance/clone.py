@@ -21,9 +21,13 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_spark.metadata.locations import DATA
-from lance_spark.metadata.manifest import BasePath, ExternalFile, Fragment, Manifest, serialise
+from lance_spark.file.blob_places import is_sidecar_name
+from lance_spark.file.footer import FOOTER, file_version
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.locations import DATA, INDICES, check_relative
+from lance_spark.metadata.manifest import BasePath, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
 from lance_spark.metadata.operations import Clone
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
@@ -91,12 +95,17 @@ def _note(source: Snapshot, target: Store) -> None:
 
 
 def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None, track: Track = untracked) -> Snapshot:
-    """A new table at `target` with copies of all files of the version that `reference` means. Raises TableAlreadyExistsError."""
+    """A new table at `target` with copies of all files of the version that `reference` means.
+
+    Only what the manifest says is copied: each file is looked at before the first is copied, and CorruptFileError raised for one that is
+    something else. Raises UnsupportedFeatureError for files below a base path that may not be handed on, see `_check_base`, and
+    TableAlreadyExistsError.
+    """
     source = resolve(snapshot, reference)
     _check_free(target)
-    for store, path, to in track(list(_files_to_copy(source)), "copy files"):
+    manifest = replace(_rebased(_inlined(source), lambda _: None), base_paths=())
+    for to, (store, path) in track(list(_files_to_copy(source).items()), "copy files"):
         _copy(store, path, target, to, track)
-    manifest = replace(_rebased(source.manifest, lambda _: None), base_paths=())
     return _commit_new(target, manifest, source, shallow=False)
 
 
@@ -162,28 +171,96 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
     return Snapshot(target, manifest, path, source.allow_other_stores)
 
 
-def _files_to_copy(source: Snapshot) -> Iterator[tuple[Store, str, str]]:
-    """All files that the version names, and the paths that they have in a table without base paths."""
+def _check_base(source: Snapshot, base: BasePath) -> None:
+    """Raise UnsupportedFeatureError for a base path that may name what its owner does not give away, as a table from others can.
+
+    Trusted are those in the table's own folder, such as those of a branch, and tables that have noted this one as their clone.
+    """
+    if source.allow_other_stores or source.locations.is_inside(base, source.root):
+        return
+    with contextlib.suppress(StorageError, CorruptFileError):
+        if any(clone.uri == source.root.uri for clone in refs.clones(source.locations.root_of(base))):
+            return
+    raise UnsupportedFeatureError(
+        f"{source} has files at {base.path!r}, outside of its folder, and what is there has not noted it as a clone; "
+        "allow_other_stores=True copies them all the same"
+    )
+
+
+def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
+    """All files that the version names, checked, by the paths that they have in a table without base paths."""
+    found: dict[str, tuple[Store, str]] = {}
+    manifest = source.manifest
+    used = {base_id for f in manifest.fragments for base_id in (*(file.base_id for file in f.files), f.deletion and f.deletion.base_id)}
+    used |= {index.base_id for index in manifest.indexes}
+    for base in manifest.base_paths:
+        if base.id in used:
+            _check_base(source, base)
+    for to, store, path in _files(source):
+        if found.setdefault(to, (store, path)) != (store, path):
+            raise UnsupportedFeatureError(f"{source} has two files that are {to} in a table without base paths")
+    return found
+
+
+def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
     locations = source.locations
     for fragment in source.manifest.fragments:
         for file in fragment.files:
             store, path = locations.data_file(file)
-            yield store, path, f"{DATA}/{file.path}"
+            _check_lance_file(store, path, None if file.is_legacy else file.size)
+            yield f"{DATA}/{file.path}", store, path
             # Large values of a file's blobs are beside it, in a folder of its name.
             stem = path.removesuffix(".lance")
-            for entry in store.walk(stem):
-                yield store, f"{stem}/{entry.name}", f"{DATA}/{file.path.removesuffix('.lance')}/{entry.name}"
+            for entry in store.list(stem):
+                if is_sidecar_name(entry.name):
+                    yield f"{DATA}/{file.path.removesuffix('.lance')}/{entry.name}", store, f"{stem}/{entry.name}"
         if fragment.deletion is not None:
-            store, path = locations.deletion_file(fragment)
-            yield store, path, fragment.deletion.path(fragment.id)
-        for sequence in (fragment.row_ids, fragment.created_at, fragment.updated_at):
-            if isinstance(sequence, ExternalFile):
-                store, path = locations.root_file(sequence.path)
-                yield store, path, sequence.path
+            read_deletions(fragment, locations)
+            yield fragment.deletion.path(fragment.id), *locations.deletion_file(fragment)
     for index in source.manifest.indexes:
         store, folder = locations.index_folder(index)
-        for entry in store.walk(folder):
-            yield store, f"{folder}/{entry.name}", f"_indices/{uuid.UUID(bytes=index.uuid)}/{entry.name}"
+        for name in _index_files(store, folder, index):
+            yield f"{INDICES}/{uuid.UUID(bytes=index.uuid)}/{name}", store, f"{folder}/{name}"
+
+
+def _index_files(store: Store, folder: str, index: IndexMetadata) -> Iterator[str]:
+    """The files of an index, which are those that the manifest lists; writers that list none make nothing but Lance files."""
+    for listed in index.files:
+        check_relative(listed.path, "file of an index")
+        if listed.size and (size := store.size(f"{folder}/{listed.path}")) != listed.size:
+            raise CorruptFileError(f"{store.uri}/{folder}/{listed.path} has {size} bytes, the manifest says {listed.size}")
+        yield listed.path
+    for entry in () if index.files else store.walk(folder):
+        _check_lance_file(store, f"{folder}/{entry.name}", None)
+        yield entry.name
+
+
+def _check_lance_file(store: Store, path: str, size: int | None) -> None:
+    """Raise CorruptFileError unless a file has `size`, if that is known, and ends as all Lance files do."""
+    tail, actual = store.read_tail(path, FOOTER.size)
+    if size and size != actual:
+        raise CorruptFileError(f"{store.uri}/{path} has {actual} bytes, the manifest says {size}")
+    try:
+        file_version(tail)
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{store.uri}/{path}: {e}") from None
+
+
+def _inlined(source: Snapshot) -> Manifest:
+    """The manifest with the row ids that are in files of their own: those could be any files."""
+
+    def inlined(f: Fragment) -> Fragment:
+        def loaded(sequence: bytes | ExternalFile | None, parse: Callable[[bytes, int], object]) -> bytes | None:
+            if not isinstance(sequence, ExternalFile):
+                return sequence
+            data = load_sequence(sequence, source.locations)
+            parse(data, f.physical_rows)
+            return data
+
+        created, updated = loaded(f.created_at, parse_versions), loaded(f.updated_at, parse_versions)
+        return replace(f, row_ids=loaded(f.row_ids, parse_row_ids), created_at=created, updated_at=updated)
+
+    return replace(source.manifest, fragments=tuple(inlined(f) for f in source.manifest.fragments))
 
 
 def _copy(source: Store, path: str, target: Store, to: str, track: Track) -> None:
