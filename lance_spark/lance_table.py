@@ -18,6 +18,7 @@ from lance_spark.table.changes import alter
 from lance_spark.table.changes.compaction import CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.new_columns import Compute
+from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.history import HistoryEntry
@@ -28,7 +29,6 @@ from lance_spark.verbs import add_columns, compact, delete, merge, update
 from lance_spark.verbs.add_columns import ColumnsAdded
 from lance_spark.verbs.compact import CompactionMetrics
 from lance_spark.verbs.condition import Condition
-from lance_spark.verbs.job import RowChanges
 from lance_spark.verbs.merge import Clause, When
 from lance_spark.verbs.target import Target, named_target
 
@@ -188,6 +188,10 @@ class LanceTable:
                 raise ValueError("columns from a function need `schema`, the columns that it makes")
             source = add_columns.from_function(self._target, values, schema, columns)
         return add_columns.add_columns(self._target, source, _noted(noted))
+
+    def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
+        """Give the other columns of `df` to the rows whose columns `on` (also "_rowaddr") are equal; only these columns are written."""
+        return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, _noted(noted))
 
     def optimize(self) -> Optimizer:
         """Compaction: `optimize().where("day > '2026-01-01'").executeCompaction()`."""

@@ -30,10 +30,11 @@ from lance_spark.table.changes.new_columns import (
     new_fields,
     plan_columns,
 )
+from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
 from lance_spark.verbs.condition import Condition, as_column, own_formulas
-from lance_spark.verbs.job import TRIES, run_tasks, write_partitions
+from lance_spark.verbs.job import run_tasks, write_partitions
 from lance_spark.verbs.target import Target
 
 
@@ -66,7 +67,7 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         rows = target.rows(snapshot).where(F.shiftright(target.address, 32).isin(*sorted(fragments)))
-        return _by_spark(rows.select(target.address, *chosen.values()), columns)
+        return write_by_fragment(rows.select(target.address, *chosen.values()), columns)
 
     return Source(schema, write)
 
@@ -87,7 +88,7 @@ def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         rows = target.rows(snapshot).select(*dict.fromkeys([*(f"`{name}`" for name in on), ROW_ADDRESS]))
         matched = rows.join(df, list(on), "inner").where(F.shiftright(ROW_ADDRESS, 32).isin(*sorted(fragments)))
-        return _by_spark(matched.select(ROW_ADDRESS, *(f"`{name}`" for name in names)), columns)
+        return write_by_fragment(matched.select(ROW_ADDRESS, *(f"`{name}`" for name in names)), columns)
 
     return Source(schema, write)
 
@@ -100,7 +101,7 @@ def _by_function(
     return [file for files in run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute)) for file in files]
 
 
-def _by_spark(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
+def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
     """Files of the values in `rows`, brought together by fragment and in the order of their addresses."""
     ordered = rows.repartition(F.shiftright(ROW_ADDRESS, 32)).sortWithinPartitions(ROW_ADDRESS)
     return [file for files in write_partitions(ordered, partial(_write_columns, target)) for file in files]

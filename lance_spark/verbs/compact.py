@@ -11,7 +11,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.changes.compaction import Compacted, CompactionOptions, CompactionPlan, commit_compaction, plan_compaction
 from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
 from lance_spark.table.changes.delta import ROW_ADDRESS
-from lance_spark.table.changes.row_tasks import fragments_of
+from lance_spark.table.changes.row_tasks import matched_rows
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
@@ -60,7 +60,7 @@ def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozens
     predicate = own_predicate(target.spark, condition, snapshot, target.alias)
     if predicate is not None:
         tasks = plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,), predicate=predicate), target.cores())
-        return frozenset(i for ids in run_tasks(target.spark, tasks, fragments_of) for i in ids)
+        return frozenset(i for found in run_tasks(target.spark, tasks, matched_rows) for i in found)
     rows = target.rows(snapshot).where(as_column(condition))
     return frozenset(row[0] for row in rows.selectExpr(f"shiftright({target.address}, 32)").distinct().collect())
 

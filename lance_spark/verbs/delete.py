@@ -7,12 +7,12 @@ from functools import partial
 from pyspark.sql import functions as F
 
 from lance_spark.table.changes.delta import DELETED, OPERATION, DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.row_tasks import change_rows as run_row_task
-from lance_spark.table.changes.row_tasks import plan_rows
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, own_predicate
-from lance_spark.verbs.job import RowChanges, RowPlan, change_rows, run_tasks, write_delta
+from lance_spark.verbs.job import run_tasks, write_delta
 from lance_spark.verbs.target import Target
 
 
@@ -25,13 +25,13 @@ def _plan(target: Target, condition: Condition | None, snapshot: Snapshot) -> Ro
     predicate = own_predicate(target.spark, condition, snapshot, target.alias)
     if condition is None or predicate is not None:
 
-        def write(delta: DeltaTarget) -> list[DeltaPart]:
+        def parts(delta: DeltaTarget) -> list[DeltaPart]:
             return run_tasks(target.spark, plan_rows(snapshot, delta, predicate, cores=target.cores()), run_row_task)
     else:
         rows = target.rows(snapshot).where(as_column(condition)).select(F.lit(DELETED).alias(OPERATION), target.address)
 
-        def write(delta: DeltaTarget) -> list[DeltaPart]:
+        def parts(delta: DeltaTarget) -> list[DeltaPart]:
             return write_delta(rows, delta)
 
     text = "true" if condition is None else str(condition)
-    return RowPlan(write, Intent(predicate=text), adds_rows=False)
+    return RowPlan(DeltaPlan(snapshot, parts, Intent(predicate=text)).write, adds_rows=False)

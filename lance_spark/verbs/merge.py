@@ -20,11 +20,12 @@ from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import read_rows
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.assignment import assigned_ids, assignments, checked, without_alias
 from lance_spark.verbs.condition import Condition, as_column
-from lance_spark.verbs.job import RowChanges, RowPlan, change_rows, write_delta
+from lance_spark.verbs.job import write_delta
 from lance_spark.verbs.target import Target
 
 When = Literal["matched", "not matched", "not matched by source"]
@@ -88,13 +89,13 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
     key = F.coalesce(F.shiftright(ROW_ADDRESS, 32), -1 - F.pmod(F.xxhash64(*_plain(rows, names)), F.lit(_INSERT_GROUPS)))
     ordered = rows.repartition(key).sortWithinPartitions(ROW_ADDRESS)
 
-    def write(delta: DeltaTarget) -> list[DeltaPart]:
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
         try:
             return write_delta(ordered, delta)
         except AmbiguousMergeError as e:
             raise _with_key(e, merge, snapshot) from e
 
-    return RowPlan(write, Intent(assigned=assigned_ids(schema, updated)), tuple(sorted(updated)))
+    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, updated)), tuple(sorted(updated))).write)
 
 
 def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:

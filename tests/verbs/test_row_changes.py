@@ -11,7 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark import AmbiguousMergeError, LanceTable, SchemaMismatchError
-from lance_spark.verbs.job import RowChanges
+from lance_spark.table.changes.row_changes import RowChanges
 
 ROWS = pa.table({
     "id": pa.array(range(100), pa.int64()),

@@ -12,7 +12,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.predicate import Formula, calculate
+from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.changes.alter import check_names, next_field_id
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
@@ -51,10 +51,18 @@ class ColumnTask:
     target: ColumnTarget
 
 
-def plan_columns(snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Container[int]) -> list[ColumnTask]:
-    """A task for each of these fragments that has rows; `columns` are those that the new ones are calculated from, None: all."""
+def plan_columns(
+    snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Container[int], predicate: Predicate | None = None
+) -> list[ColumnTask]:
+    """A task for each of these fragments that has rows, which are those that fulfil `predicate`.
+
+    `columns` are those that the new ones are calculated from, None: all.
+    """
     names = columns if columns is not None else [f.name for f in snapshot.manifest.schema.fields]
-    return [ColumnTask(scan, target) for scan in plan_fragments(snapshot, ScanPlan(columns=(*names, ROW_ADDRESS)), fragments)]
+    return [
+        ColumnTask(scan, target)
+        for scan in plan_fragments(snapshot, ScanPlan(columns=(*names, ROW_ADDRESS), predicate=predicate), fragments)
+    ]
 
 
 def add_columns_of(task: ColumnTask, compute: Compute) -> list[ColumnFile]:

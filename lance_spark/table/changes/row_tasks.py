@@ -33,7 +33,7 @@ def plan_rows(
     return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores) if task.parts]
 
 
-def change_rows(task: RowTask) -> DeltaPart:
+def run_row_task(task: RowTask) -> DeltaPart:
     """Run one task. If that fails the files that it has written are deleted."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
 
@@ -47,11 +47,13 @@ def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> 
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def fragments_of(scan: ScanTask) -> frozenset[int]:
-    """The ids of the fragments that have rows in a scan of `ROW_ADDRESS`."""
+def matched_rows(scan: ScanTask) -> dict[int, int]:
+    """How many rows of each fragment a scan of `ROW_ADDRESS` gives, by the fragment's id."""
     from lance_spark.table.scan.task import read_task
 
-    found: set[int] = set()
+    found: dict[int, int] = {}
     for batch in read_task(scan):
-        found.update(np.unique(batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32)).tolist())
-    return frozenset(found)
+        ids, counts = np.unique(batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32), return_counts=True)
+        for fragment_id, count in zip(ids.tolist(), counts.tolist()):
+            found[fragment_id] = found.get(fragment_id, 0) + count
+    return found

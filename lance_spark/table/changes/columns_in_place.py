@@ -1,0 +1,97 @@
+"""New values for some columns of rows that stay where they are: one new file a fragment, and the old columns are struck out.
+
+Implements "Update" with rewritten columns of the transaction specification. Where few columns of many rows change this writes far less
+than moving the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import CommitStateUnknownError, LanceError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Schema
+from lance_spark.table.build.data_replacement import with_replaced_file
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.row_changes import RowChanges, Written
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.scan.plan import Part, row_bytes
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.write import WriteTarget, discard_job
+
+
+@dataclass(frozen=True)
+class InPlacePlan:
+    """`files` writes new files of the columns `names` (top-level, by their exact names) for rows of the snapshot."""
+
+    snapshot: Snapshot
+    files: Callable[[ColumnTarget], list[ColumnFile]]
+    names: tuple[str, ...]
+
+    def write(self, target: WriteTarget) -> Written:
+        """Write the files."""
+        schema = columns_of(self.snapshot, self.names)
+        snapshot, columns = self.snapshot, replace(target, schema=schema)
+        files = self.files(ColumnTarget(columns, snapshot.version, True, snapshot.allow_other_stores))
+        return _InPlace(snapshot, columns, files)
+
+
+@dataclass(frozen=True)
+class _InPlace:
+    snapshot: Snapshot
+    target: WriteTarget
+    files: Sequence[ColumnFile]
+
+    @property
+    def changes(self) -> RowChanges:
+        rows, size = sum(f.num_rows for f in self.files), sum(f.file.size or 0 for f in self.files)
+        return RowChanges(self.snapshot.version, num_updated_rows=rows, num_files_added=len(self.files), num_bytes_added=size)
+
+    def commit(self, noted: Mapping[str, str]) -> Snapshot:
+        if not self.files:
+            return self.snapshot
+        snapshot, ids = self.snapshot, tuple(f.id for f in self.target.schema.walk())
+        try:
+            fragments = snapshot.manifest.lazy_fragments.of_ids([f.fragment_id for f in self.files])
+            all_ids = {f.id for f in snapshot.manifest.schema.walk()}
+            operation = Update(
+                updated_fragments=tuple(with_replaced_file(fragments[f.fragment_id], f.file, all_ids) for f in self.files),
+                fields_modified=ids,
+                update_mode=REWRITE_COLUMNS,
+                updated_fragment_offsets={f.fragment_id: f.rows for f in self.files},
+            )
+            return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
+        except CommitStateUnknownError:
+            raise
+        except (LanceError, ValueError):
+            discard_job(self.target)
+            raise
+
+
+def columns_of(snapshot: Snapshot, names: Sequence[str]) -> Schema:
+    """The top-level fields with these names, in the table's order."""
+    schema = snapshot.manifest.schema
+    return replace(schema, fields=tuple(f for f in schema.fields if f.name in names))
+
+
+def is_possible(snapshot: Snapshot, names: Sequence[str]) -> bool:
+    """Whether columns can be struck out where they are: not in files of the 0.1 family, and not where only some are in a file's own."""
+    schema = columns_of(snapshot, names)
+    leaves, everything = tuple(leaf.id for leaf in schema.leaves()), {f.id for f in schema.walk()}
+    for fragment in snapshot.manifest.fragments:
+        covered = {i for file in fragment.files for i in file.fields}
+        if any(f.is_legacy for f in fragment.files) or not (covered.isdisjoint(everything) or covered.issuperset(leaves)):
+            return False
+    return not any(f.is_blob for f in schema.walk())
+
+
+def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, int]) -> bool:
+    """Whether writing these columns of whole fragments takes fewer bytes than moving the rows; `matched` are rows by fragment id."""
+    fragments: list[Fragment] = list(snapshot.manifest.lazy_fragments.of_ids(matched).values())
+    parts = [Part(fragment, 0, fragment.physical_rows) for fragment in fragments]
+    in_place = sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, columns_of(snapshot, names))))
+    moving = sum(matched[part.fragment.id] * width for part, width in zip(parts, row_bytes(parts, snapshot.manifest.schema)))
+    return in_place < moving

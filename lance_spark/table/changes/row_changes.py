@@ -1,0 +1,106 @@
+"""Making a change of rows and committing it, and making it again from the new version when other writers got in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lance_spark.errors import CommitConflictError
+from lance_spark.metadata.operations import Append
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
+from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
+
+TRIES = 10
+"""How often a change is made again from the new version when others changed the same rows meanwhile; as in pylance."""
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a change of rows did. `version` is the version that it made, or the latest one if nothing changed."""
+
+    version: int
+    num_deleted_rows: int = 0
+    num_updated_rows: int = 0
+    num_inserted_rows: int = 0
+    num_files_added: int = 0
+    num_bytes_added: int = 0
+
+
+class Written(Protocol):
+    """A change whose files are written."""
+
+    @property
+    def changes(self) -> RowChanges:
+        """What it does; `version` is the version that it was made from."""
+
+    def commit(self, noted: Mapping[str, str]) -> Snapshot:
+        """Commit it. If that fails for certain its files are deleted."""
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """A change of the rows of one version: `write` writes its files. `adds_rows` is False if it only deletes."""
+
+    write: Callable[[WriteTarget], Written]
+    adds_rows: bool = True
+
+
+def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snapshot], RowPlan]) -> RowChanges:
+    """Carry out what `plan` makes of a version, which is the snapshot's, and that of a later one when a commit conflicts.
+
+    Files of a change that is not committed are deleted. Raises CommitConflictError after `TRIES` tries.
+    """
+    for attempt in range(TRIES):
+        if done := done_before(snapshot.store, Transaction(snapshot.version, Append(()), properties=options.noted)):
+            return RowChanges(done.version)
+        planned = plan(snapshot)
+        target = rewrite_target(snapshot, options, planned.adds_rows)
+        try:
+            written = planned.write(target)
+        except BaseException:
+            discard_job(target)
+            raise
+        figures = {name: str(value) for name, value in vars(written.changes).items() if name != "version"}
+        try:
+            return replace(written.changes, version=written.commit({**options.noted, **figures}).version)
+        except CommitConflictError as e:
+            if not e.retryable or attempt == TRIES - 1:
+                raise
+        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class DeltaPlan:
+    """A change by delta rows: `parts` writes them and returns what each task did.
+
+    `assigned` are the columns whose values delta rows bring for updates.
+    """
+
+    snapshot: Snapshot
+    parts: Callable[[DeltaTarget], list[DeltaPart]]
+    intent: Intent
+    assigned: tuple[str, ...] = ()
+
+    def write(self, target: WriteTarget) -> Written:
+        """Write the parts."""
+        snapshot = self.snapshot
+        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, snapshot.allow_other_stores)))
+        files = [file for fragment in delta.new_fragments for file in fragment.files]
+        changes = RowChanges(
+            snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)
+        )
+        return _Committable(changes, lambda noted: commit_delta(snapshot, delta, self.intent, noted, target))
+
+
+@dataclass(frozen=True)
+class _Committable:
+    changes: RowChanges
+    finish: Callable[[Mapping[str, str]], Snapshot]
+
+    def commit(self, noted: Mapping[str, str]) -> Snapshot:
+        return self.finish(noted)
