@@ -8,7 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-RULE = "lance_spark.LancePlanner"
+PUSH_DOWN = "lance_spark.LancePlanner"
+RULES = ["lance_spark.CatalogTables", PUSH_DOWN]
 
 
 @contextmanager

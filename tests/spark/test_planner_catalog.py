@@ -65,6 +65,13 @@ def test_tables_of_queries(sql: Sql, uri: str) -> None:
     assert sql("SELECT * FROM two") == [(3, "a")]
 
 
+def test_several_inserts_of_one_statement(sql: Sql) -> None:
+    sql("CREATE TABLE few USING lance AS SELECT 0L AS id")
+    sql("CREATE TABLE many USING lance AS SELECT 0L AS id")
+    sql("FROM range(10) INSERT INTO few SELECT id WHERE id > 7 INSERT OVERWRITE many SELECT id WHERE id < 7")
+    assert sql("SELECT (SELECT count(*) FROM few), (SELECT count(*) FROM many)") == [(3, 7)]
+
+
 def test_a_table_of_a_query_is_not_added_to_what_is_there(sql: Sql, rows: DataFrame, uri: str) -> None:
     write(uri)
     with pytest.raises(Exception, match="TableAlreadyExistsError"):

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
-from tests.spark.plans import RULE, settings
+from tests.spark.plans import PUSH_DOWN, settings
 
 ROWS = 240
 DAY = dt.date(2024, 1, 1)
@@ -99,7 +99,7 @@ def differences(spark: SparkSession, tables: dict[str, Any], queries: list[str],
     tables["lance"].createOrReplaceTempView("t")
     found = [("planner", q, a, b) for q, a, b in zip(queries, expected, (run(spark, query) for query in queries)) if a != b]
     if without:
-        with settings(spark, optimizer__excludedRules=RULE):
+        with settings(spark, optimizer__excludedRules=PUSH_DOWN):
             found += [("without", q, a, b) for q, a, b in zip(queries, expected, [run(spark, query) for query in queries]) if a != b]
     return [f"{q}\n  parquet {a[:6]}\n  {how} {b[:6]}" for how, q, a, b in found]
 

@@ -260,6 +260,12 @@ def test_statistics_are_not_fooled_by_literals(df: DataFrame) -> None:
     assert frame.count() == ROWS
 
 
+def test_a_literal_that_is_not_utf_8_stays_with_spark(load: Load, uri: str) -> None:
+    Dataset.write(uri, pa.table({"s": ["\ufffd", "é", "\U0001f600"]}))
+    assert load(uri).where("s = CAST(X'FF' AS STRING)").count() == 0
+    assert load(uri).where("s IN ('é', '\U0001f600')").count() == 2
+
+
 def test_chains_and_lists_of_any_length_are_no_problem(df: DataFrame) -> None:
     ids = list(range(0, 3000, 3))
     assert df.where(F.col("id").isin(ids)).count() == 334

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,10 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset
-from tests.spark.plans import RULE, physical, scans
-from tests.spark_session import worker_environment
+from tests.spark.plans import RULES, physical, scans
+from tests.spark.processes import START, run
 
-ROOT = Path(__file__).parents[2]
 Load = Callable[..., DataFrame]
 
 NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
@@ -41,14 +38,12 @@ def test_enabling_again_adds_nothing(spark: SparkSession, stored: str) -> None:
     for _ in range(3):
         lance_spark.enable(spark)
     rules = spark._jsparkSession.experimental().extraOptimizations()
-    assert [rules.apply(i).ruleName() for i in range(rules.size())] == [RULE]
-    injected = [str(rule.ruleName()) for rule in _operator_rules(spark)]
-    assert injected.count(RULE) == 1
+    assert names(rules) == RULES
+    assert names(spark._jsparkSession.extensions().buildOptimizerRules(spark._jsparkSession)) == RULES
 
 
-def _operator_rules(spark: SparkSession) -> list[object]:
-    rules = spark._jsparkSession.extensions().buildOptimizerRules(spark._jsparkSession)
-    return [rules.apply(i) for i in range(rules.size())]
+def names(rules: Any) -> list[str]:
+    return [str(rules.apply(i).ruleName()) for i in range(rules.size())]
 
 
 def test_new_and_cloned_sessions_prune(spark: SparkSession, stored: str) -> None:
@@ -88,25 +83,6 @@ def test_streams_join_tables(spark: SparkSession, load: Load, stored: str, tmp_p
     writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/c").trigger(availableNow=True)
     writer.start(f"{tmp_path}/out").awaitTermination()
     assert spark.read.parquet(f"{tmp_path}/out").count() == 3
-
-
-def run(script: str, *arguments: str) -> str:
-    """The output of a Python of its own."""
-    environment = {**os.environ, **worker_environment()}
-    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert not done.returncode, done.stderr
-    return done.stdout + done.stderr
-
-
-START = """
-import sys, lance_spark
-from pyspark.sql import SparkSession
-def show(spark):
-    frame = spark.read.format("lance").load(sys.argv[1]).where("id = 3").select("s")
-    frame.explain()
-    print([row.s for row in frame.collect()])
-builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
-"""
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""Installs LancePlanner.java into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
+"""Installs the planner into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
 
-The one Java source of the package is compiled by the compiler that Spark carries (Janino). Its rule is installed twice over: among
-the session's extensions, when the session has not built its planner yet (then Spark's dynamic pruning sees it, and new sessions
-inherit it), and as an extra optimisation. Where it cannot be installed, as with Spark Connect, queries run unpruned.
+The Java sources of this folder are compiled in memory by the compiler that Spark carries (Janino). Their rules are installed twice: into
+the session's extensions, where they run before Spark's own push-down and new sessions inherit them, and as extra optimizations, which a
+session sees that was built before. Where they cannot be installed, as with Spark Connect, queries read whole tables.
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.planner.warning import warn
 
-RULE = "lance_spark.LancePlanner"
-_CLASS = "lancespark.LancePlanner"
-
-
+_PACKAGE = "lancespark"
+_PLANNER = f"{_PACKAGE}.LancePlanner"
+_RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER)
+_INTERNALS = "SparkInternals"
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
+_JAVA_8 = 8  # the lowest class file version that may call static methods of interfaces
 _LOG = logging.getLogger("lance_spark")
 
 
 def install(spark: SparkSession) -> None:
-    """Install the rule into `spark`, once; logs a warning, once a process, when it cannot be done.
+    """Install the rules into `spark`, once; logs a warning, once in a process, when that is not possible.
 
-    For a session that has not run anything yet this must come before all else that is asked of it.
+    For a session that has not run anything yet this must come before everything else that is asked of it.
     """
     try:
         _install(spark)
     except (Py4JError, PySparkException) as e:
         # A platform that forbids these classes, or a Spark that has changed.
-        warn(str(e).splitlines()[0] if str(e) else type(e).__name__)
+        warn(_complaint(spark) or _first_line(e))
 
 
 def _install(spark: SparkSession) -> None:
@@ -46,15 +48,16 @@ def _install(spark: SparkSession) -> None:
     loader = _loader(spark)
     if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
         _LOG.warning("the JVM's lance connector is on the class path: there the format lance means that one, not this package")
-    # First, because asking for anything else builds the session's planner, which looks at its extensions then and never again.
-    _new(spark, loader, f"{_CLASS}$Extensions").apply(session.extensions())
+    # First, because everything else builds the session's planner, which looks at the extensions when it is built.
+    _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
     converters = jvm.scala.jdk.javaapi.CollectionConverters
     experimental = session.experimental()
     rules = jvm.java.util.ArrayList(converters.asJava(experimental.extraOptimizations()))
-    if not any(rule.ruleName() == RULE for rule in rules):
-        # A session that is built already sees the rule here.
-        rules.add(_new(spark, loader, _CLASS))
-        getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
+    there = {rule.ruleName() for rule in rules}
+    for rule in (_new(spark, loader, name) for name in _RULES):
+        if rule.ruleName() not in there:
+            rules.add(rule)
+    getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
 
 
 def _new(spark: SparkSession, loader: Any, name: str) -> Any:
@@ -68,21 +71,57 @@ _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _loader(spark: SparkSession) -> Any:
-    """The class loader that knows the classes: of the jar, if it is on the class path, else of the compiler."""
+    """The class loader that knows the classes: that of the jar, if there is one on the class path, or one with the compiled classes."""
     gateway: Any = spark.sparkContext._gateway
     if gateway not in _loaders:
         context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        there = context.getResource(f"{_CLASS.replace('.', '/')}.class") is not None
-        _loaders[gateway] = context if there else _compile(gateway.jvm, context).getClassLoader()
+        in_jar = context.getResource(f"{_PLANNER.replace('.', '/')}.class") is not None
+        _loaders[gateway] = context if in_jar else _class_loader(gateway, context, _compile(gateway, context, sources()))
     return _loaders[gateway]
 
 
-def _compile(jvm: Any, context: Any) -> Any:
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(context)
-    compiler.setTargetVersion(8)  # the lowest that may call static methods of interfaces
-    compiler.cook(importlib.resources.files(__package__).joinpath("LancePlanner.java").read_text())
-    return compiler
+def sources() -> dict[str, str]:
+    """The planner's Java sources, by file name."""
+    files = importlib.resources.files(__package__).iterdir()
+    return {file.name: file.read_text(encoding="ascii") for file in files if file.name.endswith(".java")}
+
+
+def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:
+    """The class files, as a Java map of bytes by path; the sources may name each other and the classes of `context`."""
+    resource = gateway.jvm.org.codehaus.commons.compiler.util.resource
+    units = gateway.new_array(resource.Resource, len(texts))
+    for i, (name, text) in enumerate(sorted(texts.items())):
+        units[i] = resource.StringResource(name, text)
+    classes = gateway.jvm.java.util.HashMap()
+    compiler = gateway.jvm.org.codehaus.janino.Compiler()
+    compiler.setIClassLoader(gateway.jvm.org.codehaus.janino.ClassLoaderIClassLoader(context))
+    compiler.setClassFileFinder(resource.ResourceFinder.EMPTY_RESOURCE_FINDER)
+    compiler.setClassFileCreator(resource.MapResourceCreator(classes))
+    compiler.setTargetVersion(_JAVA_8)
+    compiler.compile(units)
+    return classes
+
+
+def _class_loader(gateway: Any, context: Any, classes: Any) -> Any:
+    util = gateway.jvm.org.codehaus.commons.compiler.util
+    return util.ResourceFinderClassLoader(util.resource.MapResourceFinder(classes), context)
+
+
+def _complaint(spark: SparkSession) -> str:
+    """What this Spark lacks of what the planner uses; empty if it lacks nothing, or if that cannot be found out."""
+    try:
+        gateway: Any = spark.sparkContext._gateway
+        context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        name = f"{_INTERNALS}.java"
+        loader = _class_loader(gateway, context, _compile(gateway, context, {name: sources()[name]}))
+        return str(_new(spark, loader, f"{_PACKAGE}.{_INTERNALS}").complaint(context))
+    except (Py4JError, PySparkException):
+        return ""
+
+
+def _first_line(e: Exception) -> str:
+    text = str(e.java_exception) if isinstance(e, Py4JJavaError) else str(e)
+    return text.splitlines()[0] if text else type(e).__name__
 
 
 def write_jar(path: str) -> None:
@@ -91,9 +130,9 @@ def write_jar(path: str) -> None:
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     except PySparkException as e:
         raise UnsupportedFeatureError(f"the planner is compiled by Spark, which does not start: {e}") from None
-    jvm: Any = spark._jvm
-    classes = _compile(jvm, jvm.java.lang.Thread.currentThread().getContextClassLoader()).getBytecodes()
+    gateway: Any = spark.sparkContext._gateway
+    classes = _compile(gateway, gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader(), sources())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
         for name in sorted(classes.keySet()):
-            jar.writestr(zipfile.ZipInfo(name.replace(".", "/") + ".class"), bytes(classes.get(name)))
+            jar.writestr(zipfile.ZipInfo(name), bytes(classes.get(name)))
     spark.stop()

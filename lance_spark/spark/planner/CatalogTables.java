@@ -1,0 +1,145 @@
+package lancespark;
+
+import java.util.*;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The optimizer rule for statements that create and write tables of the session catalog. Spark passes neither the options nor the location of
+ * such a table on to a Python source.
+ */
+public class CatalogTables extends Rule {
+  public CatalogTables() {}
+
+  public String ruleName() { return "lance_spark.CatalogTables"; }
+
+  public TreeNode apply(TreeNode plan) {
+    if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
+    if (!SparkInternals.areKnown()) return plan;
+    try {
+      return new Statements().in((LogicalPlan) plan);
+    } catch (Throwable t) {
+      LancePlanner.LOG.warn("a statement on a lance table is planned without the table's options", t);
+      return plan;
+    }
+  }
+
+  /** Several INSERTs of one statement are children of one plan. */
+  static class Statements extends Walk {
+    LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof CreateTableAsSelect) return creation((CreateTableAsSelect) plan);
+      return plan instanceof V2WriteCommand ? write((V2WriteCommand) plan) : plan;
+    }
+  }
+
+  /** The options of a table of the session catalog, its location as `path`. Null for other relations. */
+  static Map options(DataSourceV2Relation relation) throws Exception {
+    if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
+    if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
+    Identifier name = (Identifier) relation.identifier().get();
+    TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
+    CatalogTable table = (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
+    Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
+    if (!table.storage().locationUri().isEmpty()) options.put("path", table.storage().locationUri().get().toString());
+    return options;
+  }
+
+  /** Spark's catalog would record partitions that the table does not have. */
+  private static void refusePartitions(V2CreateTablePlan plan) {
+    Object[] arguments = SparkInternals.arguments((scala.Product) plan);
+    boolean isLance = false;
+    for (int i = 0; i < arguments.length; i++) isLance = isLance || arguments[i] instanceof TableSpecBase && isLance((TableSpecBase) arguments[i]);
+    if (isLance && !plan.partitioning().isEmpty()) {
+      throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters: leave out PARTITIONED BY, CLUSTERED BY and "
+          + "CLUSTER BY (partitionBy, bucketBy, clusterBy). Conditions on any column are pushed into the scan");
+    }
+  }
+
+  private static boolean isLance(TableSpecBase table) {
+    return !table.provider().isEmpty() && LancePlanner.SOURCE.equalsIgnoreCase((String) table.provider().get());
+  }
+
+  /** CREATE TABLE .. AS SELECT must not append to a table that is at the location already. */
+  private static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
+    Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
+    if (!isLance(plan.tableSpec()) || "create".equals(options.put("write_mode", "create"))) return plan;
+    Object[] arguments = SparkInternals.arguments(plan);
+    arguments[SparkInternals.position(plan, "writeOptions")] = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
+    return (LogicalPlan) ((TreeNode) plan).makeCopy(arguments);
+  }
+
+  /** A planned write to a table of the session catalog, with the table's options under those of the statement. */
+  private static LogicalPlan write(V2WriteCommand command) throws Exception {
+    if (!(command.table() instanceof DataSourceV2Relation) || !(command instanceof scala.Product)) return (LogicalPlan) command;
+    DataSourceV2Relation relation = (DataSourceV2Relation) command.table();
+    Map options = LancePlanner.isLance(relation.table()) ? options(relation) : null;
+    if (options == null) return (LogicalPlan) command;
+    Object[] arguments = SparkInternals.arguments((scala.Product) command);
+    boolean changed = false;
+    for (int i = 0; i < arguments.length; i++) {
+      if (!(arguments[i] instanceof scala.Some) || !(((scala.Some) arguments[i]).get() instanceof PythonWrite)) continue;
+      PythonWrite write = (PythonWrite) ((scala.Some) arguments[i]).get();
+      LogicalWriteInfo info = (LogicalWriteInfo) SparkInternals.get(write, "info");
+      if (info instanceof WriteInfo) continue;
+      boolean truncate = ((Boolean) SparkInternals.get(write, "isTruncate")).booleanValue();
+      String name = (String) SparkInternals.get(write, "shortName");
+      LogicalWriteInfo full = new WriteInfo(info, options, declared(info.schema(), relation.table().schema()));
+      arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) SparkInternals.get(write, "ds"), name, full, truncate));
+      changed = true;
+    }
+    return changed ? (LogicalPlan) ((TreeNode) command).makeCopy(arguments) : (LogicalPlan) command;
+  }
+
+  /** The rows' schema, nullable where the catalog's is: that a query's values are not null says nothing about the table. */
+  static StructType declared(StructType rows, StructType table) {
+    if (rows.length() != table.length()) return rows;
+    StructField[] fields = new StructField[rows.length()];
+    for (int i = 0; i < fields.length; i++) {
+      StructField row = rows.fields()[i], own = table.fields()[i];
+      if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
+      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
+    }
+    return new StructType(fields);
+  }
+}
+
+/** What Spark says of a write, with the options and the schema of the catalog's table. */
+class WriteInfo implements LogicalWriteInfo {
+  private final LogicalWriteInfo info;
+  private final Map stored;
+  private final StructType schema;
+
+  WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) {
+    this.info = info;
+    this.stored = stored;
+    this.schema = schema;
+  }
+
+  public CaseInsensitiveStringMap options() {
+    Map all = new HashMap(stored);
+    all.putAll(info.options().asCaseSensitiveMap());
+    return new CaseInsensitiveStringMap(all);
+  }
+  public String queryId() { return info.queryId(); }
+  public StructType schema() { return schema; }
+  public Optional rowIdSchema() { return info.rowIdSchema(); }
+  public Optional metadataSchema() { return info.metadataSchema(); }
+}

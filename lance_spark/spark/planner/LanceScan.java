@@ -1,0 +1,295 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.connector.expressions.*;
+import org.apache.spark.sql.connector.expressions.aggregate.*;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.read.*;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What one scan was asked for: as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
+class Request {
+  final List predicates = new ArrayList();
+  final ArrayNode filters = PlanJson.array();
+  int limit = -1;
+  ArrayNode topN, aggregates;
+  String shownTopN, shownAggregates;
+  boolean rowsOnly = false;
+
+  /** The request as JSON, from what every request on the source says and with the run-time filters of one execution. */
+  String json(ObjectNode json, List runtimeFilters) {
+    json.set("filter", filters.deepCopy().addAll(runtimeFilters));
+    if (limit >= 0) json.put("limit", limit);
+    if (topN != null) json.set("top", topN);
+    if (aggregates != null) json.set("aggregates", aggregates);
+    if (rowsOnly) json.put("rows_only", true);
+    return PlanJson.text(json);
+  }
+
+  /** What explain shows. */
+  Map shown(StructType schema, List runtimePredicates) {
+    Map out = new LinkedHashMap();
+    out.put("PushedFilters", predicates.toString());
+    if (!runtimePredicates.isEmpty()) out.put("RuntimeFilters", runtimePredicates.toString());
+    if (topN != null) out.put("PushedTopN", shownTopN);
+    else if (limit >= 0) out.put("PushedLimit", "LIMIT " + limit);
+    if (aggregates != null) out.put("PushedAggregates", shownAggregates);
+    out.put("ReadSchema", schema.simpleString());
+    return out;
+  }
+}
+
+/** Takes columns only. */
+class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
+  final Source source;
+  final Request request = new Request();
+  StructType schema;
+
+  ColumnsBuilder(Source source) {
+    this.source = source;
+    this.schema = source.table.schema();
+  }
+
+  public void pruneColumns(StructType required) {
+    if (request.aggregates != null) return;
+    schema = required;
+    StructField[] all = source.table.schema().fields();
+    if (required.fields().length > 0 || all.length == 0) return;
+    // Without columns Spark 4.0 loses the number of rows: read the narrowest one and say that its values do not matter.
+    StructField narrowest = all[0];
+    for (int i = 1; i < all.length; i++) if (all[i].dataType().defaultSize() < narrowest.dataType().defaultSize()) narrowest = all[i];
+    schema = new StructType(new StructField[] { narrowest });
+    request.rowsOnly = true;
+  }
+
+  public Scan build() { return new LanceScan(source, schema, request); }
+}
+
+/**
+ * Collects what Spark pushes. Spark computes the final result of a top-N, of a limit after a filter and of most aggregates itself, since the
+ * reader gives at most n rows of each partition, or one row of partial aggregates.
+ */
+class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
+    SupportsPushDownAggregates {
+  LanceScanBuilder(Source source) { super(source); }
+
+  public Predicate[] pushPredicates(Predicate[] predicates) {
+    List rest = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      PlanJson json = new PlanJson(source.table.schema());
+      JsonNode filter = json.expression(predicates[i]);
+      if (filter != null) {
+        request.predicates.add(predicates[i]);
+        request.filters.add(filter);
+      }
+      if (filter == null || !json.isExact) rest.add(predicates[i]);
+    }
+    return (Predicate[]) rest.toArray(new Predicate[rest.size()]);
+  }
+
+  public Predicate[] pushedPredicates() { return (Predicate[]) request.predicates.toArray(new Predicate[request.predicates.size()]); }
+
+  public boolean pushLimit(int limit) {
+    if (request.aggregates != null) return false;
+    request.limit = limit;
+    return true;
+  }
+
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    if (request.aggregates != null) return false;
+    PlanJson json = new PlanJson(source.table.schema());
+    ArrayNode keys = PlanJson.array();
+    for (int i = 0; i < orders.length; i++) {
+      JsonNode column = orders[i].expression() instanceof NamedReference ? json.expression(orders[i].expression()) : null;
+      if (column == null || !json.isExact) return false;
+      boolean ascending = orders[i].direction() == SortDirection.ASCENDING, nullsFirst = orders[i].nullOrdering() == NullOrdering.NULLS_FIRST;
+      keys.add(PlanJson.array().add(column).add(ascending).add(nullsFirst));
+    }
+    request.topN = keys;
+    request.shownTopN = Arrays.asList(orders) + " LIMIT " + limit;
+    request.limit = limit;
+    return true;
+  }
+
+  /** A limit without a filter is exact: planning counts rows, and all partitions together give no more. */
+  public boolean isPartiallyPushed() { return request.topN != null || !request.predicates.isEmpty(); }
+
+  /** Complete is only what the manifest answers, as one row for the whole table. */
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    AggregateFunc[] functions = aggregation.aggregateExpressions();
+    for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
+    return request.predicates.isEmpty() && aggregation.groupByExpressions().length == 0;
+  }
+
+  public boolean pushAggregation(Aggregation aggregation) {
+    AggregateFunc[] functions = aggregation.aggregateExpressions();
+    // An aggregate without functions is one row of which nothing is wanted.
+    if (aggregation.groupByExpressions().length > 0 || functions.length == 0) return false;
+    PlanJson json = new PlanJson(source.table.schema());
+    ArrayNode aggregates = PlanJson.array();
+    StructField[] fields = new StructField[functions.length];
+    for (int i = 0; i < functions.length; i++) {
+      JsonNode aggregate = json.aggregate(functions[i]);
+      if (aggregate == null) return false;
+      aggregates.add(aggregate);
+      boolean nullable = !(functions[i] instanceof Count || functions[i] instanceof CountStar);
+      fields[i] = new StructField("a" + i, json.aggregateType(functions[i]), nullable, Metadata.empty());
+    }
+    request.aggregates = aggregates;
+    request.shownAggregates = Arrays.asList(functions).toString();
+    schema = new StructType(fields);
+    return true;
+  }
+}
+
+/** A finished scan. It stays on the driver: executors get Spark's own readers of Python sources. */
+class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
+  private static final Statistics UNKNOWN = new Size(OptionalLong.empty(), OptionalLong.empty());
+  private final Source source;
+  private final StructType schema;
+  private final Request request;
+  private final List runtimePredicates = new ArrayList();
+  private final List runtimeFilters = new ArrayList();
+  private LanceBatch batch;
+
+  LanceScan(Source source, StructType schema, Request request) {
+    this.source = source;
+    this.schema = schema;
+    this.request = request;
+  }
+
+  public StructType readSchema() { return schema; }
+  public Scan.ColumnarSupportMode columnarSupportMode() { return Scan.ColumnarSupportMode.UNSUPPORTED; }
+
+  public String description() {
+    StringBuilder out = new StringBuilder("lance ").append(source.options.containsKey("path") ? source.options.get("path") : "");
+    Iterator it = request.shown(schema, runtimePredicates).entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry entry = (Map.Entry) it.next();
+      out.append(", ").append(entry.getKey()).append(": ").append(entry.getValue());
+    }
+    return out.toString();
+  }
+
+  public scala.collection.immutable.Map getMetaData() {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(request.shown(schema, runtimePredicates)));
+  }
+
+  private String json() { return request.json(source.request(), runtimeFilters); }
+
+  /** Plans in Python, once for each set of run-time filters. */
+  public synchronized Batch toBatch() {
+    String json = json();
+    if (batch != null && batch.request.equals(json)) return batch;
+    try {
+      batch = new LanceBatch(this, json, source.batch(json, schema));
+    } catch (Exception e) {
+      // Python's errors are checked exceptions that Scala does not declare: they go on unchanged.
+      Platform.throwException(e);
+    }
+    return batch;
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    try {
+      return source.spark().source().createPythonMetrics();
+    } catch (Exception e) {
+      return new CustomMetric[0];
+    }
+  }
+
+  /** The sums over the partitions, which are kept for the execution. */
+  public Statistics estimateStatistics() {
+    try {
+      InputPartition[] partitions = toBatch().planInputPartitions();
+      long rows = 0, bytes = 0;
+      for (int i = 0; i < partitions.length; i++) {
+        long[] size = Pickle.size(((PythonInputPartition) partitions[i]).pickedPartition());
+        if (size == null) return UNKNOWN;
+        rows += size[0];
+        bytes += size[1];
+      }
+      return new Size(OptionalLong.of(rows), OptionalLong.of(Math.max(bytes, 1)));
+    } catch (Exception e) {
+      // The query plans again when it runs, and then reports the error.
+      return UNKNOWN;
+    }
+  }
+
+  public NamedReference[] filterAttributes() {
+    boolean takesFilters = request.aggregates == null && request.limit < 0 && !source.options.containsKey("limit");
+    StructField[] fields = takesFilters ? schema.fields() : new StructField[0];
+    // Spark fails at a name that it cannot resolve, such as one of two that differ only in case.
+    HashSet<String> names = new HashSet<String>(), ambiguous = new HashSet<String>();
+    for (int i = 0; i < fields.length; i++) {
+      String name = fields[i].name().toLowerCase(Locale.ROOT);
+      if (!names.add(name)) ambiguous.add(name);
+    }
+    ArrayList<NamedReference> out = new ArrayList<NamedReference>();
+    for (int i = 0; i < fields.length; i++) {
+      String name = fields[i].name();
+      if (!ambiguous.contains(name.toLowerCase(Locale.ROOT))) out.add(Expressions.column("`" + name.replace("`", "``") + "`"));
+    }
+    return (NamedReference[]) out.toArray(new NamedReference[0]);
+  }
+
+  public void filter(Predicate[] predicates) {
+    for (int i = 0; i < predicates.length; i++) {
+      JsonNode filter = new PlanJson(source.table.schema()).expression(predicates[i]);
+      if (filter == null || runtimeFilters.contains(filter)) continue;
+      runtimePredicates.add(predicates[i]);
+      runtimeFilters.add(filter);
+    }
+  }
+
+  public Predicate[] pushedPredicates() { return new Predicate[0]; }
+  public boolean supportsIterativePushdown() { return false; }
+
+  boolean readsSameTable(LanceScan other) { return source.isSame(other.source) && other.schema.equals(schema); }
+
+  public boolean equals(Object other) {
+    return other instanceof LanceScan && readsSameTable((LanceScan) other) && ((LanceScan) other).json().equals(json());
+  }
+
+  public int hashCode() { return schema.hashCode() * 31 + request.filters.hashCode(); }
+}
+
+/** Spark's own batch. Batches with equal requests on one relation are equal, so that Spark reuses exchanges. */
+class LanceBatch implements Batch {
+  final String request;
+  private final LanceScan scan;
+  private final Batch inner;
+
+  LanceBatch(LanceScan scan, String request, Batch inner) {
+    this.scan = scan;
+    this.request = request;
+    this.inner = inner;
+  }
+
+  public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
+  public PartitionReaderFactory createReaderFactory() { return inner.createReaderFactory(); }
+  public boolean equals(Object other) {
+    return other instanceof LanceBatch && ((LanceBatch) other).request.equals(request) && ((LanceBatch) other).scan.readsSameTable(scan);
+  }
+  public int hashCode() { return request.hashCode(); }
+}
+
+class Size implements Statistics {
+  private final OptionalLong rows, bytes;
+
+  Size(OptionalLong rows, OptionalLong bytes) {
+    this.rows = rows;
+    this.bytes = bytes;
+  }
+
+  public OptionalLong sizeInBytes() { return bytes; }
+  public OptionalLong numRows() { return rows; }
+}

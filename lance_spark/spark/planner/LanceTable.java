@@ -1,0 +1,157 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's table of a Python source, with a scan builder that takes what Spark pushes. */
+class LanceTable implements Table, SupportsRead, SupportsWrite {
+  private final PythonTable inner;
+  private final boolean isCatalogTable;
+
+  LanceTable(PythonTable inner, boolean isCatalogTable) {
+    this.inner = inner;
+    this.isCatalogTable = isCatalogTable;
+  }
+
+  /** The same relation over LanceTable. A table of the session catalog gets its options and its location, which Spark does not pass on. */
+  static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
+    Object[] arguments = SparkInternals.arguments(relation);
+    Map stored = CatalogTables.options(relation);
+    arguments[SparkInternals.position(relation, "table")] = new LanceTable((PythonTable) relation.table(), stored != null);
+    arguments[SparkInternals.position(relation, "output")] = output;
+    if (stored != null) {
+      stored.putAll(relation.options().asCaseSensitiveMap());
+      arguments[SparkInternals.position(relation, "options")] = new CaseInsensitiveStringMap(stored);
+    }
+    return (LogicalPlan) ((TreeNode) relation).makeCopy(arguments);
+  }
+
+  public String name() { return inner.name(); }
+  public StructType schema() { return inner.schema(); }
+  public Set capabilities() { return inner.capabilities(); }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    Source source = new Source(inner, options, isCatalogTable);
+    // The user's limit comes before everything that Spark could push.
+    return options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return inner.newWriteBuilder(info); }
+}
+
+/** The pickled data source of one table with its options, and the scans that are made of it. */
+class Source {
+  /** For tables of the session catalog, which Spark opens without options: the sources opened with them, by PythonDataSourceV2 and options. */
+  private static final Map opened = new WeakHashMap();
+  final PythonTable table;
+  final CaseInsensitiveStringMap options;
+  private final boolean isCatalogTable;
+
+  Source(PythonTable table, CaseInsensitiveStringMap options, boolean isCatalogTable) {
+    this.table = table;
+    this.options = options;
+    this.isCatalogTable = isCatalogTable;
+  }
+
+  PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
+
+  /** A new one that Spark has not opened. */
+  static PythonDataSourceV2 unopened() {
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName(LancePlanner.SOURCE);
+    return source;
+  }
+
+  /** The pickled source. It keeps the version that was the latest when it was first asked for. */
+  private PythonDataSourceCreationResult inPython() throws Exception {
+    scala.Option schema = new scala.Some(table.schema());
+    if (!isCatalogTable) return spark().getOrCreateDataSourceInPython(table.name(), options, schema);
+    synchronized (opened) {
+      Map byOptions = (Map) opened.get(spark());
+      if (byOptions == null) opened.put(spark(), byOptions = new HashMap());
+      PythonDataSourceCreationResult result = (PythonDataSourceCreationResult) byOptions.get(options);
+      if (result == null) byOptions.put(options, result = unopened().getOrCreateDataSourceInPython(table.name(), options, schema));
+      return result;
+    }
+  }
+
+  /** Spark's own batch over the source, which is bound to the request. */
+  Batch batch(String request, StructType schema) throws Exception {
+    PythonDataSourceCreationResult result = inPython();
+    PythonDataSourceV2 bound = unopened();
+    SparkInternals.set(bound, "dataSourceInPython", new PythonDataSourceCreationResult(Pickle.bind(result.dataSource(), request), result.schema()));
+    return new PythonBatch(bound, table.name(), schema, options);
+  }
+
+  /** What every request on this source says. */
+  ObjectNode request() {
+    ObjectNode request = PlanJson.object().put("parallelism", LancePlanner.session().sparkContext().defaultParallelism());
+    return isCatalogTable ? request.put("declared", table.schema().json()) : request;
+  }
+
+  boolean isSame(Source other) {
+    try {
+      return spark() == other.spark() && options.equals(other.options) && isCatalogTable == other.isCatalogTable;
+    } catch (Exception e) {
+      return false;
+    }
+  }
+}
+
+/** The two places where Java writes or reads pickles. */
+class Pickle {
+  /** Two signed 64-bit integers, little-endian, follow it: rows and bytes (LancePartition in lance_spark.spark.reader). */
+  private static final byte[] SIZE_MARK = "LanceSize:".getBytes(StandardCharsets.US_ASCII);
+
+  /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
+  static byte[] bind(byte[] source, String request) throws Exception {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    out.write(new byte[] { (byte) 0x80, 3 });
+    out.write("clance_spark.spark.source\nbind\n".getBytes(StandardCharsets.US_ASCII));
+    out.write('B');
+    writeSized(out, source);
+    out.write('X');
+    writeSized(out, request.getBytes(StandardCharsets.UTF_8));
+    out.write(new byte[] { (byte) 0x86, 'R', '.' });
+    return out.toByteArray();
+  }
+
+  private static void writeSized(ByteArrayOutputStream out, byte[] bytes) throws Exception {
+    for (int shift = 0; shift < 32; shift += 8) out.write(bytes.length >> shift);
+    out.write(bytes);
+  }
+
+  /** Rows and bytes of a pickled partition, or null. The partition's own mark is the first one: it precedes all text of users. */
+  static long[] size(byte[] pickle) {
+    for (int at = 0; at + SIZE_MARK.length + 16 <= pickle.length; at++) {
+      int same = 0;
+      while (same < SIZE_MARK.length && pickle[at + same] == SIZE_MARK[same]) same++;
+      if (same == SIZE_MARK.length) return new long[] { integer(pickle, at + same), integer(pickle, at + same + 8) };
+    }
+    return null;
+  }
+
+  private static long integer(byte[] bytes, int at) {
+    long value = 0;
+    for (int i = 7; i >= 0; i--) value = value << 8 | bytes[at + i] & 0xff;
+    return value;
+  }
+}

@@ -1,0 +1,170 @@
+package lancespark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.ObjectWriter;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.connector.expressions.*;
+import org.apache.spark.sql.connector.expressions.aggregate.*;
+import org.apache.spark.sql.types.*;
+
+/**
+ * Connector expressions as JSON, which lance_spark.predicate.from_json reads: ["c","a","b"] is the column a.b, ["l","long",5] a literal,
+ * ["AND",x,y] a call. An expression that has no such form stays with Spark.
+ */
+class PlanJson {
+  private static final Set CALLS = new HashSet(Arrays.asList(new Object[] { "=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "IS_NULL",
+      "IS_NOT_NULL", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "ALWAYS_TRUE", "ALWAYS_FALSE" }));
+  /** Calls whose arguments after the first must be literals. */
+  private static final Set OF_LITERALS = new HashSet(Arrays.asList(new Object[] { "IN", "STARTS_WITH", "ENDS_WITH", "CONTAINS" }));
+  private static final int MAX_DEPTH = 50, MAX_CHARACTERS = 1 << 20;
+  /** Days from 1970 to the years 1 and 9999, the range of Python's dates. */
+  private static final long FIRST_DAY = -719162, LAST_DAY = 2932896;
+  private static final long MICROS_A_DAY = 86400000000L;
+  private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
+  private static final ObjectWriter WRITER = new ObjectMapper().writer().with(JsonWriteFeature.ESCAPE_NON_ASCII);
+
+  /** Whether the reader computes the expressions so far exactly as Spark does. If not, Spark must filter again. */
+  boolean isExact = true;
+  private final StructType schema;
+
+  PlanJson(StructType schema) { this.schema = schema; }
+
+  static ObjectNode object() { return NODES.objectNode(); }
+  static ArrayNode array() { return NODES.arrayNode(); }
+
+  /** As text in ASCII. */
+  static String text(JsonNode node) {
+    try {
+      return WRITER.writeValueAsString(node);
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The expression, or null when the reader cannot compute it. */
+  JsonNode expression(Expression e) {
+    JsonNode node = expression(e, 0);
+    return node == null || text(node).length() >= MAX_CHARACTERS ? null : node;
+  }
+
+  private JsonNode expression(Expression e, int depth) {
+    if (e instanceof Literal) return literal((Literal) e);
+    if (e instanceof NamedReference) return column((NamedReference) e, false);
+    if (!(e instanceof GeneralScalarExpression) || !CALLS.contains(((GeneralScalarExpression) e).name()) || depth > MAX_DEPTH) return null;
+    String name = ((GeneralScalarExpression) e).name();
+    boolean isNullTest = name.startsWith("IS_"), exactBefore = isExact;
+    List operands = new ArrayList();
+    addOperands(e, name, operands);
+    ArrayNode call = array().add(name);
+    for (int i = 0; i < operands.size(); i++) {
+      Expression operand = (Expression) operands.get(i);
+      boolean isLiteral = operand instanceof Literal && (name.equals("IN") || ((Literal) operand).value() != null);
+      if (i > 0 && OF_LITERALS.contains(name) && !isLiteral) return null;
+      boolean anyType = isNullTest && operand instanceof NamedReference;
+      JsonNode node = anyType ? column((NamedReference) operand, true) : expression(operand, depth + 1);
+      if (node == null) return null;
+      call.add(node);
+    }
+    if (isNullTest) isExact = exactBefore;
+    return call;
+  }
+
+  /** Spark nests a chain of AND or OR as deep as it is long. It becomes one call. */
+  private static void addOperands(Expression e, String name, List to) {
+    Expression[] children = e.children();
+    for (int i = 0; i < children.length; i++) {
+      boolean chains = (name.equals("AND") || name.equals("OR")) && children[i] instanceof GeneralScalarExpression;
+      if (chains && ((GeneralScalarExpression) children[i]).name().equals(name)) addOperands(children[i], name, to);
+      else to.add(children[i]);
+    }
+  }
+
+  /** `anyType`: only whether there is a value matters, so the column may have any type. */
+  private JsonNode column(NamedReference column, boolean anyType) {
+    DataType type = typeOf(column);
+    if (type == null || !anyType && !isComparedExactly(type) && !isFloat(type)) return null;
+    if (isFloat(type) && !anyType) isExact = false;
+    ArrayNode node = array().add("c");
+    String[] names = column.fieldNames();
+    for (int i = 0; i < names.length; i++) node.add(names[i]);
+    return node;
+  }
+
+  private DataType typeOf(NamedReference column) {
+    DataType type = schema;
+    String[] names = column.fieldNames();
+    for (int i = 0; i < names.length; i++) {
+      if (!(type instanceof StructType)) return null;
+      StructField[] fields = ((StructType) type).fields();
+      type = null;
+      for (int k = 0; k < fields.length; k++) if (fields[k].name().equals(names[i])) type = fields[k].dataType();
+    }
+    return type;
+  }
+
+  private JsonNode literal(Literal literal) {
+    Object value = literal.value();
+    DataType t = literal.dataType();
+    if (!isComparedExactly(t) && !isFloat(t)) return null;
+    ArrayNode node = array().add("l").add(t instanceof DecimalType ? "decimal" : typeName(t));
+    if (value == null) return node.addNull();
+    if (t.equals(DataTypes.StringType)) {
+      // Bytes that are not UTF-8 would come out as the replacement character.
+      return value.toString().indexOf('\ufffd') >= 0 ? null : node.add(value.toString());
+    }
+    if (isFloat(t) || t instanceof DecimalType) return node.add(value.toString());
+    if (t instanceof BinaryType) return node.add(Base64.getEncoder().encodeToString((byte[]) value));
+    if (t instanceof BooleanType) return node.add((Boolean) value);
+    long number = ((Number) value).longValue();
+    boolean isTime = t instanceof TimestampType || t instanceof TimestampNTZType;
+    long days = isTime ? Math.floorDiv(number, MICROS_A_DAY) : number;
+    if ((isTime || t instanceof DateType) && (days < FIRST_DAY || days > LAST_DAY)) return null;
+    return node.add(number);
+  }
+
+  private static String typeName(DataType t) {
+    if (t instanceof ByteType) return "byte";
+    if (t instanceof ShortType) return "short";
+    if (t instanceof IntegerType) return "int";
+    if (t instanceof LongType) return "long";
+    return t.typeName();
+  }
+
+  /** One aggregate as ["max",column], or null when the reader cannot compute it. */
+  JsonNode aggregate(AggregateFunc function) {
+    if (function instanceof CountStar) return array().add("count");
+    Expression argument = argumentOf(function);
+    if (!(argument instanceof NamedReference)) return null;
+    boolean isCount = function instanceof Count;
+    DataType type = typeOf((NamedReference) argument);
+    if (type == null || !isCount && !isComparedExactly(type)) return null;
+    return array().add(isCount ? "count" : function instanceof Min ? "min" : "max").add(column((NamedReference) argument, isCount));
+  }
+
+  /** The type of an aggregate that `aggregate` takes. */
+  DataType aggregateType(AggregateFunc function) {
+    boolean isCount = function instanceof CountStar || function instanceof Count;
+    return isCount ? DataTypes.LongType : typeOf((NamedReference) argumentOf(function));
+  }
+
+  private static Expression argumentOf(AggregateFunc function) {
+    if (function instanceof Min) return ((Min) function).column();
+    if (function instanceof Max) return ((Max) function).column();
+    return function instanceof Count && !((Count) function).isDistinct() ? ((Count) function).column() : null;
+  }
+
+  private static boolean isFloat(DataType t) { return t instanceof FloatType || t instanceof DoubleType; }
+
+  /** Types that the reader compares as Spark does. Strings with a collation are not among them. */
+  private static boolean isComparedExactly(DataType t) {
+    return t.equals(DataTypes.StringType) || t instanceof ByteType || t instanceof ShortType || t instanceof IntegerType || t instanceof LongType
+        || t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType || t instanceof BooleanType || t instanceof DecimalType
+        || t instanceof BinaryType;
+  }
+}

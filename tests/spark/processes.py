@@ -1,0 +1,31 @@
+"""Scripts in a Python, and a Spark, of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.spark_session import worker_environment
+
+ROOT = Path(__file__).parents[2]
+
+START = """
+import sys, lance_spark
+from pyspark.sql import SparkSession
+def show(spark):
+    frame = spark.read.format("lance").load(sys.argv[1]).where("id = 3").select("s")
+    frame.explain()
+    print([row.s for row in frame.collect()])
+builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+"""
+"""A builder of sessions, and `show`, which prints a plan and the rows of a query on the table that is the first argument."""
+
+
+def run(script: str, *arguments: str, path: Path = ROOT) -> str:
+    """The output of the script, which must succeed; `path` is where it finds the package."""
+    environment = {**os.environ, **worker_environment(), "PYTHONPATH": str(path)}
+    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=path, env=environment, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout + done.stderr

@@ -1,0 +1,93 @@
+"""Promises about what the planner uses of Spark beyond its public API: it is listed and there, and a warning names what is gone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lance_spark import Dataset
+from lance_spark.spark.planner import install
+from tests.spark.class_files import references
+from tests.spark.processes import ROOT, START, run
+
+PUBLIC = re.compile(r"org\.apache\.spark\.(sql\.(connector|types|util)\.|sql\.SparkSessionExtensions$|SparkContext$)")
+
+
+def context_loader(spark: SparkSession) -> Any:
+    jvm: Any = spark._jvm
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+@pytest.fixture(scope="module")
+def internals(spark: SparkSession) -> Any:
+    """The Java object that has the list."""
+    return install._new(spark, install._loader(spark), "lancespark.SparkInternals")
+
+
+def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, internals: Any) -> None:
+    assert list(internals.missing(context_loader(spark))) == []
+
+
+def test_the_list_is_what_the_compiled_classes_refer_to(spark: SparkSession, internals: Any) -> None:
+    classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources())
+    used = {reference for name in classes.keySet() for reference in references(bytes(classes.get(name)))}
+    internal = {f"{name}#{member}" for name, member in used if name.startswith("org.apache.spark.") and not PUBLIC.match(name)}
+    listed = {entry for entry in internals.used() if "#." not in entry or "MODULE$" in entry}
+    assert sorted(internal - listed) == []
+    assert sorted(listed - internal) == []
+
+
+def test_the_list_has_every_private_field_and_every_argument_that_is_found_by_name(internals: Any) -> None:
+    source = "".join(install.sources().values())
+    fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"(\w+)"', source))
+    arguments = set(re.findall(r'SparkInternals\.position\([^"]*?"(\w+)"', source))
+    members = {entry.partition("#")[2] for entry in internals.used()}
+    assert fields
+    assert arguments
+    assert {f".{name}" for name in fields} == {m for m in members if m.startswith(".")} - {".MODULE$"}
+    assert {f"{name}/0" for name in arguments} <= members
+
+
+def test_what_spark_lacks_is_found_by_name(spark: SparkSession) -> None:
+    text = install.sources()["SparkInternals.java"]
+    for old, new in (
+        ("SparkInternals", "OtherInternals"),  # py4j takes classes of one name for one class
+        ('".ds", "name/0"', '".gone", "name/7"'),
+        ('"PythonBatch"', '"Gone"'),
+        ('"PythonWrite", "new/4"', '"PythonWrite", "new/9"'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    gateway, context = spark.sparkContext._gateway, context_loader(spark)
+    loader = install._class_loader(gateway, context, install._compile(gateway, context, {"OtherInternals.java": text}))
+    missing = install._new(spark, loader, "lancespark.OtherInternals").missing(context)
+    assert sorted(missing) == ["Gone", "PythonTable#.gone", "PythonTable#name/7", "PythonWrite#new/9"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [("SparkInternals.java", '".ds"', '".gone"'), ("LanceTable.java", "inner.capabilities()", "inner.gone()")],
+    ids=["a private field", "a method"],
+)
+def test_on_another_spark_queries_run_and_a_warning_names_what_is_gone(tmp_path: Path, uri: str, file: str, old: str, new: str) -> None:
+    Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
+    shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
+    java = tmp_path / "lance_spark" / "spark" / "planner"
+    for name, before, after in ((file, old, new), ("SparkInternals.java", '"capabilities/0"', '"gone/0"')):
+        text = (java / name).read_text()
+        assert before in text
+        (java / name).write_text(text.replace(before, after))
+    script = 'spark = builder.master("local[1]").getOrCreate(); lance_spark.enable(spark); show(spark); show(spark)'
+    out = run(START + script, uri, path=tmp_path)
+    assert out.count("lance tables are read whole") == 1
+    assert re.search(r"this version of Spark has no .*PythonTable#gone/0", out)
+    assert "Upgrade lance-spark" in out
+    assert "PushedFilters" not in out
+    assert out.count("['d']") == 2
