@@ -209,10 +209,12 @@ class Store:
         with self._explained(path, writes=True) as full, self._files().create(full) as out:
             yield out
 
-    def delete(self, path: str) -> None:
-        """Remove a file; it is fine if there is none."""
+    def delete(self, path: str) -> bool:
+        """Remove a file; it is fine if there is none. False if it is known that there was none, which object stores do not tell."""
         with self._explained(path) as full, contextlib.suppress(FileNotFoundError):
             self._files().delete(full)
+            return True
+        return False
 
     def _files(self) -> Files:
         kind = self.location.kind

@@ -31,8 +31,10 @@ from lance_spark.table.build.manifest_builder import TableSettings, build
 from lance_spark.table.commit.conflicts import Outcome, judge
 from lance_spark.table.commit.idempotence import covers, done_before
 from lance_spark.table.commit.rebase import rebased
+from lance_spark.table.commit.restored import check_restored
 from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external, put_manifest
+from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
 
@@ -101,6 +103,9 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
         path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
         if _put(store, manifest, path, transaction):
             done = Snapshot(store, manifest, path)
+            names.remove(manifest.transaction_file)
+            if isinstance(transaction.operation, Restore):
+                check_restored(done, transaction.operation.version)
             _follow_up(done)
             return done
         known = manifest.version
@@ -147,6 +152,7 @@ def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) 
 
 def _follow_up(snapshot: Snapshot) -> None:
     """What remains to be done after the commit of `snapshot`. Never raises: the version is there, and its files must stay."""
+    move_hint(snapshot.store, snapshot.version)
     with logged(f"{snapshot}: cleaning up after the commit"):
         auto_cleanup(snapshot)
 

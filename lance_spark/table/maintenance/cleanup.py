@@ -1,28 +1,35 @@
 """Removing old versions and the files that no version needs.
 
-Old versions are forgotten first and their files deleted afterwards, so that whatever version is listed can be read at any moment, also
-when the work is cut short. A version stays if it is the latest, or tagged, or if a branch or a clone began with it. A file stays if
-any version that stays names it, of this table or of a branch of it; and one that no version has ever named, which a writer at work
-may have written, stays for seven days.
+A version stays if it is the latest, or tagged, or if a branch or a clone began with it. A file stays if any version that stays names
+it, of this table or of a branch of it; and one that no version has ever named, which a writer at work may have written, stays for
+seven days.
+
+Others may name or restore an old version meanwhile. So the order is: the manifests of old versions are removed first; then the
+references and the versions are read again, and the manifest of a version that is named now is put back; then the files are removed that
+no version needs. Whoever found a manifest before it was removed has written its reference by then, or finds the manifest gone
+when it looks again (see `table.versions.named_files.check_whole`). This order also means that whatever version is listed can be read
+when the work is cut short.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lance_spark.errors import LanceError, RefConflictError, TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import LanceError, MissingFileError, RefConflictError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
-from lance_spark.metadata.manifest import ExternalFile, IndexMetadata, Manifest
+from lance_spark.metadata.manifest import Manifest, parse
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.named_files import NamedFiles
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
 from lance_spark.table.versions.tags_and_branches import clone_exists
 
@@ -30,6 +37,8 @@ DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_AGE = timedelta(days=7)
 AUTO = "lance.auto_cleanup."
 _FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS)
+_MOST_HELD = 64 << 20
+"""Bytes of removed manifests that are held to be put back; when there are more, the references are read before going on."""
 
 
 @dataclass(frozen=True)
@@ -66,67 +75,202 @@ class CleanupStats:
     files: tuple[str, ...] = ()
 
 
-@dataclass
-class Named:
-    """Files that versions name: paths below the root of one table, and folders whose files all belong together."""
-
-    files: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=set)
-
-    def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
-        """Add the files that a manifest names below the bases with these ids (None: its own table)."""
-        for fragment in manifest.fragments:
-            for file in fragment.files:
-                if file.base_id in base_ids:
-                    self.files.add(f"{DATA}/{file.path}")
-                    # Large values of a file's blobs are in a folder of its name.
-                    self.folders.add(f"{DATA}/{file.path.removesuffix('.lance')}")
-            if fragment.deletion is not None and fragment.deletion.base_id in base_ids:
-                self.files.add(fragment.deletion.path(fragment.id))
-            external = [s for s in (fragment.row_ids, fragment.created_at, fragment.updated_at) if isinstance(s, ExternalFile)]
-            self.files.update(s.path for s in external if None in base_ids)
-        self.folders.update(_index_folder(index) for index in manifest.indexes if index.base_id in base_ids)
-        if manifest.transaction_file and None in base_ids:
-            self.files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
-
-    def __contains__(self, path: str) -> bool:
-        """Whether a file is named, or belongs to something that is."""
-        parts = path.split("/")
-        return path in self.files or "/".join(parts[:2]) in self.folders
-
-
-def _index_folder(index: IndexMetadata) -> str:
-    return f"{INDICES}/{uuid.UUID(bytes=index.uuid)}"
-
-
-def cleanup_old_versions(snapshot: Snapshot, policy: CleanupPolicy, track: Track = untracked) -> CleanupStats:
+def cleanup_old_versions(
+    snapshot: Snapshot, policy: CleanupPolicy, track: Track = untracked, *, oldest_kept: int | None = None
+) -> CleanupStats:
     """Remove the old versions of the branch that the snapshot is of, and the files that nothing needs any more.
 
-    Raises RefConflictError if an old version is tagged, unless the policy says otherwise. Versions newer than the snapshot stay.
+    Versions from `oldest_kept` on stay, by default those from the snapshot on. Raises RefConflictError if an old version is tagged,
+    unless the policy says otherwise.
     """
-    store = snapshot.store
-    versions = list_versions(store)
-    # A listing may be older than the version in hand, which the table goes on from.
-    manifests = {**dict(track(_open_all(store, versions), "read versions", len(versions))), snapshot.version: snapshot.manifest}
-    old = _old(manifests, policy, snapshot.version)
-    # Read after the manifests: what is named now was not removed before.
-    old -= _named_by_refs(snapshot, old, policy.error_if_tagged_old_versions)
-    kept, forgotten = Named(), Named()
-    for version, manifest in manifests.items():
-        (forgotten if version in old else kept).add(manifest, {None})
-    _add_branches(kept, snapshot)
-    # Somebody may have restored an old version meanwhile.
-    for _, manifest in _open_all(store, list_versions(store).keys() - manifests.keys()):
-        kept.add(manifest, {None})
-    removal = _Removal(store, policy)
-    for version in track(sorted(old), "remove versions"):
-        removal.remove(Entry(versions[version], store.size(versions[version]), None))
-    threshold = datetime.now(UTC) - UNVERIFIED_AGE
-    for path, entry in track(files_of_table(snapshot), "check files"):
-        aged = policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
-        if path not in kept and (aged or path in forgotten):
-            removal.remove(Entry(path, entry.size, None))
-    return removal.stats(len(old))
+    cleanup = _Cleanup(snapshot, policy, track)
+    cleanup.find_old(snapshot.version if oldest_kept is None else oldest_kept)
+    cleanup.remove_versions()
+    cleanup.keep_what_is_new()
+    files = cleanup.find_files()
+    cleanup.keep_what_is_new()
+    return cleanup.remove_files(files)
+
+
+class _Cleanup:
+    """The steps of one cleanup, and what is known so far of the files that are to be kept."""
+
+    def __init__(self, snapshot: Snapshot, policy: CleanupPolicy, track: Track) -> None:
+        self._snapshot, self._store, self._policy, self._track = snapshot, snapshot.store, policy, track
+        self._removal = _Removal(snapshot.store, policy)
+        self._old: dict[int, str] = {}
+        """The versions to be removed, ascending, and the paths of their manifests."""
+        self._held: dict[int, bytes] = {}
+        """The manifests that were removed last."""
+        self._kept, self._forgotten = NamedFiles(), NamedFiles()
+        """The files that versions that stay name, and those that old versions name."""
+        self._known: set[tuple[str, int]] = set()
+        """The tables and versions whose files are in `_kept`."""
+
+    def find_old(self, oldest_kept: int) -> None:
+        """Read all versions and find the old ones.
+
+        Versions after the hint are not old. Writers may just have read it, and must not meet a gap above it (see `table.versions.hint`).
+        """
+        hint = read_hint(self._store)
+        # A listing may be older than the version in hand, which the table goes on from.
+        versions = {**list_versions(self._store), self._snapshot.version: self._snapshot.path}
+        if self._policy.retain_versions is not None:
+            oldest_kept = min([oldest_kept, *sorted(versions)[-self._policy.retain_versions :]])
+        tags, named, tagged = self._tags(), self._named(), {}
+        for version, manifest in self._track(self._opened(versions), "read versions", len(versions)):
+            old = version < oldest_kept and (hint is None or version <= hint) and self._is_of_age(manifest)
+            if old:
+                tagged.update({name: v for name, v in tags.items() if v == version})
+            if old and version not in named:
+                self._old[version] = versions[version]
+                self._forgotten.add(manifest, {None})
+            else:
+                self._keep(version, manifest)
+        if tagged and self._policy.error_if_tagged_old_versions:
+            raise RefConflictError(
+                f"{self._store.uri}: old versions are tagged: {tagged}; delete the tags, or let error_if_tagged_old_versions be False"
+            )
+        if self._old and not self._policy.dry_run:
+            move_hint(self._store, max(versions))
+
+    def remove_versions(self) -> None:
+        """Remove the manifests of the old versions."""
+        held = 0
+        for version, path in self._track(self._old.items(), "remove versions"):
+            try:
+                manifest = self._store.read(path)
+            except MissingFileError:
+                continue  # another cleanup was faster
+            self._removal.remove(Entry(path, len(manifest), None))
+            self._held[version] = manifest
+            if (held := held + len(manifest)) > _MOST_HELD:
+                self._put_back()
+                self._held.clear()
+                held = 0
+
+    def keep_what_is_new(self) -> None:
+        """Put back the versions that are named now, and keep the files of versions that are new, here and on other branches."""
+        if self._policy.dry_run:
+            self._known.update((self._store.uri, version) for version in self._old)
+        else:
+            self._put_back()
+        for version, manifest in self._opened(list_versions(self._store)):
+            self._keep(version, manifest)
+        self._keep_branches()
+
+    def find_files(self) -> list[Entry]:
+        """The files that no version needs, named by their paths."""
+        threshold = datetime.now(UTC) - UNVERIFIED_AGE
+        found = []
+        for path, entry in self._track(files_of_table(self._snapshot), "check files"):
+            aged = self._policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
+            if path not in self._kept and (aged or path in self._forgotten):
+                found.append(Entry(path, entry.size, None))
+        return found
+
+    def remove_files(self, files: Iterable[Entry]) -> CleanupStats:
+        """Remove those of the files that are still needed by no version."""
+        for entry in self._track(files, "remove files"):
+            if entry.name not in self._kept:
+                self._removal.remove(entry)
+        return self._removal.stats()
+
+    def _is_of_age(self, manifest: Manifest) -> bool:
+        age = self._policy.older_than
+        return age is None or datetime.now(UTC) - to_datetime(manifest.timestamp) > age
+
+    def _opened(self, versions: Iterable[int]) -> Iterator[tuple[int, Manifest]]:
+        """Those of the versions that are there, and whose files are not kept yet."""
+        for version in versions:
+            if (self._store.uri, version) in self._known:
+                continue
+            if version == self._snapshot.version:
+                yield version, self._snapshot.manifest
+                continue
+            try:
+                manifest = open_snapshot(self._store, version=version).manifest
+            except VersionNotFoundError:
+                continue  # another cleanup was faster
+            yield version, manifest
+
+    def _keep(self, version: int, manifest: Manifest) -> None:
+        self._kept.add(manifest, {None})
+        self._known.add((self._store.uri, version))
+
+    def _tags(self) -> dict[str, int]:
+        """The tags of the snapshot's branch and their versions."""
+        return {t.name: t.version for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch}
+
+    def _named(self) -> set[int]:
+        """The versions of the snapshot's branch that tags, branches and clones name."""
+        root, own = self._snapshot.root, self._snapshot.manifest.branch
+        named = {*self._tags().values(), *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
+        clones = (c for c in refs.clones(root) if c.branch == own)
+        return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
+
+    def _put_back(self) -> None:
+        """Put back those of the manifests that were removed last that are named now."""
+        for version in sorted(self._held.keys() & self._named()) if self._held else ():
+            manifest = self._held.pop(version)
+            self._removal.put_back(self._old[version], manifest)
+            self._keep(version, parse(manifest, f"{self._store.uri}/{self._old[version]}", version))
+
+    def _keep_branches(self) -> None:
+        """Keep the files of this table that any version of any other branch names."""
+        root = self._snapshot.root
+        for branch in refs.branches(root):
+            store = root.at(f"{root.uri}/{refs.branch_folder(branch)}")
+            # A branch may be noted, but not made yet, or half deleted.
+            with contextlib.suppress(TableNotFoundError):
+                for version in list_versions(store) if store.uri != self._store.uri else ():
+                    if (store.uri, version) not in self._known:
+                        self._keep_of_branch(store, version)
+
+    def _keep_of_branch(self, store: Store, version: int) -> None:
+        try:
+            other = open_snapshot(store, version=version)
+        except VersionNotFoundError:
+            return  # its own cleanup was faster
+        here = {b.id for b in other.manifest.base_paths if other.locations.is_at(b, self._store)}
+        self._kept.add(other.manifest, {*here})
+        self._known.add((store.uri, version))
+
+
+class _Removal:
+    """Deletes files one by one, no faster than the policy allows, and counts them."""
+
+    def __init__(self, store: Store, policy: CleanupPolicy) -> None:
+        self._store, self._policy = store, policy
+        self._sizes: dict[str, int] = {}
+        self._started = time.monotonic()
+
+    def remove(self, entry: Entry) -> None:
+        """Delete a file. It is not counted if it is known that another cleanup has deleted it."""
+        if not self._policy.dry_run:
+            if self._policy.delete_rate_limit is not None:
+                due = self._started + (len(self._sizes) + 1) / self._policy.delete_rate_limit
+                time.sleep(max(due - time.monotonic(), 0))
+            if not self._store.delete(entry.name):
+                return
+        self._sizes[entry.name] = entry.size
+
+    def put_back(self, path: str, content: bytes) -> None:
+        """Write a file again that was deleted."""
+        if self._store.manifest_store:  # such a store has no conditional put
+            self._store.put(path, content)
+        else:
+            # It may be there: written by another cleanup, or by this one, before an answer was lost.
+            with contextlib.suppress(FileExistsError):
+                self._store.put_if_absent(path, content)
+        self._sizes.pop(path, None)
+
+    def stats(self) -> CleanupStats:
+        """What was deleted and not put back."""
+        versions = sum(version_of(path.rpartition("/")[2]) is not None for path in self._sizes if path.startswith(f"{VERSIONS}/"))
+        counts = {folder: sum(path.startswith(f"{folder}/") for path in self._sizes) for folder in _FOLDERS}
+        by_kind = counts[DATA], counts[TRANSACTIONS], counts[INDICES], counts[DELETIONS]
+        return CleanupStats(sum(self._sizes.values()), versions, *by_kind, tuple(self._sizes))
 
 
 def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
@@ -147,92 +291,11 @@ def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
             yield f"{VERSIONS}/{entry.name}", entry
 
 
-def _open_all(store: Store, versions: Iterable[int]) -> Iterator[tuple[int, Manifest]]:
-    for version in versions:
-        try:
-            yield version, open_snapshot(store, version=version).manifest
-        except VersionNotFoundError:
-            continue  # another cleanup was faster
-
-
-def _old(manifests: dict[int, Manifest], policy: CleanupPolicy, latest: int) -> set[int]:
-    """The versions that the policy gives up."""
-    old = {version for version in manifests if version < latest}
-    if policy.older_than is not None:
-        now = datetime.now(UTC)
-        old = {version for version in old if now - to_datetime(manifests[version].timestamp) > policy.older_than}
-    if policy.retain_versions is not None:
-        old -= set(sorted(manifests)[-policy.retain_versions :])
-    return old
-
-
-def _named_by_refs(snapshot: Snapshot, old: set[int], raises: bool) -> set[int]:
-    """The versions of the snapshot's branch that tags, branches and clones name."""
-    root, own = snapshot.root, snapshot.manifest.branch
-    tags = {t.name: t.version for t in refs.tags(root).values() if t.branch == own}
-    tagged = {name: version for name, version in tags.items() if version in old}
-    if tagged and raises:
-        raise RefConflictError(
-            f"{snapshot.store.uri}: old versions are tagged: {tagged}; delete the tags, or let error_if_tagged_old_versions be False"
-        )
-    named = {*tags.values(), *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
-    for clone in refs.clones(root):
-        if clone.branch == own and clone_exists(root, clone.uri, snapshot.allow_other_stores):
-            named.add(clone.version)
-    return named
-
-
-def _add_branches(kept: Named, snapshot: Snapshot) -> None:
-    """Keep the files of this table that any version of any other branch names."""
-    root, own = snapshot.root, snapshot.store.uri
-    others = [root.at(f"{root.uri}/{refs.branch_folder(branch)}") for branch in refs.branches(root)]
-    for store in others:
-        if store.uri == own:
-            continue
-        try:
-            versions = list_versions(store)
-        except TableNotFoundError:
-            continue  # noted, but not made yet, or half deleted
-        for version in versions:
-            try:
-                other = open_snapshot(store, version=version)
-            except VersionNotFoundError:
-                continue
-            here = {b.id for b in other.manifest.base_paths if other.locations.is_at(b, snapshot.store)}
-            kept.add(other.manifest, {*here})
-
-
-class _Removal:
-    """Deletes files one by one, no faster than the policy allows, and counts them."""
-
-    def __init__(self, store: Store, policy: CleanupPolicy) -> None:
-        self._store, self._policy = store, policy
-        self._files: list[str] = []
-        self._bytes = 0
-        self._started = time.monotonic()
-
-    def remove(self, entry: Entry) -> None:
-        self._bytes += entry.size
-        self._files.append(entry.name)
-        if self._policy.dry_run:
-            return
-        if self._policy.delete_rate_limit is not None:
-            due = self._started + len(self._files) / self._policy.delete_rate_limit
-            time.sleep(max(due - time.monotonic(), 0))
-        self._store.delete(entry.name)
-
-    def stats(self, old_versions: int) -> CleanupStats:
-        counts = {folder: sum(path.startswith(f"{folder}/") for path in self._files) for folder in _FOLDERS}
-        return CleanupStats(
-            self._bytes, old_versions, counts[DATA], counts[TRANSACTIONS], counts[INDICES], counts[DELETIONS], tuple(self._files)
-        )
-
-
 def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
     """Clean up after a commit, if the table's config asks for it with this version; None if not.
 
     The keys are pylance's: `lance.auto_cleanup.interval` (every so many versions), `.older_than` ("14days") and `.retain_versions`.
-    Raises InvalidOptionError for values that say nothing.
+    The version that was replaced stays as well, as with pylance: it may be in use. Raises LanceError for values that say nothing.
     """
     config = {key.removeprefix(AUTO): value for key, value in snapshot.manifest.config.items() if key.startswith(AUTO)}
     if "interval" not in config:
@@ -246,4 +309,4 @@ def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
         raise LanceError(f"{snapshot.store.uri}: the table's config for cleaning up is wrong: {config}: {e}") from None
     if (interval and snapshot.version % interval) or (older_than is None and retain is None):
         return None
-    return cleanup_old_versions(snapshot, policy)
+    return cleanup_old_versions(snapshot, policy, oldest_kept=snapshot.version - 1)

@@ -15,11 +15,11 @@ from dataclasses import replace
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import (
     CorruptFileError,
+    LanceError,
     RefConflictError,
     StorageError,
     TableAlreadyExistsError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
 )
 from lance_spark.file.blob_places import is_sidecar_name
 from lance_spark.file.footer import FOOTER, file_version
@@ -33,9 +33,12 @@ from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
 from lance_spark.table.maintenance.progress import Track, untracked
-from lance_spark.table.manifest_store.external import put_manifest
+from lance_spark.table.manifest_store.external import external, put_manifest
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.hint import PATH as HINT
+from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, manifest_path
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 
@@ -61,7 +64,12 @@ def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = N
     identifier = (*parent, (source.version, uuid.uuid4().hex))
     branch = refs.Branch(name, source.version, source.manifest.branch, int(time.time()), size, identifier)
     refs.put_branch(root, branch, new=True)
-    _check_still_there(source)
+    try:
+        check_whole(source)
+    except LanceError:
+        refs.delete_branch(root, name)
+        _remove(new)
+        raise
     return new
 
 
@@ -73,24 +81,35 @@ def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None
     """
     source = resolve(snapshot, reference)
     _check_free(target)
-    _note(source, target)
-    new = _commit_new(target, _shallow(source), source, shallow=True)
-    _check_still_there(source)
+    with contextlib.ExitStack() as undo:
+        try:
+            _note(source, target, undo)
+            new = _commit_new(target, _shallow(source), source, shallow=True)
+            undo.callback(_remove, new)
+            check_whole(source)
+        except StorageError:
+            undo.pop_all()  # the clone may be there
+            raise
+        undo.pop_all()
     return new
 
 
-def _note(source: Snapshot, target: Store) -> None:
+def _note(source: Snapshot, target: Store, undo: contextlib.ExitStack) -> None:
     """Note the clone with its source, and with the tables of which the source is a clone itself: it reads their files, too."""
-    record = refs.CloneRecord(str(uuid.uuid4()), target.uri, source.version, source.manifest.branch)
+
+    def note(root: Store, record: refs.CloneRecord) -> None:
+        refs.put_clone(root, record)
+        undo.callback(refs.delete_clone, root, record.id)
+
     with contextlib.suppress(StorageError):
-        refs.put_clone(source.root, record)
+        note(source.root, refs.CloneRecord(str(uuid.uuid4()), target.uri, source.version, source.manifest.branch))
     seen = {source.root.uri}
     for base in source.manifest.base_paths:
         with contextlib.suppress(StorageError, UnsupportedFeatureError, CorruptFileError):
             root = source.locations.root_of(base)
             for clone in refs.clones(root) if root.uri not in seen else ():
                 if clone.uri == source.root.uri:
-                    refs.put_clone(root, replace(clone, id=str(uuid.uuid4()), uri=target.uri))
+                    note(root, replace(clone, id=str(uuid.uuid4()), uri=target.uri))
             seen.add(root.uri)
 
 
@@ -114,10 +133,12 @@ def _check_free(target: Store) -> None:
         raise TableAlreadyExistsError(f"there is a Lance table at {target.uri} already")
 
 
-def _check_still_there(source: Snapshot) -> None:
-    """Asked after the reference is written: a cleanup that had not seen it may be deleting the version."""
-    if not source.store.exists(source.path):
-        raise VersionNotFoundError(f"{source} was removed while it was cloned; delete the clone")
+def _remove(new: Snapshot) -> None:
+    """Remove the first version of a clone that cannot be read, and what was written with it."""
+    if (manifests := external(new.store)) is not None:
+        manifests.forget()
+    for path in (new.path, HINT, f"{TRANSACTIONS}/{new.manifest.transaction_file}"):
+        new.store.delete(path)
 
 
 def _shallow(source: Snapshot) -> Manifest:
@@ -168,6 +189,7 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
     target.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
     path = manifest_path(manifest.version)
     put_manifest(target, manifest.version, path, serialise(manifest))
+    move_hint(target, manifest.version)
     return Snapshot(target, manifest, path, source.allow_other_stores)
 
 

@@ -10,9 +10,9 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError
@@ -23,6 +23,7 @@ BRANCHES = "_refs/branches"
 CLONES = "_refs/clones"
 MAIN = "main"
 _LOG = logging.getLogger(__name__)
+_Ref = TypeVar("_Ref")
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -95,28 +96,28 @@ def tag(store: Store, name: str) -> Tag:
     """One tag. Raises VersionNotFoundError with the tags that there are."""
     check_tag_name(name)
     try:
-        return _read_tag(store, name)
+        return _read_tag(store, name, _path(TAGS, name))
     except FileNotFoundError as e:
         raise VersionNotFoundError(f"{store.uri} has no tag {name!r}; there are: {_listed(_names(store, TAGS))}") from e
 
 
 def tags(store: Store) -> dict[str, Tag]:
     """All tags by name."""
-    return {name: _read_tag(store, name) for name in _names(store, TAGS)}
+    return {tag.name: tag for tag in _read_all(store, TAGS, _read_tag)}
 
 
 def branch(store: Store, name: str) -> Branch:
     """One branch. Raises VersionNotFoundError with the branches that there are."""
     check_branch_name(name)
     try:
-        return _read_branch(store, name)
+        return _read_branch(store, name, _path(BRANCHES, name))
     except FileNotFoundError as e:
         raise VersionNotFoundError(f"{store.uri} has no branch {name!r}; there are: {_listed(_names(store, BRANCHES))}") from e
 
 
 def branches(store: Store) -> dict[str, Branch]:
     """All branches but the main one, by name."""
-    return {name: _read_branch(store, name) for name in _names(store, BRANCHES)}
+    return {branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch)}
 
 
 def clones(store: Store) -> list[CloneRecord]:
@@ -124,15 +125,7 @@ def clones(store: Store) -> list[CloneRecord]:
 
     What names no version keeps none: such a file is passed over with a warning.
     """
-    found = []
-    for entry in store.list(CLONES):
-        if entry.name.endswith(".json"):
-            with contextlib.suppress(MissingFileError):
-                try:
-                    found.append(_read_clone(store, entry.name))
-                except CorruptFileError as e:
-                    _LOG.warning("this is no record of a clone and is passed over: %s", e)
-    return found
+    return [clone for clone in _read_all(store, CLONES, _read_clone) if clone is not None]
 
 
 def put_tag(store: Store, tag: Tag, *, new: bool) -> None:
@@ -196,11 +189,20 @@ def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: boo
             raise conflict from None
 
 
-def _names(store: Store, folder: str) -> list[str]:
-    return [unquote(entry.name.removesuffix(".json")) for entry in store.list(folder) if entry.name.endswith(".json")]
+def _names(store: Store, folder: str) -> dict[str, str]:
+    """The names of the references in a folder, and the paths of their files."""
+    files = [entry.name for entry in store.list(folder) if entry.name.endswith(".json")]
+    return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
 
-def _listed(names: list[str]) -> str:
+def _read_all(store: Store, folder: str, read: Callable[[Store, str, str], _Ref]) -> Iterator[_Ref]:
+    for name, path in _names(store, folder).items():
+        # It may be deleted between the listing and the reading.
+        with contextlib.suppress(MissingFileError):
+            yield read(store, name, path)
+
+
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
@@ -208,16 +210,14 @@ def _path(folder: str, name: str) -> str:
     return f"{folder}/{quote(name, safe='')}.json"
 
 
-def _read_tag(store: Store, name: str) -> Tag:
-    path = _path(TAGS, name)
+def _read_tag(store: Store, name: str, path: str) -> Tag:
     content = _read_json(store, path)
     times = _text(content, "createdAt", store, path), _text(content, "updatedAt", store, path)
     version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
     return Tag(name, version, branch, _size(content, store, path), *times, _metadata(content, store, path))
 
 
-def _read_branch(store: Store, name: str) -> Branch:
-    path = _path(BRANCHES, name)
+def _read_branch(store: Store, name: str, path: str) -> Branch:
     content = _read_json(store, path)
     parent = _text(content, "parentBranch", store, path)
     version, created = _number(content, "parentVersion", store, path), _number(content, "createAt", store, path)
@@ -225,12 +225,15 @@ def _read_branch(store: Store, name: str) -> Branch:
     return Branch(name, version, parent, created, size, _identifier(content, store, path), metadata)
 
 
-def _read_clone(store: Store, file_name: str) -> CloneRecord:
-    path = f"{CLONES}/{file_name}"
-    content = _read_json(store, path)
-    version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+def _read_clone(store: Store, name: str, path: str) -> CloneRecord | None:
+    try:
+        content = _read_json(store, path)
+        version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+    except CorruptFileError as e:
+        _LOG.warning("this is no record of a clone and is passed over: %s", e)
+        return None
     uri = content.get("uri")
-    return CloneRecord(unquote(file_name.removesuffix(".json")), uri if isinstance(uri, str) else "", version, branch)
+    return CloneRecord(name, uri if isinstance(uri, str) else "", version, branch)
 
 
 def _size(content: dict[str, Any], store: Store, path: str) -> int | None:

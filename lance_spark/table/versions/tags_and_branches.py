@@ -17,6 +17,7 @@ from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.ref_files import Branch, Tag
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, open_snapshot
 
@@ -52,13 +53,17 @@ class Tags:
         return refs.tag(self.snapshot.root, tag).version
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
-        """Name a version, by default this one. Raises RefConflictError if there is such a tag."""
+        """Name a version, by default this one.
+
+        Raises RefConflictError if there is such a tag, and VersionNotFoundError if the version is not there, or not whole any more.
+        """
         now = _now()
-        self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, new=True)
+        self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, None)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
-        """Move a tag to another version. Raises VersionNotFoundError if there is no such tag."""
-        self._put(replace(refs.tag(self.snapshot.root, tag), updated_at=_now()), reference, new=False)
+        """Move a tag to another version. Raises VersionNotFoundError if there is no such tag, or as `create`."""
+        before = refs.tag(self.snapshot.root, tag)
+        self._put(replace(before, updated_at=_now()), reference, before)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
         """Note other texts with a tag, in place of all that were."""
@@ -68,16 +73,28 @@ class Tags:
         """Remove a tag. Raises VersionNotFoundError if there is none."""
         refs.delete_tag(self.snapshot.root, tag)
 
-    def _put(self, tag: Tag, reference: Reference | None, *, new: bool) -> None:
+    def _put(self, tag: Tag, reference: Reference | None, before: Tag | None) -> None:
+        """Write a tag, in the place of the one that was `before`."""
         refs.check_tag_name(tag.name)
-        named = resolve(self.snapshot, reference)
+        root, named = self.snapshot.root, resolve(self.snapshot, reference)
         size = named.store.size(named.path)
         tag = replace(tag, version=named.version, branch=named.manifest.branch, manifest_size=size)
-        refs.put_tag(self.snapshot.root, tag, new=new)
-        # A cleanup that had read the tags before may be deleting the version.
-        if not named.store.exists(named.path):
-            refs.delete_tag(self.snapshot.root, tag.name)
-            raise VersionNotFoundError(f"{named} was removed while it was tagged")
+        refs.put_tag(root, tag, new=before is None)
+        try:
+            check_whole(named)
+        except LanceError:
+            self._undo(tag.name, before)
+            raise
+
+    def _undo(self, name: str, before: Tag | None) -> None:
+        """Put back the tag that was `before`, if its version is still there."""
+        root = self.snapshot.root
+        if before is not None:
+            refs.put_tag(root, before, new=False)
+            with contextlib.suppress(VersionNotFoundError):
+                check_whole(open_snapshot(root, version=before.version, branch=before.branch))
+                return
+        refs.delete_tag(root, name)
 
 
 @dataclass(frozen=True)
@@ -103,16 +120,15 @@ class Branches:
         others = refs.branches(root)
         known = others.pop(branch, None)
         files = list(_files_of_branch(root, branch, others))
-        users = [f"branch {b.name!r}" for b in others.values() if b.parent_branch == branch]
-        users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
-        users += [
-            f"clone {c.uri!r} (noted in {refs.CLONES}/{c.id}.json)"
-            for c in refs.clones(root)
-            if c.branch == branch and clone_exists(root, c.uri, allow)
-        ]
-        if users:
-            raise RefConflictError(f"{root.uri}/{folder} is still needed by {', '.join(users)}")
+        _check_not_needed(root, branch, allow)
         refs.delete_branch(root, branch)
+        try:
+            # Somebody may have named a version of the branch meanwhile; from now on they find that there is no branch.
+            _check_not_needed(root, branch, allow)
+        except RefConflictError:
+            if known is not None:
+                refs.put_branch(root, known, new=False)
+            raise
         manifests = external(root.at(f"{root.uri}/{folder}"))
         remembered = manifests is not None and manifests.forget()
         if known is None and not files and not remembered:
@@ -120,6 +136,18 @@ class Branches:
         # The versions go first, so that no reader finds a version whose files are gone.
         for path in sorted(files, key=lambda path: f"/{VERSIONS}/" not in path):
             root.delete(path)
+
+
+def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> None:
+    users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
+    users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
+    users += [
+        f"clone {c.uri!r} (noted in {refs.CLONES}/{c.id}.json)"
+        for c in refs.clones(root)
+        if c.branch == branch and clone_exists(root, c.uri, allow_other_stores)
+    ]
+    if users:
+        raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still needed by {', '.join(users)}")
 
 
 def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bool:

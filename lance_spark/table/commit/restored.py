@@ -1,0 +1,56 @@
+"""After a Restore: whether the version that was restored was removed meanwhile, and going back if so."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from lance_spark.errors import StorageError, VersionNotFoundError
+from lance_spark.metadata.manifest import serialise
+from lance_spark.metadata.operations import Restore
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.metadata.transaction import serialise as serialise_transaction
+from lance_spark.table.build.manifest_builder import TableSettings, build
+from lance_spark.table.manifest_store.external import put_manifest
+from lance_spark.table.versions.hint import move_hint
+from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.named_files import check_whole
+from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_path, open_snapshot
+
+_LOG = logging.getLogger(__name__)
+
+
+def check_restored(restored: Snapshot, version: int) -> None:
+    """Raise VersionNotFoundError if a cleanup has removed `version`, which `restored`, a new version, was to bring back.
+
+    The cleanup may not have seen the new version, whose files are gone then. So one more version is committed, what was the latest before,
+    and the new version is removed.
+    """
+    store = restored.store
+    try:
+        check_whole(open_snapshot(store, version=version))
+        return
+    except StorageError as e:
+        _LOG.warning("%s: whether all files of the restored version %d are there could not be checked: %s", restored, version, e)
+        return
+    except VersionNotFoundError as e:
+        reason = e
+    raise VersionNotFoundError(f"{store.uri}: version {version} was removed while it was restored; {_go_back(restored)}") from reason
+
+
+def _go_back(restored: Snapshot) -> str:
+    """Commit the version before `restored` once more, and say so."""
+    store, before = restored.store, restored.version - 1
+    transaction = Transaction(restored.version, Restore(before))
+    content = serialise_transaction(transaction)
+    source = open_snapshot(store, version=before).manifest
+    manifest = replace(build(restored.manifest, transaction, TableSettings(), time.time_ns(), source), transaction=content)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    try:
+        put_manifest(store, manifest.version, manifest_path(manifest.version, is_v2_path(restored.path)), serialise(manifest))
+    except FileExistsError:
+        return f"version {restored.version}, whose files may be gone, has been written to since: restore version {before}"
+    move_hint(store, manifest.version)
+    store.delete(restored.path)
+    return f"version {manifest.version} is what version {before} was"

@@ -1,0 +1,97 @@
+"""The files that versions name, and whether all of a version's files are there."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.locations import DATA, INDICES
+from lance_spark.metadata.manifest import ExternalFile, IndexMetadata, Manifest
+from lance_spark.storage.store import Store
+from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.snapshot import Snapshot
+
+_FEW = 8
+"""So many files of a remote store are asked for one by one; more are looked up in a listing."""
+
+
+@dataclass
+class NamedFiles:
+    """Files that versions name: paths below the root of one table, and folders whose files all belong together."""
+
+    files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+
+    def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
+        """Add the files that a manifest names below the bases with these ids (None: its own table)."""
+        for fragment in manifest.fragments:
+            for file in fragment.files:
+                if file.base_id in base_ids:
+                    self.files.add(f"{DATA}/{file.path}")
+                    # Large values of a file's blobs are in a folder of its name.
+                    self.folders.add(f"{DATA}/{file.path.removesuffix('.lance')}")
+            if fragment.deletion is not None and fragment.deletion.base_id in base_ids:
+                self.files.add(fragment.deletion.path(fragment.id))
+            self.files.update(s.path for s in _external(fragment) if None in base_ids)
+        self.folders.update(_index_folder(index) for index in manifest.indexes if index.base_id in base_ids)
+        if manifest.transaction_file and None in base_ids:
+            self.files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
+
+    def __contains__(self, path: str) -> bool:
+        """Whether a file is named, or belongs to something that is."""
+        parts = path.split("/")
+        return path in self.files or "/".join(parts[:2]) in self.folders
+
+
+def _external(fragment: Fragment) -> list[ExternalFile]:
+    return [s for s in (fragment.row_ids, fragment.created_at, fragment.updated_at) if isinstance(s, ExternalFile)]
+
+
+def _index_folder(index: IndexMetadata) -> str:
+    return f"{INDICES}/{uuid.UUID(bytes=index.uuid)}"
+
+
+def check_whole(snapshot: Snapshot) -> None:
+    """Raise VersionNotFoundError if the version's manifest is gone, or its branch, or files that its rows are in.
+
+    Whoever makes something that names a version asks this afterwards. Cleaning up removes manifests, then reads what is named, then
+    removes files: so a version whose manifest is there after it was named stays. That the files are there is asked because
+    pylance removes the files first.
+    """
+    branch, root = snapshot.manifest.branch, snapshot.root
+    if branch is not None and root != snapshot.store:
+        refs.branch(root, branch)
+    if not snapshot.store.exists(snapshot.path):
+        raise VersionNotFoundError(f"{snapshot}, was removed meanwhile")
+    paths: dict[Store, set[str]] = {}
+    for store, path in _places(snapshot):
+        paths.setdefault(store, set()).add(path)
+    for store, named in paths.items():
+        if missing := _missing(store, named):
+            raise VersionNotFoundError(f"{snapshot}: {store.uri}/{missing} was removed meanwhile")
+
+
+def _places(snapshot: Snapshot) -> Iterator[tuple[Store, str]]:
+    """The data and deletion files of a version, but for those in stores that must not be asked."""
+    locations = snapshot.locations
+    for fragment in snapshot.manifest.fragments:
+        with contextlib.suppress(UnsupportedFeatureError):
+            for file in fragment.files:
+                yield locations.data_file(file)
+            if fragment.deletion is not None:
+                yield locations.deletion_file(fragment)
+            for external in _external(fragment):
+                yield locations.root_file(external.path)
+
+
+def _missing(store: Store, named: set[str]) -> str | None:
+    """One of the files that is not there."""
+    if store.location.kind != "file" and len(named) > _FEW:
+        folders = {path.rpartition("/")[0] for path in named}
+        named = named - {f"{folder}/{entry.name}".lstrip("/") for folder in folders for entry in store.list(folder)}
+    return next((path for path in sorted(named) if not store.exists(path)), None)

@@ -1,0 +1,96 @@
+"""A store that lets somebody else do something between two of its calls."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.storage.local import Entry, Files, LocalFiles
+from lance_spark.storage.store import Store
+
+
+class InterruptedFiles:
+    """Local files; before the call with the number `at`, counted from 1, `action` is run."""
+
+    gap = LocalFiles.gap
+
+    def __init__(self, at: int, action: Callable[[], object]) -> None:
+        self._inner = LocalFiles()
+        self._at, self._action = at, action
+        self._calls = 0
+
+    @property
+    def reached(self) -> bool:
+        """Whether there were so many calls."""
+        return self._calls >= self._at
+
+    def _called(self) -> LocalFiles:
+        self._calls += 1
+        if self._calls == self._at:
+            self._action()
+        return self._inner
+
+    def read(self, path: str) -> bytes:
+        return self._called().read(path)
+
+    def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
+        return self._called().read_ranges(path, reads)
+
+    def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
+        return self._called().read_tail(path, n)
+
+    def size(self, path: str) -> int:
+        return self._called().size(path)
+
+    def walk(self, folder: str) -> list[Entry]:
+        return self._called().walk(folder)
+
+    def list(self, folder: str) -> list[Entry]:
+        return self._called().list(folder)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._called().put(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._called().put_if_absent(path, data)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        with self._called().create(path) as out:
+            yield out
+
+    def delete(self, path: str) -> None:
+        self._called().delete(path)
+
+
+class InterruptedStore(Store):
+    """Local files that go through `InterruptedFiles`, also below other roots."""
+
+    __slots__ = ("files",)
+
+    def __init__(self, uri: str, files: InterruptedFiles) -> None:
+        super().__init__(uri)
+        self.files = files
+
+    def at(self, uri: str) -> Store:
+        return InterruptedStore(uri, self.files)
+
+    def _files(self) -> Files:
+        return self.files
+
+
+def interrupted_everywhere(
+    run: Callable[[Callable[[str], Store]], None], prepare: Callable[[], object], action: Callable[[], object]
+) -> Iterator[int]:
+    """`run`, which is given how to open stores, once for each of its calls, with the `action` before it; prepared anew each time."""
+    for at in itertools.count(1):
+        prepare()
+        files = InterruptedFiles(at, action)
+        run(functools.partial(InterruptedStore, files=files))
+        if not files.reached:
+            return
+        yield at

@@ -1,0 +1,171 @@
+"""Others name, restore and write versions while a cleanup runs, at every one of its calls: what they were told stays so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, LanceError
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import open_snapshot
+from tests.table.interleaving import interrupted_everywhere
+
+NOW = timedelta(0)
+OLD, LATEST = 2, 4
+SIDES = ["ours", "pylance"]
+At = Callable[[int | None], Any]
+"""Opens a version, ours or pylance's; None is the latest."""
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+def read(dataset: Any) -> list[int]:
+    table = dataset.scan().to_table() if isinstance(dataset, Dataset) else dataset.to_table()
+    return sorted(table["a"].to_pylist())
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of which version i is an overwrite with the row i, and a copy of it to begin with each time."""
+
+    uri: str
+    template: str
+
+    def prepare(self) -> None:
+        for uri in (self.uri, f"{self.uri}-clone"):
+            shutil.rmtree(uri, ignore_errors=True)
+        shutil.copytree(self.template, self.uri)
+
+    def opener(self, side: str) -> At:
+        return lambda version: Dataset.open(self.uri, version=version) if side == "ours" else lance.dataset(self.uri, version=version)
+
+    def opened(self, store: Callable[[str], Store]) -> At:
+        return lambda version: Dataset(open_snapshot(store(self.uri), version=version))
+
+    def clean_up(self, side: str) -> object:
+        return self.opener(side)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+
+    def check(self) -> None:
+        """Whatever version, tag, branch and clone there is can be read, with the same rows by both."""
+        ours, theirs = Dataset.open(self.uri), lance.dataset(self.uri)
+        assert [v.version for v in ours.versions()] == [v["version"] for v in theirs.versions()]
+        names = [v.version for v in ours.versions()], ours.tags.list(), [(branch, None) for branch in ours.branches.list()]
+        for name in [name for kind in names for name in kind]:
+            there = ours.checkout_version(name)
+            assert there.verify(decode=False).ok, name
+            assert read(there) == read(theirs.checkout_version(name)), name
+        if Path(f"{self.uri}-clone").exists() and list(Path(f"{self.uri}-clone").rglob("*.manifest")):
+            assert read(Dataset.open(f"{self.uri}-clone")) == [OLD]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """With a tag and a branch."""
+    made = Table(str(tmp_path / "t"), str(tmp_path / "template"))
+    for i in range(1, LATEST + 1):
+        Dataset.write(made.uri, rows(i), "overwrite")
+    Dataset.open(made.uri).tags.create("moving", LATEST)
+    Dataset.open(made.uri).create_branch("dev")
+    shutil.copytree(made.uri, made.template)
+    return made
+
+
+@dataclass(frozen=True)
+class Naming:
+    """A change after which something names the version OLD: `named`."""
+
+    change: Callable[[At], object]
+    named: Callable[[At], Any]
+
+
+NAMINGS = {
+    "tag": Naming(lambda at: at(None).tags.create("new", OLD), lambda at: at(None).checkout_version("new")),
+    "moved tag": Naming(lambda at: at(None).tags.update("moving", OLD), lambda at: at(None).checkout_version("moving")),
+    "branch": Naming(lambda at: at(None).create_branch("new", OLD), lambda at: at(None).checkout_version(("new", None))),
+    "inner branch": Naming(lambda at: at(OLD).create_branch("dev/data/new"), lambda at: at(None).checkout_version(("dev/data/new", None))),
+    "clone": Naming(lambda at: at(None).shallow_clone(f"{at(None).uri}-clone", OLD), lambda at: Dataset.open(f"{at(None).uri}-clone")),
+    "restore": Naming(lambda at: at(OLD).restore(), lambda at: at(None)),
+}
+CASES = [(name, side) for name in NAMINGS for side in SIDES if (name, side) != ("clone", "pylance")]
+"""A clone by pylance is not noted anywhere, unless its version is tagged."""
+
+
+def done(change: Callable[[At], object], at: At) -> bool:
+    try:
+        change(at)
+    except (LanceError, OSError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("name", "side"), CASES)
+def test_what_is_named_while_a_cleanup_runs_can_be_read(table: Table, name: str, side: str) -> None:
+    naming, told = NAMINGS[name], list[bool]()
+
+    def clean_up(store: Callable[[str], Store]) -> None:
+        table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+
+    for _ in interrupted_everywhere(clean_up, table.prepare, lambda: told.append(done(naming.change, table.opener(side)))):
+        table.check()
+        if told[-1]:
+            assert read(naming.named(table.opener("ours"))) == [OLD]
+    # The first came before anything was removed, and the last after it.
+    assert told[0]
+    assert not told[-1]
+
+
+@pytest.mark.parametrize("cleaner", SIDES)
+@pytest.mark.parametrize("name", NAMINGS)
+def test_a_version_that_is_removed_while_it_is_being_named_is_not_named(table: Table, name: str, cleaner: str) -> None:
+    naming, told = NAMINGS[name], list[bool]()
+
+    def change(store: Callable[[str], Store]) -> None:
+        told.append(done(naming.change, table.opened(store)))
+
+    for _ in interrupted_everywhere(change, table.prepare, lambda: table.clean_up(cleaner)):
+        table.check()
+        if told[-1]:
+            assert read(naming.named(table.opener("ours"))) == [OLD]
+    assert not told[0]
+    assert told[-1]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_rows_that_are_appended_while_a_cleanup_runs_are_there(table: Table, side: str) -> None:
+    def append() -> None:
+        if side == "ours":
+            Dataset.write(table.uri, rows(9), "append")
+        else:
+            lance.write_dataset(rows(9), table.uri, mode="append")
+
+    def clean_up(store: Callable[[str], Store]) -> None:
+        table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+
+    for _ in interrupted_everywhere(clean_up, table.prepare, append):
+        table.check()
+        assert read(Dataset.open(table.uri)) == [LATEST, 9]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_two_cleanups_at_once_remove_what_is_old_and_count_it_once(table: Table, side: str) -> None:
+    first, second = list[Any](), list[Any]()
+
+    def clean_up(store: Callable[[str], Store]) -> None:
+        first.append(table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False))
+
+    for _ in interrupted_everywhere(clean_up, table.prepare, lambda: second.append(table.clean_up(side))):
+        table.check()
+        assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
+        for count in ("old_versions", "data_files_removed", "transaction_files_removed", "bytes_removed"):
+            assert getattr(first[-1], count) + getattr(second[-1], count) == getattr(first[0], count) + getattr(second[0], count), count
+    assert (first[-1].old_versions, second[-1].old_versions) == (LATEST - 1, 0)
