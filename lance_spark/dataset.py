@@ -93,11 +93,13 @@ class Dataset:
         timestamp: datetime | str | None = None,
         storage_options: Mapping[str, str] | None = None,
         allow_other_stores: bool = False,
+        verify_checksums: bool = True,
     ) -> Dataset:
         """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for what goes together.
 
         `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say. It also lets
         `deep_clone` copy files from outside of the table's folder, and cleanup and verify ask for clones that are in other stores.
+        Without `verify_checksums`, data files that have checksums are read without comparing them.
         """
         snapshot = open_snapshot(
             Store(uri, storage_options),
@@ -107,7 +109,7 @@ class Dataset:
             timestamp=timestamp,
             allow_other_stores=allow_other_stores,
         )
-        return cls(snapshot)
+        return cls(replace(snapshot, verify_checksums=verify_checksums))
 
     @classmethod
     def write(
@@ -304,7 +306,8 @@ class Dataset:
         return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
 
     def _changed(self, snapshot: Snapshot) -> Dataset:
-        return Dataset(replace(snapshot, allow_other_stores=self.snapshot.allow_other_stores))
+        own = self.snapshot
+        return Dataset(replace(snapshot, allow_other_stores=own.allow_other_stores, verify_checksums=own.verify_checksums))
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)

@@ -38,14 +38,11 @@ def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[B
 
 def cut(ranges: Sequence[ByteRange], reads: Sequence[ByteRange], answers: Sequence[Bytes]) -> list[Bytes]:
     """The bytes of each of `ranges`, as views into the `answers` that were read for `reads` (the result of `coalesce`)."""
+    # Reads are sorted by start, and only the last one that begins at or before a range can hold all of it.
     starts = np.array([r.start for r in reads], dtype=np.int64)
+    holders = (np.searchsorted(starts, [r[0] for r in ranges], side="right") - 1).tolist()
     empty = np.empty(0, dtype=np.uint8)
     out = []
-    for start, stop in ranges:
-        if stop <= start:
-            out.append(empty)
-            continue
-        # Reads are sorted by start, and only the last one that begins at or before `start` can hold the whole range.
-        i = int(np.searchsorted(starts, start, side="right")) - 1
-        out.append(answers[i][start - reads[i].start : stop - reads[i].start])
+    for (start, stop), i in zip(ranges, holders):
+        out.append(answers[i][start - reads[i].start : stop - reads[i].start] if stop > start else empty)
     return out

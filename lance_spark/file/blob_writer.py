@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.file.checksums import SummedOutput
 from lance_spark.layouts.choose.encoding_options import BlobThresholds
 from lance_spark.layouts.levels import assemble
 from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
@@ -39,8 +40,7 @@ class _Pack:
     """The file of many blobs that a column is writing to, and what it has so far."""
 
     blob_id: int
-    out: BinaryIO
-    size: int = 0
+    out: SummedOutput
 
 
 class BlobWriter:
@@ -49,8 +49,8 @@ class BlobWriter:
     def __init__(self, put: Put, sidecars: Sidecars | None) -> None:
         self._put = put
         self._sidecars = sidecars
-        self._last_id = 0
         self._packs: dict[int, _Pack] = {}
+        self._written: list[SummedOutput] = []
 
     def place(self, field: Field, array: pa.Array, *, version_2: bool) -> pa.Array:
         """The array of the blob column `field`, one of those of `split`, with descriptors in the place of the values, which are written."""
@@ -77,6 +77,10 @@ class BlobWriter:
             self._end(pack.blob_id)
         self._packs = {}
 
+    def sums(self) -> list[tuple[int, np.ndarray]]:
+        """The size of each file beside the data file and the checksums of its blocks, by id from 1 on; to be asked once, in the end."""
+        return [(out.size, out.take_sums()) for out in self._written]
+
     def _place_2(self, field: Field, sizes: np.ndarray, pieces: list[memoryview]) -> list[pa.Array]:
         """The columns of the descriptors."""
         limits = BlobThresholds.of(field)
@@ -94,10 +98,11 @@ class BlobWriter:
         uris = pa.Array.from_buffers(pa.string(), len(sizes), [None, pa.py_buffer(np.zeros(len(sizes) + 1, np.int32)), pa.py_buffer(b"")])
         return [pa.array(kinds), pa.array(positions), pa.array(sizes.astype(np.uint64)), pa.array(ids), uris]
 
-    def _begin(self) -> tuple[int, BinaryIO]:
+    def _begin(self) -> tuple[int, SummedOutput]:
         assert self._sidecars is not None, "blobs of version 2 need a place for files beside the data file"
-        self._last_id += 1
-        return self._last_id, self._sidecars.begin(self._last_id)
+        blob_id = len(self._written) + 1
+        self._written.append(SummedOutput(self._sidecars.begin(blob_id)))
+        return blob_id, self._written[-1]
 
     def _end(self, blob_id: int) -> None:
         assert self._sidecars is not None
@@ -106,14 +111,13 @@ class BlobWriter:
     def _pack(self, field: Field, piece: memoryview, most: int) -> tuple[int, int]:
         """The id of the file that `piece` was put in with others, and where in it."""
         pack = self._packs.get(field.id)
-        if pack is not None and pack.size + len(piece) > most:
+        if pack is not None and pack.out.size + len(piece) > most:
             self._end(pack.blob_id)
             pack = None
         if pack is None:
             pack = self._packs[field.id] = _Pack(*self._begin())
-        at = pack.size
+        at = pack.out.size
         pack.out.write(piece)
-        pack.size += len(piece)
         return pack.blob_id, at
 
     def _dedicate(self, piece: memoryview) -> int:

@@ -7,40 +7,34 @@ the file and the column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-from google.protobuf.message import DecodeError
 
-from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
-from lance_spark.file.blob_places import external_store, sidecar_path
+from lance_spark.file.checksums import ChecksumError
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
+from lance_spark.file.source import Source, checked, naming, open_source
 from lance_spark.file.whole_structs import pruned, whole
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.page_pruning import possible_values
-from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
-from lance_spark.reading.steps import Column, Counts, FieldReader, Rows, Steps, run, side_by_side
+from lance_spark.reading.steps import Column, FieldReader, Rows, run, side_by_side
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.v0_1 import field as v0_1
 from lance_spark.v0_1.statistics import page_bounds
 from lance_spark.v2_0 import field as v2_0
 
-_TAIL = 64 * 1024
-"""Bytes read at once from the end of a file: the metadata of most files, all of a small one."""
-
 _BATCH_BYTES = 8 * 1024 * 1024
 """Bytes of a batch: what is larger leaves the processor's caches before it is handed on."""
 
-T = TypeVar("T")
+_PAGES_NAMED = 5
+"""Pages that an error names at most."""
 
 Open = Callable[[Field, Mapping[int, Column], Rows, int], FieldReader]
 
@@ -53,13 +47,16 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 }
 
 
-def open_data_file(store: Store, path: str, size: int | None = None, allow_other_stores: bool = False) -> DataFileReader:
+def open_data_file(
+    store: Store, path: str, size: int | None = None, allow_other_stores: bool = False, verify_checksums: bool = True
+) -> DataFileReader:
     """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked.
 
-    `allow_other_stores` lets it have blobs that are at any URI that the file names.
+    `allow_other_stores` lets it have blobs that are at any URI that the file names; `verify_checksums` compares what is read with the
+    checksums of the file, if it has any.
     """
-    tail, actual = store.read_tail(path, _TAIL)
-    source = _Source(store, path, actual, tail, allow_other_stores, Counts(len(tail), actual))
+    source = open_source(store, path, allow_other_stores, verify_checksums)
+    tail, actual = source.tail, source.size
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
         # The size is not checked: writers of about 0.30 took it before they wrote the metadata.
@@ -74,87 +71,13 @@ def open_data_file(store: Store, path: str, size: int | None = None, allow_other
     return DataFileReader(source, version, descriptor.num_rows, descriptor.schema, footer)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Where a file's bytes come from: its tail, which is in memory, or the store."""
-
-    store: Store
-    path: str
-    size: int
-    tail: Bytes
-    allow_other_stores: bool
-    counts: Counts = field(default_factory=Counts)
-
-    def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
-        """The bytes of each range."""
-        first = self.size - len(self.tail)
-        answers: list[Bytes | None] = [None] * len(ranges)
-        elsewhere: dict[str, list[int]] = {}
-        for i, wanted in enumerate(ranges):
-            if isinstance(wanted, ExternalRange):
-                answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
-            elif isinstance(wanted, SidecarRange):
-                elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
-            elif not 0 <= wanted.start <= wanted.stop <= self.size:
-                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} of a file of {self.size}")
-            elif wanted.start >= first:
-                answers[i] = self.tail[wanted.start - first : wanted.stop - first]
-            else:
-                elsewhere.setdefault(self.path, []).append(i)
-        self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
-        for path, numbers in elsewhere.items():
-            for i, answer in zip(numbers, self.store.read_ranges(path, [ByteRange(*ranges[i]) for i in numbers])):
-                answers[i] = answer
-        return answers  # type: ignore[return-value]
-
-    def checked(self, what: str, work: Callable[[], T]) -> T:
-        """Do `work`; what it finds wrong names the file."""
-        return _checked(f"{self.path}: {what}", work)
-
-    def run(self, what: str, steps: Steps[T]) -> T:
-        """Carry out `steps`; what they find wrong names the file and `what` is read."""
-        return run(_naming(f"{self.path}: {what}", steps), self.fetch)
-
-
-def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
-    """The bytes of a blob that is stored outside of the table."""
-    there, name = external_store(store, wanted.uri, allowed)
-    stop = wanted.stop if wanted.stop > wanted.start else there.size(name)
-    return there.read_ranges(name, [ByteRange(wanted.start, stop)])[0]
-
-
-def _checked(where: str, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except CorruptFileError as e:
-        raise CorruptFileError(f"{where}: {e}") from e
-    except UnsupportedFeatureError as e:
-        raise UnsupportedFeatureError(f"{where}: {e}") from e
-    except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
-        # Decoders check what they index by; what they leave to numpy and Arrow is found by these.
-        raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
-
-
-def _naming(where: str, steps: Steps[T]) -> Steps[T]:
-    """`steps`, whose errors say where they were found."""
-    answer: Sequence[Bytes] | None = None
-    while True:
-        try:
-            wanted = _checked(where, lambda answer=answer: steps.send(answer))  # type: ignore[misc]
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        answer = yield wanted
-
-
 class DataFileReader:
     """An open data file: what it says of itself, and its rows.
 
     `schema` is the one in the file, whose names and types may be older than the table's; ids are what counts.
     """
 
-    def __init__(
-        self, source: _Source, version: tuple[int, int], num_rows: int, schema: Schema, layout: Footer | legacy.LegacyFile
-    ) -> None:
+    def __init__(self, source: Source, version: tuple[int, int], num_rows: int, schema: Schema, layout: Footer | legacy.LegacyFile) -> None:
         self.version = version
         self.num_rows = num_rows
         self.schema = schema
@@ -195,7 +118,7 @@ class DataFileReader:
         done = 0
         while done < len(rows):
             stop = min(len(rows), done + min(count, batch_rows))
-            arrays = self._read_batch(fields, readers, done, stop)
+            arrays = self._read_batch(fields, metadata, readers, done, stop)
             size = max(1, sum(a.nbytes for a in arrays) // (stop - done))
             fitting = max(1, batch_bytes // size)
             for start in range(0, stop - done, fitting):
@@ -203,9 +126,14 @@ class DataFileReader:
             # Rows to come may be larger than those seen, so batches grow step by step.
             count, done = min(fitting, 4 * (stop - done)), stop
 
-    def _read_batch(self, fields: Sequence[Field], readers: Sequence[FieldReader], start: int, stop: int) -> list[pa.Array]:
-        steps = [_naming(self._where(f), r.read(start, stop)) for f, r in zip(fields, readers)]
-        arrays = run(side_by_side(steps), self._source.fetch)
+    def _read_batch(
+        self, fields: Sequence[Field], metadata: Mapping[int, Column], readers: Sequence[FieldReader], start: int, stop: int
+    ) -> list[pa.Array]:
+        steps = [naming(self._where(f), r.read(start, stop)) for f, r in zip(fields, readers)]
+        try:
+            arrays = run(side_by_side(steps), self._source.fetch)
+        except ChecksumError as e:
+            raise self._source.damaged(e, _pages_at(e, fields, metadata)) from e
         for f, array in zip(fields, arrays):
             if len(array) != stop - start:
                 raise CorruptFileError(f"{self._where(f)}: {len(array)} values were read for {stop - start} rows")
@@ -233,7 +161,12 @@ class DataFileReader:
                 f"{self._source.path}: column {column} has buffers of its own, so its pages cannot be copied alone"
             )
         for page in metadata.pages:
-            yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.fetch(page.buffers)), page.num_rows)
+            yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.read(page.buffers, f"column {column}")), page.num_rows)
+
+    def check(self) -> None:
+        """Read the whole file and the files of its blobs and compare them with their checksums, if there are any."""
+        if self._source.checksums is not None:
+            self._source.run("checksums", self._source.checksums.check_all())
 
     def hopeful(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
         """The rows of pages of `field` of whose possible values, or of whose bounds, `may_match` says yes; all where pages do not tell."""
@@ -279,6 +212,19 @@ class DataFileReader:
     def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows) -> list[FieldReader]:
         layout = self._layout
         if isinstance(layout, legacy.LegacyFile):
-            return [_checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
+            return [checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
         make = _OPEN_FIELD[self.version]
-        return [_checked(self._where(f), lambda f=f: make(f, columns, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
+        return [checked(self._where(f), lambda f=f: make(f, columns, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
+
+
+def _pages_at(damage: ChecksumError, fields: Sequence[Field], columns: Mapping[int, Column]) -> str:
+    """Which pages of the columns that are read, whose metadata `columns` are by field id, have bytes in a damaged block."""
+    names = {i: f.name for field in fields for f in field.walk() for i in (f.id, ~f.id)}
+    where = damage.where
+    pages = [
+        f"page {number} of column {names.get(i, '')!r}"
+        for i, column in columns.items()
+        for number, page in enumerate(column.pages)
+        if not damage.blob_id and any(b.start < where.stop and where.start < b.stop for b in page.buffers)
+    ]
+    return ", ".join(pages[:_PAGES_NAMED])

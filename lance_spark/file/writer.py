@@ -1,7 +1,7 @@
 """Writes one data file of storage version 2.0, 2.1 or 2.2 as a stream. Implements "File Layout" of the file format specification.
 
-On disk: the buffers of the pages as they fill up, global buffer 0 (schema and row count), the metadata of each column, the offset
-tables of both, the footer.
+On disk: the buffers of the pages as they fill up, the checksum table, global buffer 0 (schema and row count), the metadata of each column,
+the offset tables of both, the checksum trailer, the footer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,11 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.arrow.selection import joined
+from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.crc32c import available
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.blob_writer import BlobWriter, Sidecars
+from lance_spark.file.checksums import Output, SummedOutput, checksum_table, checksum_trailer
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts import write_page as layouts
 from lance_spark.layouts.levels.shred import split
@@ -35,12 +37,6 @@ PAGE_BYTES = 8 << 20
 
 _ALIGNMENT = 64
 _PAD = b"H"
-
-
-class Output(Protocol):
-    """Where the bytes go, in order."""
-
-    def write(self, data: bytes | memoryview, /) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,10 @@ class DataFileWriter:
     def __init__(self, out: Output, schema: Schema, version: tuple[int, int], sidecars: Sidecars | None = None) -> None:
         if version not in FORMATS:
             raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
-        self._out = out
+        self._out = SummedOutput(out)
         self._schema = schema
         self._version = version
         self._format = FORMATS[version]
-        self._position = 0
         self._num_rows = 0
         self._blobs = BlobWriter(self._put_aligned, sidecars)
         self._columns = [
@@ -115,7 +110,7 @@ class DataFileWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far, and those of the Arrow data that waits for the next page."""
-        return self._position + sum(column.waiting_bytes for column in self._columns)
+        return self._out.size + sum(column.waiting_bytes for column in self._columns)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""
@@ -144,18 +139,34 @@ class DataFileWriter:
         for column in self._columns:
             self._flush(column)
         self._blobs.finish()
-        schema = file_pb2.Schema(fields=serialise_fields(in_file(self._schema)))
-        for key, value in self._schema.metadata.items():
-            schema.metadata[key.decode()] = value
-        descriptor = file_pb2.FileDescriptor(schema=schema, length=self._num_rows)
-        buffers = [self._put_aligned(descriptor.SerializeToString(deterministic=True))]
-        first_metadata = self._position
+        table, num_sidecars = self._put_checksums()
+        buffers = [self._put_aligned(self._descriptor())]
+        first_metadata = self._out.size
         columns = [self._put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
         columns_at, _ = self._put(np.array(columns, dtype="<u8").tobytes())
         buffers_at, _ = self._put(np.array(buffers, dtype="<u8").tobytes())
-        self._put(FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._format.footer_version, MAGIC))
+        footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._format.footer_version, MAGIC)
+        if table:
+            self._put(checksum_trailer(table, self._out.take_sums(), num_sidecars, footer))
+        self._put(footer)
         ids = tuple(c.leaf.id for c in self._columns)
-        return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._position, self._version)
+        return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._out.size, self._version)
+
+    def _descriptor(self) -> bytes:
+        """The file's schema and number of rows."""
+        schema = file_pb2.Schema(fields=serialise_fields(in_file(self._schema)))
+        for key, value in self._schema.metadata.items():
+            schema.metadata[key.decode()] = value
+        return file_pb2.FileDescriptor(schema=schema, length=self._num_rows).SerializeToString(deterministic=True)
+
+    def _put_checksums(self) -> tuple[ByteRange | None, int]:
+        """Where the checksum table was put, None for nowhere, and how many sidecars are in it."""
+        if not available():
+            return None, 0
+        start, _ = self._put_aligned(b"")
+        sums, sidecars = self._out.take_sums(), self._blobs.sums()
+        self._put(checksum_table(start, sums, sidecars))
+        return ByteRange(start, self._out.size), len(sidecars)
 
     def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
         """Let `array`, of a batch of `batch_bytes`, wait for its page, in pieces that are no larger than a page where rows allow it."""
@@ -195,15 +206,14 @@ class DataFileWriter:
         column.rows_written += page.num_rows
 
     def _put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
-        self._put(_PAD * (-self._position % _ALIGNMENT))
+        self._put(_PAD * (-self._out.size % _ALIGNMENT))
         return self._put(data)
 
     def _put(self, data: bytes | memoryview) -> tuple[int, int]:
         """Position and size of the bytes that were written."""
-        at = self._position
+        at = self._out.size
         if len(data):
             self._out.write(data)
-        self._position += len(data)
         return at, len(data)
 
 

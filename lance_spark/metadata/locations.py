@@ -25,6 +25,7 @@ class Locations:
     store: Store
     base_paths: tuple[BasePath, ...] = ()
     allow_other_stores: bool = False
+    verify_checksums: bool = True
 
     def data_file(self, file: DataFile) -> tuple[Store, str]:
         """The store and the path in it of a data file."""

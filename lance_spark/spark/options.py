@@ -145,6 +145,12 @@ OPTIONS = (
         _flag,
         "Whether base paths of the table, and blobs at URIs of their own, may lie in other stores or buckets than the table.",
     ),
+    Option(
+        "verify_checksums",
+        "read",
+        _flag,
+        "Whether what is read is compared with the checksums of files that have some; by default `true` (see [checksums](checksums.md)).",
+    ),
     Option("max_rows_per_file", "write", _number(1), "A new data file after so many rows.", ("max_row_per_file",)),
     Option("max_bytes_per_file", "write", _number(1), "A new data file after about so many bytes."),
     Option(
@@ -193,7 +199,7 @@ UNBUILT = {
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 
-_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores")
+_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores", "verify_checksums")
 _OF_CATALOG_TABLES = "option."
 
 
@@ -215,6 +221,7 @@ class ReadOptions:
     with_row_address: bool = False
     nanoseconds: str = "error"
     allow_other_stores: bool = False
+    verify_checksums: bool = True
     blob_handling: BlobHandling = "bytes"
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 

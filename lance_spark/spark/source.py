@@ -102,7 +102,8 @@ class LanceDataSource(DataSource):
             raise self._pinned
         if self._snapshot is None:
             store, version = self._pinned
-            self._snapshot = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
+            opened = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
+            self._snapshot = replace(opened, verify_checksums=self._read.verify_checksums)
         return self._snapshot
 
     def _plan(self, snapshot: Snapshot) -> ScanPlan:
@@ -134,7 +135,7 @@ def bind(source: bytes, request: str) -> LanceDataSource:
 
 
 def _open(options: ReadOptions) -> Snapshot:
-    return open_snapshot(
+    snapshot = open_snapshot(
         _store(options),
         version=options.version,
         tag=options.tag,
@@ -142,6 +143,7 @@ def _open(options: ReadOptions) -> Snapshot:
         timestamp=options.timestamp,
         allow_other_stores=options.allow_other_stores,
     )
+    return replace(snapshot, verify_checksums=options.verify_checksums)
 
 
 def _store(options: ReadOptions | WriteOptions) -> Store:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lance_spark.display.listing import SHOWN, left_out
@@ -68,7 +68,8 @@ class Report:
 
 
 def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) -> Report:
-    """Check all files of a version; without `decode` only that they are there, their sizes and numbers of rows."""
+    """Check all files of a version, against their checksums where they have some; without `decode` only sizes and numbers of rows."""
+    snapshot = replace(snapshot, verify_checksums=True)
     problems: list[Problem] = []
     files = 0
     for path, found in track(_checks(snapshot, decode), "verify files"):
@@ -131,6 +132,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, the manifest says {fragment.physical_rows}")]
         if decode:
+            reader.check()
             columns = file.columns
             ids = set(columns) if file.column_indices else set(file.fields)
             fields = snapshot.manifest.schema.keep(lambda leaf: leaf.id in ids).fields

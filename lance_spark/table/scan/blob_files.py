@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.file.blob_places import external_store, sidecar_path
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.file.blob_places import external_store
+from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.schema.blobs import BlobKind
 from lance_spark.schema.schema import Field, quoted
-from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lance_spark.file.source import Source
 
 
 class BlobFile(io.RawIOBase):
     """One blob, to be read from and moved about in. Nothing is fetched before it is asked for, and nothing twice is kept."""
 
-    def __init__(self, store: Store, path: str, start: int, size: int) -> None:
+    def __init__(self, fetch: Callable[[ByteRange], Bytes], start: int, size: int) -> None:
         super().__init__()
-        self._store = store
-        self._path = path
+        self._fetch = fetch
         self._start = start
         self._size = size
         self._at = 0
@@ -75,7 +77,7 @@ class BlobFile(io.RawIOBase):
         wanted = ByteRange(self._start + first, self._start + min(first + count, self._size))
         if wanted.start == wanted.stop:
             return memoryview(b"")
-        data = self._store.read_ranges(self._path, [wanted])[0]
+        data = self._fetch(wanted)
         self._at += len(data)
         return memoryview(data)  # type: ignore[arg-type]  # numpy has no type for its buffers
 
@@ -104,28 +106,41 @@ def take_blobs(
     descriptors: pa.ChunkedArray = rows[steps[0].name]
     for step in steps[1:]:
         descriptors = pc.struct_field(descriptors, step.name)
-    fragments = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+    fragments, source = {fragment.id: fragment for fragment in snapshot.manifest.fragments}, cache(partial(_source, snapshot))
     return [
-        None if place is None else _open(snapshot, fragments[address >> 32], steps[-1], place)
+        None if place is None else _open(snapshot, source, _file(fragments[address >> 32], steps[-1]), place)
         for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist())
     ]
 
 
-def _open(snapshot: Snapshot, fragment: Fragment, field: Field, place: Mapping[str, Any]) -> BlobFile:
-    """The blob of `field` with this descriptor."""
+def _file(fragment: Fragment, field: Field) -> DataFile:
     file = next((f for f in fragment.files if field.id in f.fields), None)
     assert file is not None, "a field that is in no file has no descriptors"
-    store, path = snapshot.locations.data_file(file)
+    return file
+
+
+def _source(snapshot: Snapshot, file: DataFile) -> Source:
+    from lance_spark.file.source import open_blobs  # loads the decoders, which opening a table does without
+
+    return open_blobs(*snapshot.locations.data_file(file), snapshot.verify_checksums)
+
+
+def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFile, place: Mapping[str, Any]) -> BlobFile:
+    """The blob in `file` with this descriptor. `source` opens a data file: once for all its blobs, and not before one of them is read."""
     start, size, kind = place["position"], place["size"], place.get("kind", BlobKind.INLINE)
+    if kind > BlobKind.EXTERNAL:
+        raise UnsupportedFeatureError(f"{file.path}: a blob of kind {kind}")
     if kind == BlobKind.EXTERNAL:
         if place["blob_id"]:
             raise UnsupportedFeatureError(f"a blob at the URI {place['blob_uri']!r} below base path {place['blob_id']}")
-        store, path = external_store(store, place["blob_uri"], snapshot.locations.allow_other_stores)
+        store, path = external_store(snapshot.locations.data_file(file)[0], place["blob_uri"], snapshot.allow_other_stores)
         size = size or store.size(path) - start
-    elif kind > BlobKind.EXTERNAL:
-        raise UnsupportedFeatureError(f"a blob of kind {kind}")
-    elif kind != BlobKind.INLINE:
-        path = sidecar_path(path, place["blob_id"])
     if start < 0 or size < 0:
-        raise CorruptFileError(f"{path}: a blob of {size} bytes at {start}")
-    return BlobFile(store, path, start, size)
+        raise CorruptFileError(f"{file.path}: a blob of {size} bytes at {start}")
+
+    def fetch(wanted: ByteRange) -> Bytes:
+        if kind == BlobKind.EXTERNAL:
+            return store.read_ranges(path, [wanted])[0]
+        return source(file).read_blob(wanted, kind, place.get("blob_id", 0))
+
+    return BlobFile(fetch, start, size)

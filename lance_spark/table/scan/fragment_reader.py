@@ -204,7 +204,8 @@ def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
     try:
         # Writers of 0.1 files recorded a size before they had written all of it.
-        return open_data_file(store, path, None if file.is_legacy else file.size, locations.allow_other_stores)
+        size = None if file.is_legacy else file.size
+        return open_data_file(store, path, size, locations.allow_other_stores, locations.verify_checksums)
     except FileNotFoundError as e:
         raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
 

@@ -36,6 +36,7 @@ class Snapshot:
     manifest: Manifest
     path: str
     allow_other_stores: bool = False
+    verify_checksums: bool = True
 
     @property
     def version(self) -> int:
@@ -53,7 +54,7 @@ class Snapshot:
     @property
     def locations(self) -> Locations:
         """Where the version's files are."""
-        return Locations(self.store, self.manifest.base_paths, self.allow_other_stores)
+        return Locations(self.store, self.manifest.base_paths, self.allow_other_stores, self.verify_checksums)
 
     def __str__(self) -> str:
         return f"{self.store.uri}, version {self.version}"

@@ -1,0 +1,62 @@
+"""CRC-32C (Castagnoli) of bytes, by a library that uses the processor's own instruction for it."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+_LOG = logging.getLogger(__name__)
+
+Data: TypeAlias = bytes | memoryview | np.ndarray
+
+
+@cache
+def _library() -> ModuleType | None:
+    """google_crc32c, imported at the first use; None where it is missing or not compiled, which is logged once."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import google_crc32c
+    except ImportError:
+        _LOG.warning("google-crc32c is not installed: files are written without checksums, and read without checking them")
+        return None
+    library: ModuleType = google_crc32c
+    if library.implementation != "c":
+        _LOG.warning("google-crc32c is not compiled here: files are written without checksums, and read without checking them")
+        return None
+    return library
+
+
+def available() -> bool:
+    """Whether checksums can be calculated fast enough to be of use."""
+    return _library() is not None
+
+
+def crc32c(data: Data, before: int = 0) -> int:
+    """The CRC-32C of the bytes of which `before` is the checksum, followed by `data`."""
+    library = _library()
+    assert library is not None, "callers ask `available` first"
+    # The library takes no memoryview, but an Arrow buffer without a copy.
+    return int(library.extend(before, pa.py_buffer(data)))
+
+
+def crc32c_of_blocks(pieces: Sequence[Data], block: int) -> np.ndarray:
+    """The CRC-32C of each `block` bytes of each piece and of what is left of it after them, uint32."""
+    library = _library()
+    assert library is not None, "callers ask `available` first"
+    value, sums = library.value, []
+    for piece in pieces:
+        buffer = pa.py_buffer(piece)
+        size = buffer.size
+        if size <= block:
+            sums.append(value(buffer))
+        else:
+            sums += [value(buffer.slice(start, min(block, size - start))) for start in range(0, size, block)]
+    return np.array(sums, dtype="<u4")

@@ -1,0 +1,295 @@
+"""Checksums of a data file and of the files of its blobs, which find damage that decoding does not. docs/checksums.md has the byte layout.
+
+A file is cut into blocks of a fixed size; the checksum table has the CRC-32C of each. The table lies in front of the metadata, and
+a trailer between the last offset table and the footer has the checksums of table and metadata, and of itself and the footer. Nothing else
+in the file points to either, so that other readers pass over them, and whoever rewrites a file leaves them behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
+from lance_spark.buffers.crc32c import available, crc32c, crc32c_of_blocks
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.footer import FOOTER
+from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
+from lance_spark.reading.steps import Steps
+
+BLOCK = 16 << 10
+"""Bytes that have a checksum in the files that we write."""
+
+MAGIC = b"LCRC-32C"
+_TRAILER = struct.Struct("<8sQQIIII")
+"""Magic; start and end of the table; bytes of a block; number of blocks from the table to the trailer; of sidecars; CRC-32C of the end."""
+
+_ENTRY = struct.Struct("<QQ")
+_SUM = 4
+_BLOCK_SIZES = (1 << 10, 1 << 20)
+"""The smallest and the largest block of a file that is read; all are powers of two."""
+
+_MAX_READ = 32 << 20
+"""Bytes that are read together at most, where they are not wanted together."""
+
+_SCATTERED = 2
+"""Blocks that have more than so many times the bytes that are wanted of them are not kept."""
+
+
+class ChecksumError(CorruptFileError):
+    """Bytes that are not those that were written. `where` are the bytes of the block, `blob_id` the sidecar's, 0 for the data file."""
+
+    def __init__(self, message: str, where: ByteRange, blob_id: int) -> None:
+        super().__init__(message)
+        self.where = where
+        self.blob_id = blob_id
+
+
+class Output(Protocol):
+    """Where bytes go, in order."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+class SummedOutput:
+    """Hands bytes on to an output and keeps the checksums of their blocks."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._sums: list[np.ndarray] = []
+        self._open, self._filled = 0, 0
+        self.size = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write `data`."""
+        self._out.write(data)
+        self.size += len(data)
+        if not available():
+            return
+        rest = memoryview(data)
+        if self._filled:
+            head, rest = rest[: BLOCK - self._filled], rest[BLOCK - self._filled :]
+            self._open, self._filled = crc32c(head, self._open), self._filled + len(head)
+            if self._filled < BLOCK:
+                return
+            self._sums.append(np.array([self._open], "<u4"))
+        whole = len(rest) - len(rest) % BLOCK
+        self._sums.append(crc32c_of_blocks([rest[:whole]] if whole else [], BLOCK))
+        self._open, self._filled = crc32c(rest[whole:]), len(rest) - whole
+
+    def take_sums(self) -> np.ndarray:
+        """The checksums of the blocks written since the last call, the last of which may be shorter; the next one begins here."""
+        last = [np.array([self._open], "<u4")] if self._filled else []
+        sums = np.concatenate([*self._sums, *last, np.empty(0, "<u4")])
+        self._sums, self._open, self._filled = [], 0, 0
+        return sums
+
+
+def checksum_table(position: int, sums: np.ndarray, sidecars: Sequence[tuple[int, np.ndarray]]) -> bytes:
+    """The table that begins at `position`: `sums` of the blocks before it, and size and sums of each sidecar, whose ids count from 1."""
+    at = position + sums.nbytes + len(sidecars) * _ENTRY.size
+    entries = []
+    for size, blocks in sidecars:
+        entries.append(_ENTRY.pack(at, size))
+        at += blocks.nbytes
+    return b"".join([sums.tobytes(), *entries, *(blocks.tobytes() for _, blocks in sidecars)])
+
+
+def checksum_trailer(table: ByteRange, sums: np.ndarray, num_sidecars: int, footer: bytes) -> bytes:
+    """The trailer in front of `footer`; `sums` are those of the blocks from the start of the table to here."""
+    head = sums.tobytes() + _TRAILER.pack(MAGIC, *table, BLOCK, len(sums), num_sidecars, 0)[:-_SUM]
+    return head + crc32c(footer, crc32c(head)).to_bytes(_SUM, "little")
+
+
+def read_checksums(size: int) -> Steps[Checksums | None]:
+    """The checksums of a file of `size` bytes; None if it has none. Raises ChecksumError when its end is damaged."""
+    fixed_at = size - FOOTER.size - _TRAILER.size
+    if fixed_at < 0 or not available():
+        return None
+    (fixed,) = yield [ByteRange(fixed_at, size)]
+    magic, start, stop, block, num_blocks, num_sidecars, expected = _TRAILER.unpack(fixed[: _TRAILER.size].tobytes())
+    # Half of the magic is enough to say that there are checksums, so that damage to the rest of it is found.
+    if sum(a == b for a, b in zip(magic, MAGIC)) < len(MAGIC) // 2:
+        return None
+    trailer_at = fixed_at - num_blocks * _SUM
+    if trailer_at < 0:
+        raise CorruptFileError(f"a checksum trailer of {num_blocks} blocks in a file of {size} bytes")
+    (sums,) = yield [ByteRange(trailer_at, fixed_at)]
+    found = crc32c(fixed[_TRAILER.size :], crc32c(fixed[: _TRAILER.size - _SUM], crc32c(sums)))
+    if found != expected or magic != MAGIC:
+        raise _mismatch(ByteRange(trailer_at, size), 0, expected, found)
+    if not _BLOCK_SIZES[0] <= block <= _BLOCK_SIZES[1] or block & (block - 1):
+        raise UnsupportedFeatureError(
+            f"checksums of blocks of {block} bytes; known are powers of two from {_BLOCK_SIZES[0]} to {_BLOCK_SIZES[1]}"
+        )
+    needed = _count(start, block) * _SUM + num_sidecars * _ENTRY.size
+    if not start + needed <= stop <= trailer_at or _count(trailer_at - start, block) != num_blocks:
+        raise CorruptFileError(
+            f"a checksum table of bytes {start} to {stop} in a file of {size}, with {num_blocks} blocks from it to {trailer_at}"
+        )
+    return Checksums(block, ByteRange(start, stop), trailer_at, np.frombuffer(sums.tobytes(), "<u4"), num_sidecars)
+
+
+def _count(size: int, block: int) -> int:
+    """How many blocks `size` bytes are."""
+    return -(-size // block)
+
+
+def _mismatch(where: ByteRange, blob_id: int, expected: int, found: int) -> ChecksumError:
+    text = (
+        f"bytes {where.start} to {where.stop} were written with the CRC-32C {expected:#010x}, now it is {found:#010x}: "
+        "the file is damaged. Restore it from a copy, or read it as it is with verify_checksums=False"
+    )
+    return ChecksumError(text, where, blob_id)
+
+
+@dataclass(frozen=True, eq=False)
+class _Section:
+    """Bytes `start` to `stop` of the data file (blob id 0) or a sidecar, in blocks from `start` on.
+
+    `sums_at` is the position of the first block's checksum in the data file; None: they are in the trailer.
+    """
+
+    start: int
+    stop: int
+    sums_at: int | None
+    blob_id: int = 0
+
+    def widened(self, wanted: ByteRange, block: int) -> ByteRange:
+        """The whole blocks around a range."""
+        first, last = (wanted.start - self.start) // block, _count(wanted.stop - self.start, block)
+        return ByteRange(self.start + first * block, min(self.start + last * block, self.stop))
+
+    def place(self, where: ByteRange) -> ByteRange:
+        """`where`, in the file that it is a range of."""
+        return SidecarRange.of(self.blob_id, *where) if self.blob_id else where
+
+
+class Checksums:
+    """The checksums of one file, which are read when they are needed, and reading in blocks that are checked."""
+
+    def __init__(self, block: int, table: ByteRange, trailer_at: int, trailer_sums: np.ndarray, num_sidecars: int) -> None:
+        self._block = block
+        self._trailer_sums = trailer_sums
+        self._num_sidecars = num_sidecars
+        self._data = _Section(0, table.start, table.start)
+        self._metadata = _Section(table.start, trailer_at, None)
+        self._sidecars: dict[int, _Section] = {}
+        # Memory that is never written to is not taken from the system.
+        self._table = np.zeros(table.stop - table.start, np.uint8)
+        self._loaded = np.zeros(_count(len(self._table), block), bool)
+
+    def read(self, ranges: Sequence[ByteRange]) -> Steps[list[Bytes]]:
+        """The bytes of each range, checked unless they are external. Asks for whole blocks. Raises ChecksumError."""
+        answers: list[Bytes] = [np.empty(0, np.uint8)] * len(ranges)
+        sections: dict[_Section | None, list[int]] = {}
+        for i, wanted in enumerate(ranges):
+            if wanted.stop > wanted.start or isinstance(wanted, ExternalRange):
+                sections.setdefault((yield from self._section_of(wanted)), []).append(i)
+        for section, numbers in sections.items():
+            own = [ranges[i] for i in numbers]
+            found = (yield own) if section is None else (yield from self._checked(section, own))
+            for i, part in zip(numbers, found):
+                answers[i] = part
+        return answers
+
+    def check_all(self) -> Steps[None]:
+        """Read and check every byte of the file and of its sidecars."""
+        sections = [self._data, self._metadata]
+        for blob_id in range(1, self._num_sidecars + 1):
+            sections.append((yield from self._sidecar(blob_id)))
+        for section in sections:
+            for start in range(section.start, section.stop, _MAX_READ):
+                yield from self._blocks(section, [ByteRange(start, min(start + _MAX_READ, section.stop))])
+
+    def _section_of(self, wanted: ByteRange) -> Steps[_Section | None]:
+        """The section that a range lies in; None for what has no checksum in the table: external blobs, and the end that is checked."""
+        if isinstance(wanted, ExternalRange):
+            return None
+        if isinstance(wanted, SidecarRange):
+            section = yield from self._sidecar(wanted.blob_id)
+        elif wanted.start >= self._metadata.stop:
+            return None
+        else:
+            section = self._data if wanted.start < self._data.stop else self._metadata
+        if not section.start <= wanted.start <= wanted.stop <= section.stop:
+            raise CorruptFileError(f"bytes {wanted.start} to {wanted.stop} are needed, there are {section.start} to {section.stop}")
+        return section
+
+    def _sidecar(self, blob_id: int) -> Steps[_Section]:
+        if blob_id not in self._sidecars:
+            if not 1 <= blob_id <= self._num_sidecars:
+                raise CorruptFileError(f"a blob in sidecar {blob_id}, the file has {self._num_sidecars}")
+            at = _count(self._data.stop, self._block) * _SUM + (blob_id - 1) * _ENTRY.size
+            missing = self._missing(np.arange(at, at + _ENTRY.size))
+            self._keep(missing, (yield [self._table_block(i) for i in missing]))
+            position, size = _ENTRY.unpack(self._table[at : at + _ENTRY.size].tobytes())
+            offset, length = position - self._metadata.start, _count(size, self._block) * _SUM
+            if offset % _SUM or not 0 <= offset <= offset + length <= len(self._table):
+                raise CorruptFileError(f"the checksums of sidecar {blob_id}, of {size} bytes, at {position} are not in the checksum table")
+            self._sidecars[blob_id] = _Section(0, size, position, blob_id)
+        return self._sidecars[blob_id]
+
+    def _checked(self, section: _Section, ranges: Sequence[ByteRange]) -> Steps[list[Bytes]]:
+        """The bytes of ranges of one section. Scattered ones are copied, `_MAX_READ` bytes of blocks at a time, so that no block stays."""
+        blocks = [section.widened(r, self._block) for r in ranges]
+        sizes = np.array([b.stop - b.start for b in blocks])
+        if sizes.sum() <= _SCATTERED * sum(r.stop - r.start for r in ranges):
+            return (yield from self._cut(section, ranges, blocks))
+        parts: list[Bytes] = []
+        groups = np.flatnonzero(np.diff(np.cumsum(sizes) // _MAX_READ)) + 1
+        for start, stop in itertools.pairwise([0, *groups.tolist(), len(ranges)]):
+            found = yield from self._cut(section, ranges[start:stop], blocks[start:stop])
+            parts += [np.frombuffer(part.tobytes(), np.uint8) for part in found]
+        return parts
+
+    def _cut(self, section: _Section, ranges: Sequence[ByteRange], blocks: Sequence[ByteRange]) -> Steps[list[Bytes]]:
+        runs = coalesce(blocks, 0, _MAX_READ)
+        return cut(ranges, runs, (yield from self._blocks(section, runs)))
+
+    def _blocks(self, section: _Section, runs: Sequence[ByteRange]) -> Steps[Sequence[Bytes]]:
+        """The bytes of runs of whole blocks, and with them the part of the table that has their checksums, unless it is there."""
+        numbers = np.concatenate([np.arange(r.start - section.start, r.stop - section.start, self._block) for r in runs]) // self._block
+        at = 0 if section.sums_at is None else section.sums_at - self._metadata.start
+        missing = [] if section.sums_at is None else self._missing(at + numbers * _SUM)
+        answers = yield [*(section.place(r) for r in runs), *(self._table_block(i) for i in missing)]
+        self._keep(missing, answers[len(runs) :])
+        if section.sums_at is None:
+            expected = self._trailer_sums[numbers]
+        else:
+            expected = self._table[at : at + _count(section.stop, self._block) * _SUM].view("<u4")[numbers]
+        self._compare(section, numbers, expected, answers[: len(runs)])
+        return answers[: len(runs)]
+
+    def _missing(self, offsets: np.ndarray) -> list[int]:
+        """The numbers of the table's blocks that hold what is at these offsets of the table, and have not been read."""
+        blocks = np.unique(offsets // self._block)
+        missing: list[int] = blocks[~self._loaded[blocks]].tolist()
+        return missing
+
+    def _table_block(self, number: int) -> ByteRange:
+        start = self._metadata.start + number * self._block
+        return ByteRange(start, min(start + self._block, self._metadata.stop))
+
+    def _keep(self, numbers: Sequence[int], answers: Sequence[Bytes]) -> None:
+        """Check blocks of the table and keep them."""
+        if len(numbers):
+            self._compare(self._metadata, np.array(numbers), self._trailer_sums[numbers], answers)
+        for number, answer in zip(numbers, answers):
+            part = self._table[number * self._block :][: len(answer)]
+            part[:] = answer[: len(part)]
+            self._loaded[number] = True
+
+    def _compare(self, section: _Section, numbers: np.ndarray, expected: np.ndarray, answers: Sequence[Bytes]) -> None:
+        """Compare the checksums of the blocks with these numbers, which `answers` hold one after the other, with the expected ones."""
+        found = crc32c_of_blocks(answers, self._block)
+        wrong = np.flatnonzero(found != expected)
+        if len(wrong):
+            first = section.start + int(numbers[wrong[0]]) * self._block
+            where = ByteRange(first, min(first + self._block, section.stop))
+            raise _mismatch(where, section.blob_id, int(expected[wrong[0]]), int(found[wrong[0]]))

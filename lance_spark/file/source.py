@@ -1,0 +1,131 @@
+"""Where the bytes of a data file come from, compared with its checksums where it has some, and errors that say what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.blob_places import external_store, sidecar_path
+from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
+from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, place
+from lance_spark.reading.steps import Counts, Steps, run
+from lance_spark.storage.store import Store
+
+_TAIL = 64 * 1024
+"""Bytes read at once from the end of a file: the metadata of most files, all of a small one."""
+
+T = TypeVar("T")
+
+
+def open_source(store: Store, path: str, allow_other_stores: bool = False, verify_checksums: bool = True) -> Source:
+    """The file at `path`, after reading its end. `allow_other_stores` and `verify_checksums` are those of `open_data_file`."""
+    tail, size = store.read_tail(path, _TAIL)
+    source = Source(store, path, size, tail, allow_other_stores, Counts(len(tail), size))
+    return replace(source, checksums=source.run("checksums", read_checksums(size))) if verify_checksums else source
+
+
+def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:
+    """The file at `path`, to read nothing but blobs from; its end is not read unless that is where checksums are."""
+    return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data file and the files of its blobs; `tail` is the end of it, which is in memory."""
+
+    store: Store
+    path: str
+    size: int
+    tail: Bytes
+    allow_other_stores: bool
+    counts: Counts = field(default_factory=Counts)
+    checksums: Checksums | None = None
+
+    def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
+        """The bytes of each range, checked if the file has checksums: ChecksumError."""
+        return self._fetch(ranges) if self.checksums is None else run(self.checksums.read(ranges), self._fetch)
+
+    def _fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
+        first = self.size - len(self.tail)
+        answers: list[Bytes | None] = [None] * len(ranges)
+        elsewhere: dict[str, list[int]] = {}
+        for i, wanted in enumerate(ranges):
+            if isinstance(wanted, ExternalRange):
+                answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
+            elif isinstance(wanted, SidecarRange):
+                elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
+            elif not 0 <= wanted.start <= wanted.stop <= self.size:
+                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} of a file of {self.size}")
+            elif wanted.start >= first:
+                answers[i] = self.tail[wanted.start - first : wanted.stop - first]
+            else:
+                elsewhere.setdefault(self.path, []).append(i)
+        self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
+        for path, numbers in elsewhere.items():
+            for i, answer in zip(numbers, self.store.read_ranges(path, [ByteRange(*ranges[i]) for i in numbers])):
+                answers[i] = answer
+        return answers  # type: ignore[return-value]
+
+    def read(self, ranges: Sequence[ByteRange], what: str) -> list[Bytes]:
+        """The bytes of each range; an error names the file and `what` they are."""
+        try:
+            return self.fetch(ranges)
+        except ChecksumError as e:
+            raise self.damaged(e, what) from e
+
+    def read_blob(self, where: ByteRange, kind: int, blob_id: int) -> Bytes:
+        """The bytes of a part of a blob of this kind, which is not external."""
+        return self.read([place(where, kind, blob_id, "")], "blob")[0]
+
+    def checked(self, what: str, work: Callable[[], T]) -> T:
+        """Do `work`; what it finds wrong names the file."""
+        return checked(f"{self.path}: {what}", work)
+
+    def run(self, what: str, steps: Steps[T]) -> T:
+        """Carry out `steps`; what they find wrong names the file and `what` is read."""
+        try:
+            return run(naming(f"{self.path}: {what}", steps), self.fetch)
+        except ChecksumError as e:
+            raise self.damaged(e, what) from e
+
+    def damaged(self, e: ChecksumError, what: str) -> CorruptFileError:
+        """The error that names the damaged file and `what` the bytes are; "" if that is not known."""
+        path = sidecar_path(self.path, e.blob_id) if e.blob_id else self.path
+        return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
+
+
+def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
+    """The bytes of a blob that is stored outside of the table."""
+    there, name = external_store(store, wanted.uri, allowed)
+    stop = wanted.stop if wanted.stop > wanted.start else there.size(name)
+    return there.read_ranges(name, [ByteRange(wanted.start, stop)])[0]
+
+
+def checked(where: str, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{where}: {e}") from e
+    except UnsupportedFeatureError as e:
+        raise UnsupportedFeatureError(f"{where}: {e}") from e
+    except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
+        # Decoders check what they index by; what they leave to numpy and Arrow is found by these.
+        raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
+
+
+def naming(where: str, steps: Steps[T]) -> Steps[T]:
+    """`steps`, whose errors say where they were found."""
+    answer: Sequence[Bytes] | None = None
+    while True:
+        try:
+            wanted = checked(where, lambda answer=answer: steps.send(answer))  # type: ignore[misc]
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        answer = yield wanted
