@@ -41,7 +41,8 @@ class Table:
             for row in self.rows
         )
         note = f"<div>{escape(self.note)}</div>" if self.note else ""
-        return f'<table style="border-collapse: collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}'
+        table = f'<table style="border-collapse: collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        return f'<div style="overflow-x: auto">{table}</div>{note}'
 
     def _style(self, header: str) -> str:
         return _RIGHT if header in self.right else _LEFT

@@ -15,6 +15,8 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.schema.schema import Field
 from lance_spark.table.versions.snapshot import Snapshot, to_datetime
 
+_OPEN = 30
+"""Columns that a notebook shows without being asked."""
 _MUTED = "opacity: 0.7; overflow-wrap: anywhere"
 
 
@@ -71,8 +73,15 @@ class Overview:
         return (
             f'<div><div><strong style="overflow-wrap: anywhere">{escape(self.uri)}</strong></div>'
             f'<div style="{_MUTED}">{escape(self.title)}</div><div style="{_MUTED}">{escape(self.counts)}</div>'
-            f"{self.schema._repr_html_()}</div>"
+            f"{self._schema_html()}</div>"
         )
+
+    def _schema_html(self) -> str:
+        """The columns; of wide tables behind their number, which opens them."""
+        table = self.schema._repr_html_()
+        if len(self.columns) <= _OPEN:
+            return table
+        return f"<details><summary>{counted(len(self.columns), 'column')}</summary>{table}</details>"
 
 
 def overview(snapshot: Snapshot) -> Overview:

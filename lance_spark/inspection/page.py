@@ -25,7 +25,7 @@ body { margin: 0; background: var(--back); color: var(--fore); font: 15px/1.45 s
 main { max-width: 1100px; margin: 0 auto; padding: 1.2em 1em 3em; }
 h1 { font-size: 1.25em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.05em; margin: 2em 0 0.6em; }
 p { margin: 0.2em 0; overflow-wrap: anywhere; } .muted { opacity: 0.75; } .problem { color: var(--bad); }
-.scroll { overflow-x: auto; margin-top: 0.8em; font-size: 0.92em; }
+.scroll { margin-top: 0.8em; font-size: 0.92em; }
 .scroll td, .scroll th { border-bottom: 1px solid var(--line) !important; }
 .wide table { min-width: 54em; } td { font-variant-numeric: tabular-nums; }
 .picture { display: block; border-radius: 4px; } .picture + .picture { margin-top: 8px; }

@@ -86,7 +86,10 @@ def test_hostile_names_and_messages_stay_text(tmp_path: Path) -> None:
 def test_wide_tables_are_cut(tmp_path: Path) -> None:
     dataset = Dataset.write(str(tmp_path / "t"), pa.table({f"c{i}": [i] for i in range(150)}))
     assert str(dataset).splitlines()[-1] == "... and 50 more"
-    assert assert_harmless(dataset._repr_html_()).tags.count("tr") == 101
+    markup = assert_harmless(dataset._repr_html_())
+    assert markup.tags.count("tr") == 101
+    assert "details" in markup.tags
+    assert "150 columns" in markup.text
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
