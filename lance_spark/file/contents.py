@@ -67,6 +67,9 @@ def _legacy_contents(file: LegacyFile) -> Steps[Contents]:
     for f in file.schema.walk():
         lengths = file.pages.entries[f.id - file.pages.first_field, :, 1]
         kind = f.type
+        # No value takes less than a bit.
+        if ((lengths < 0) | (lengths > 8 * file.pages.size)).any():
+            raise CorruptFileError(f"pages of {lengths.tolist()} values of field {f.id} in a file of {file.pages.size} bytes")
         if pa.types.is_dictionary(kind):
             pages[f.id] = (*_plain(lengths, bit_width(kind.index_type), "plain indices"), StoredPage(0, *(yield from _dictionary(f, file))))
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
