@@ -164,6 +164,18 @@ OPTIONS = (
     Option("commit_message", "write", _text, "A message for the table's history.", ("userMetadata",)),
     Option("txnAppId", "write", _text, "With `txnVersion`: the name of an application whose write is to take place once."),
     Option("txnVersion", "write", _number(0), "The number of the write; one that is not higher than the last of `txnAppId` is left out."),
+    Option(
+        "overwriteSchema",
+        "write",
+        _flag,
+        "With mode overwrite: `false` keeps the table's columns, which the data must fit.",
+    ),
+    Option(
+        "replaceWhere",
+        "write",
+        _text,
+        "With mode overwrite: replaces only the rows that fulfil this condition; the new rows must fulfil it as well. The columns stay.",
+    ),
     Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: an error if there is a table already."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
@@ -176,10 +188,8 @@ IGNORED = (
 _IGNORED = {name.lower() for name in IGNORED}
 
 UNBUILT = {
-    "replaceWhere": "delete the rows first, then append",
-    "partitionOverwriteMode": "delete the rows first, then append",
+    "partitionOverwriteMode": "use replaceWhere",
     "mergeSchema": "the columns must be those of the table",
-    "overwriteSchema": "an overwrite always takes the new schema; leave the option out",
     "readChangeFeed": "",
     "startingVersion": "",
     "endingVersion": "",
@@ -251,6 +261,8 @@ class WriteOptions:
     commit_message: str | None = None
     txnAppId: str | None = None
     txnVersion: int | None = None
+    overwriteSchema: bool | None = None
+    replaceWhere: str | None = None
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)

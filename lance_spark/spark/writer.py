@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -12,9 +13,12 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
+from lance_spark.table.changes.replace_where import check_rows, replace_where
 from lance_spark.table.write import write
 
 STOPPED_AFTER_S = 5.0
@@ -35,6 +39,12 @@ class LanceWriter(DataSourceArrowWriter):
         """`there` is the schema of the table that is overwritten, if there is one: columns that may be null in it still may be."""
         if overwrite and options.write_mode == "create":
             raise InvalidOptionError("the option write_mode=create goes with Spark's mode append, not with overwrite")
+        if options.replaceWhere is not None and not overwrite:
+            raise InvalidOptionError("the option replaceWhere goes with Spark's mode overwrite")
+        self._replaced: Predicate | None = None
+        if options.replaceWhere is not None and there is not None:
+            self._replaced = parse(options.replaceWhere, from_arrow(there))
+            overwrite = False
         mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
         new = stored(schema, options.sizes)
         if overwrite and there is not None:
@@ -44,7 +54,8 @@ class LanceWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write one task's rows to data files that no version names yet; they are deleted if this fails."""
         keep_import_cache_small()
-        return LanceCommitMessage(write.write_fragments(self._target, iterator))
+        check = None if self._replaced is None else partial(check_rows, self._replaced)
+        return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make everything that the tasks have written a new version. After an error the files are gone, unless the version may exist."""
@@ -52,7 +63,10 @@ class LanceWriter(DataSourceArrowWriter):
         if None in messages:
             raise LanceError(f"{messages.count(None)} of {len(messages)} tasks have not said what they wrote; nothing is committed")
         try:
-            write.commit_write(self._target, fragments)
+            if self._replaced is not None:
+                replace_where(self._target, self._replaced, fragments)
+            else:
+                write.commit_write(self._target, fragments)
         except CommitStateUnknownError:
             raise
         except LanceError:
@@ -96,7 +110,7 @@ def _is_list(t: pa.DataType) -> bool:
 def _settings(options: WriteOptions) -> write.WriteOptions:
     names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message", "column_options")
     given = {name: getattr(options, name) for name in names}
-    given |= {"txn_app_id": options.txnAppId, "txn_version": options.txnVersion}
+    given |= {"txn_app_id": options.txnAppId, "txn_version": options.txnVersion, "overwrite_schema": options.overwriteSchema}
     return write.WriteOptions(options.storage, **{name: value for name, value in given.items() if value is not None})
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lance_spark.errors import CommitStateUnknownError, LanceError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
 from lance_spark.metadata.transaction import Transaction
@@ -20,7 +19,7 @@ from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.scan.plan import Part, row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteTarget, discard_job
+from lance_spark.table.write.write import WriteTarget
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,15 @@ class _InPlace:
         if not self.files:
             return self.snapshot
         snapshot, ids = self.snapshot, tuple(f.id for f in self.target.schema.walk())
-        try:
-            fragments = snapshot.manifest.lazy_fragments.of_ids([f.fragment_id for f in self.files])
-            all_ids = {f.id for f in snapshot.manifest.schema.walk()}
-            operation = Update(
-                updated_fragments=tuple(with_replaced_file(fragments[f.fragment_id], f.file, all_ids) for f in self.files),
-                fields_modified=ids,
-                update_mode=REWRITE_COLUMNS,
-                updated_fragment_offsets={f.fragment_id: f.rows for f in self.files},
-            )
-            return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
-        except CommitStateUnknownError:
-            raise
-        except (LanceError, ValueError):
-            discard_job(self.target)
-            raise
+        fragments = snapshot.manifest.lazy_fragments.of_ids([f.fragment_id for f in self.files])
+        all_ids = {f.id for f in snapshot.manifest.schema.walk()}
+        operation = Update(
+            updated_fragments=tuple(with_replaced_file(fragments[f.fragment_id], f.file, all_ids) for f in self.files),
+            fields_modified=ids,
+            update_mode=REWRITE_COLUMNS,
+            updated_fragment_offsets={f.fragment_id: f.rows for f in self.files},
+        )
+        return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
 
 
 def columns_of(snapshot: Snapshot, names: Sequence[str]) -> Schema:

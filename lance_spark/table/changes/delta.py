@@ -24,7 +24,7 @@ from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, 
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.write import WriteTarget, discard_job
+from lance_spark.table.write.write import WriteTarget
 
 OPERATION = "__row_operation"
 ROW_ADDRESS = "_rowaddr"
@@ -135,10 +135,11 @@ class Intent:
     inserted_keys: InsertedKeys | None = None
 
 
-def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str], target: WriteTarget) -> Snapshot:
+def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
     """Commit a change of the rows of `snapshot` as one transaction; one that changes nothing makes no version.
 
-    Raises what `table.commit.commit.commit` raises; then all files of the change are deleted, unless the version may exist.
+    Raises what `table.commit.commit.commit` raises; then the deletion files are gone, unless the version may exist, and the data files
+    are left to the caller.
     """
     if delta.is_empty:
         return snapshot
@@ -152,7 +153,6 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         raise
     except LanceError:
         delete_deletion_files(snapshot, updated)
-        discard_job(target)
         raise
 
 

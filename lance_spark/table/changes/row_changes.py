@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lance_spark.errors import CommitConflictError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
@@ -38,7 +38,7 @@ class Written(Protocol):
         """What it does; `version` is the version that it was made from."""
 
     def commit(self, noted: Mapping[str, str]) -> Snapshot:
-        """Commit it. If that fails for certain its files are deleted."""
+        """Commit it. The caller deletes its data files if that fails for certain."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,11 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
         figures = {name: str(value) for name, value in vars(written.changes).items() if name != "version"}
         try:
             return replace(written.changes, version=written.commit({**options.noted, **figures}).version)
-        except CommitConflictError as e:
-            if not e.retryable or attempt == TRIES - 1:
+        except CommitStateUnknownError:
+            raise
+        except (LanceError, ValueError) as e:
+            discard_job(target)
+            if not isinstance(e, CommitConflictError) or not e.retryable or attempt == TRIES - 1:
                 raise
         snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
     raise AssertionError("unreachable")
@@ -94,7 +97,7 @@ class DeltaPlan:
         changes = RowChanges(
             snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)
         )
-        return _Committable(changes, lambda noted: commit_delta(snapshot, delta, self.intent, noted, target))
+        return _Committable(changes, lambda noted: commit_delta(snapshot, delta, self.intent, noted))
 
 
 @dataclass(frozen=True)

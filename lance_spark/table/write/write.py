@@ -42,7 +42,7 @@ from lance_spark.table.commit.commit import NO_SETTINGS, commit
 from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
-from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 
@@ -57,7 +57,8 @@ class WriteOptions:
     A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
     are for new tables, and so are `column_options` (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
     `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
-    number of a write that is to take place once (see `table.commit.idempotence`).
+    number of a write that is to take place once (see `table.commit.idempotence`). Without `overwrite_schema` a table that is overwritten
+    keeps its columns, which the data must fit.
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -70,6 +71,7 @@ class WriteOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     column_options: Mapping[str, str] = field(default_factory=dict)
+    overwrite_schema: bool = True
 
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
@@ -155,7 +157,10 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
             raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
         check_writable(current, store.uri)
     data_format = _data_format(current, mode, options)
-    if current is not None and mode == "append":
+    if current is not None and mode == "overwrite" and not options.overwrite_schema:
+        check_fits(arrow_schema, current.schema)
+        schema = current.schema
+    elif current is not None and mode == "append":
         schema = _appended(current, arrow_schema)
     else:
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
@@ -201,12 +206,20 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
     return data_format
 
 
-def write_fragments(target: WriteTarget, batches: Iterable[pa.RecordBatch]) -> tuple[Fragment, ...]:
-    """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted."""
+def write_fragments(
+    target: WriteTarget, batches: Iterable[pa.RecordBatch], check: Callable[[pa.RecordBatch], None] | None = None
+) -> tuple[Fragment, ...]:
+    """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted.
+
+    `check` raises for rows that are not to be written; it gets them with the columns of the target.
+    """
     writer = fragment_writer(target)
     try:
         for batch in batches:
-            writer.write(batch)
+            rows = conform(batch, target.schema)
+            if check is not None:
+                check(rows)
+            writer.write_conformed(rows)
         return writer.finish()
     except BaseException:
         delete_data_files(target, _paths(writer.abort()))

@@ -1,0 +1,53 @@
+"""Replacing the rows that fulfil a condition with others, in one version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CommitConflictError, SchemaMismatchError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
+from lance_spark.table.changes.row_changes import TRIES
+from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.write import WriteTarget
+
+
+def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
+    """Raise SchemaMismatchError unless the predicate is true for every one of `rows`, which have the table's columns."""
+    selected = pc.fill_null(evaluate(predicate, rows), False)
+    if not pc.all(selected, min_count=0).as_py():
+        wrong = rows.filter(pc.invert(selected)).slice(0, 1).select(_named(predicate, rows)).to_pylist()[0]
+        raise SchemaMismatchError(f"a row does not fulfil the condition of replaceWhere, {predicate.text!r}: {wrong}")
+
+
+def _named(predicate: Predicate, rows: pa.RecordBatch) -> list[str]:
+    return [name for name in rows.schema.names if any(column.split(".")[0].strip("`") == name for column in predicate.columns)]
+
+
+def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence[Fragment]) -> Snapshot:
+    """Commit `fragments` in the place of all rows that fulfil the predicate in the latest version.
+
+    Raises what `table.commit.commit.commit` raises; the files of `fragments` are left to the caller.
+    """
+    for attempt in range(TRIES):
+        snapshot = open_snapshot(target.store)
+        delta_target = DeltaTarget(replace(target, read_version=snapshot.version), snapshot.version, ())
+        tasks = plan_rows(snapshot, delta_target, predicate, cores=os.cpu_count() or 1)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            parts = list(pool.map(run_row_task, tasks))
+        added = DeltaPart({}, (), tuple(fragments), 0, 0, sum(f.physical_rows for f in fragments))
+        delta = united([*parts, added])
+        try:
+            return commit_delta(snapshot, delta, Intent(predicate=predicate.text), target.options.noted)
+        except CommitConflictError as e:
+            if not e.retryable or attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
