@@ -208,7 +208,12 @@ def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
         return data
     if start + count > _MAX_U64:
         raise CorruptFileError(f"{count} row ids from {start} on do not fit 64 bits")
-    message = parse_message(pb.RowIdSequence, data, "the row ids")
+    if data:
+        known = row_id_count(data)
+        check_bytes(8 * (known + count), "the row ids of a fragment")
+        added = np.arange(count, dtype=np.uint64) + np.uint64(start)
+        return serialise_row_ids(np.concatenate([all_values(parse_row_ids(data, known)), added]))
+    message = pb.RowIdSequence()
     part = message.segments.add().range
     part.start, part.end = start, start + count
     return message.SerializeToString()
