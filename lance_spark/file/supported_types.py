@@ -10,7 +10,8 @@ import pyarrow as pa
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts.choose.encoding_options import BlobThresholds, EncodingOptions
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
-from lance_spark.schema.schema import Field, Schema, parse_logical_type
+from lance_spark.schema.logical_types import parse_logical_type
+from lance_spark.schema.schema import Field, Schema
 
 WRITABLE: Mapping[str, tuple[int, int]] = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
 """The storage versions that can be written."""

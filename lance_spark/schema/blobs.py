@@ -12,7 +12,8 @@ from enum import IntEnum
 from typing import Literal
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.schema.schema import BLOB, BLOB_V2, EXTENSION_METADATA, EXTENSION_NAME, PACKED, Field, Schema
+from lance_spark.schema.logical_types import EXTENSION_METADATA, EXTENSION_NAME
+from lance_spark.schema.schema import BLOB, BLOB_V2, PACKED, Field, Schema
 
 
 class BlobKind(IntEnum):

@@ -13,56 +13,15 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, SchemaMismatchError
+from lance_spark.schema.logical_types import EXTENSION_METADATA, EXTENSION_NAME, LISTS, logical_type, nested_type, parse_logical_type
 
-EXTENSION_NAME = b"ARROW:extension:name"
-EXTENSION_METADATA = b"ARROW:extension:metadata"
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
 BLOB = b"lance-encoding:blob"
 PACKED = (b"lance-encoding:packed", b"packed")
 BLOB_V2 = b"lance.blob.v2"
 JSON = b"lance.json"
-BFLOAT16 = "lance.bfloat16"
-
-_PRIMITIVES: dict[str, pa.DataType] = {
-    "null": pa.null(),
-    "bool": pa.bool_(),
-    "int8": pa.int8(),
-    "uint8": pa.uint8(),
-    "int16": pa.int16(),
-    "uint16": pa.uint16(),
-    "int32": pa.int32(),
-    "uint32": pa.uint32(),
-    "int64": pa.int64(),
-    "uint64": pa.uint64(),
-    "halffloat": pa.float16(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "large_string": pa.large_string(),
-    "binary": pa.binary(),
-    "large_binary": pa.large_binary(),
-    "blob": pa.large_binary(),
-    "json": pa.large_binary(),
-    "date32:day": pa.date32(),
-    "date64:ms": pa.date64(),
-    "time32:s": pa.time32("s"),
-    "time32:ms": pa.time32("ms"),
-    "time64:us": pa.time64("us"),
-    "time64:ns": pa.time64("ns"),
-    "duration:s": pa.duration("s"),
-    "duration:ms": pa.duration("ms"),
-    "duration:us": pa.duration("us"),
-    "duration:ns": pa.duration("ns"),
-    BFLOAT16: pa.binary(2),
-}
-_NAMES = {t: n for n, t in _PRIMITIVES.items() if n not in ("blob", "json", BFLOAT16)}
-_NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
-_LISTS = (
-    ("large_list", (pa.types.is_large_list, pa.types.is_large_list_view)),
-    ("list", (pa.types.is_list, pa.types.is_list_view)),
-)
 
 
 @dataclass(frozen=True)
@@ -90,7 +49,7 @@ class Field:
         """The Arrow storage type: extension types show what they are stored as (json and blobs: large_binary)."""
         if self.extension == BLOB_V2 and not self.descriptors:
             return pa.large_binary()
-        return parse_logical_type(self.logical_type, self.name, self.children)
+        return parse_logical_type(self.logical_type, self.name, [c.to_arrow() for c in self.children])
 
     def to_arrow(self) -> pa.Field:
         """The Arrow field with its metadata, as storage type (see `Schema.to_arrow` for extension types)."""
@@ -159,9 +118,13 @@ class Schema:
 
     def to_arrow(self) -> pa.Schema:
         """The Arrow schema as users see it: registered extension types restored, json as `arrow.json`."""
-        shown = pa.schema([_shown(f) for f in self.fields], dict(self.metadata) or None)
-        # Reading a serialised schema is how pyarrow turns extension metadata into registered extension types.
-        return pa.ipc.read_schema(shown.serialize())
+        shown = [_shown(f) for f in self.fields]
+        try:
+            return _restored(shown, self.metadata)
+        except CorruptFileError:
+            for f in shown:
+                _restored([f], {})  # says which column it is
+            raise
 
     def resolve(self, path: str) -> tuple[Field, ...]:
         """The fields from top level down to the column named by `path`, matched as Spark does: case-insensitively, nested by dots.
@@ -190,6 +153,17 @@ class Schema:
     def keep(self, wanted: Callable[[Field], bool]) -> Schema:
         """The schema with only those leaves for which `wanted` says yes, and their parents; order is kept."""
         return Schema(tuple(f for f in (_keep(f, wanted) for f in self.fields) if f is not None), self.metadata)
+
+
+def _restored(fields: Sequence[pa.Field], metadata: Mapping[bytes, bytes]) -> pa.Schema:
+    """The schema of `fields` with registered extension types; CorruptFileError where what a type needs cannot be read."""
+    try:
+        # Reading a serialised schema is how pyarrow turns extension metadata into registered extension types.
+        return pa.ipc.read_schema(pa.schema(fields, dict(metadata) or None).serialize())
+    except (pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+        # Types that are defined in Python raise whatever they do.
+        names = ", ".join(repr(f.name) for f in fields)
+        raise CorruptFileError(f"column {names}: the metadata of the extension type cannot be read: {type(e).__name__}: {e}") from e
 
 
 def _keep(f: Field, wanted: Callable[[Field], bool]) -> Field | None:
@@ -252,101 +226,8 @@ def _shown(f: Field) -> pa.Field:
         return pa.field(f.name, f.type, f.nullable, (metadata if f.descriptors else {**metadata, BLOB: b"true"}) or None)
     if f.children and f.logical_type != "null":
         children = [_shown(c) for c in f.children]
-        return pa.field(f.name, _with_children(f.logical_type, f.name, children), f.nullable, metadata or None)
+        return pa.field(f.name, nested_type(f.logical_type, f.name, children), f.nullable, metadata or None)
     return pa.field(f.name, f.type, f.nullable, metadata or None)
-
-
-def _with_children(logical_type: str, name: str, children: list[pa.Field]) -> pa.DataType:
-    kind = logical_type.split(":")[0]
-    if kind == "struct":
-        return pa.struct(children)
-    if len(children) != 1:
-        raise CorruptFileError(f"column {name!r}: type {logical_type!r} needs one child, the schema has {len(children)}")
-    if kind in ("list", "list.struct"):
-        return pa.list_(children[0])
-    if kind in ("large_list", "large_list.struct"):
-        return pa.large_list(children[0])
-    if kind == "fixed_size_list":
-        return pa.list_(children[0], _positive(logical_type.rsplit(":", 1)[-1], logical_type, name))
-    if kind == "map":
-        entries = children[0].type
-        if not pa.types.is_struct(entries) or entries.num_fields != 2:
-            raise CorruptFileError(f"column {name!r}: a map needs entries of key and value, the schema has {entries}")
-        return pa.map_(entries.field(0).with_nullable(False), entries.field(1))
-    raise UnsupportedFeatureError(f"column {name!r}: unknown nested type {logical_type!r}")
-
-
-def _positive(text: str, logical_type: str, name: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 2**31:
-        raise CorruptFileError(f"column {name!r}: type {logical_type!r} has no valid size")
-    return int(text)
-
-
-def parse_logical_type(text: str, name: str, children: Sequence[Field] = ()) -> pa.DataType:
-    """The Arrow storage type of a logical type string; `name` is the column, for the error message.
-
-    Raises UnsupportedFeatureError for a type that the specification does not have, CorruptFileError for one with impossible parameters.
-    """
-    if text in _PRIMITIVES:
-        return _PRIMITIVES[text]
-    kind, _, rest = text.partition(":")
-    if children or kind == "struct":
-        return _with_children(text, name, [c.to_arrow() for c in children])
-    parts = rest.split(":")
-    try:
-        if kind == "decimal" and len(parts) == 3:
-            make = {"128": pa.decimal128, "256": pa.decimal256}[parts[0]]
-            return make(int(parts[1]), int(parts[2]))
-        if kind == "timestamp" and len(parts) >= 2:
-            zone = ":".join(parts[1:])
-            return pa.timestamp(parts[0], None if zone == "-" else zone)
-        if kind == "timestamp" and len(parts) == 1:
-            return pa.timestamp(parts[0])
-        if kind == "dict" and len(parts) >= 3:
-            *value, index, ordered = parts
-            return pa.dictionary(_PRIMITIVES[index], parse_logical_type(":".join(value), name), ordered == "true")
-    except (KeyError, ValueError, pa.ArrowInvalid) as e:
-        raise CorruptFileError(f"column {name!r}: type {text!r} has impossible parameters") from e
-    if kind == "fixed_size_binary":
-        return pa.binary(_positive(rest, text, name))
-    if kind == "fixed_size_list" and ":" in rest:
-        item, _, size = rest.rpartition(":")
-        # The item has no field of its own that could name its extension type.
-        metadata = {EXTENSION_NAME: BFLOAT16.encode(), EXTENSION_METADATA: b""} if item == BFLOAT16 else None
-        return pa.list_(pa.field("item", parse_logical_type(item, name), metadata=metadata), _positive(size, text, name))
-    raise UnsupportedFeatureError(f"column {name!r}: unknown logical type {text!r}")
-
-
-def logical_type(t: pa.DataType, name: str) -> str:
-    """The logical type string of an Arrow storage type. Raises UnsupportedFeatureError for a type that Lance does not have."""
-    if t in _NAMES:
-        return _NAMES[t]
-    if pa.types.is_decimal(t) and t.bit_width in (128, 256):
-        return f"decimal:{t.bit_width}:{t.precision}:{t.scale}"
-    if pa.types.is_timestamp(t):
-        return f"timestamp:{t.unit}:{t.tz or '-'}"
-    if pa.types.is_fixed_size_binary(t):
-        return f"fixed_size_binary:{t.byte_width}"
-    if pa.types.is_dictionary(t):
-        return f"dict:{logical_type(t.value_type, name)}:{logical_type(t.index_type, name)}:{str(t.ordered).lower()}"
-    if pa.types.is_struct(t):
-        return "struct"
-    if pa.types.is_map(t):
-        return "map"
-    if pa.types.is_fixed_size_list(t):
-        return f"fixed_size_list:{_item_type(t, name)}:{t.list_size}"
-    for word, checks in _LISTS:
-        if any(check(t) for check in checks):
-            return word + (".struct" if pa.types.is_struct(t.value_type) else "")
-    raise UnsupportedFeatureError(f"column {name!r}: Lance has no type for Arrow {t}; cast the column, or leave it out")
-
-
-def _item_type(t: pa.FixedSizeListType, name: str) -> str:
-    """The logical type of a fixed-size list's item, which is no field of its own and so has to name its extension there."""
-    item, extension = t.value_type, (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
-    if isinstance(item, pa.BaseExtensionType):
-        item, extension = item.storage_type, item.extension_name
-    return BFLOAT16 if extension == BFLOAT16 else logical_type(item, name)
 
 
 def _children(t: pa.DataType) -> list[pa.Field]:
@@ -359,7 +240,7 @@ def _children(t: pa.DataType) -> list[pa.Field]:
         while pa.types.is_fixed_size_list(item):
             item = item.value_type
         return [t.value_field] if pa.types.is_struct(item) else []
-    return [t.value_field] if any(check(t) for _, checks in _LISTS for check in checks) else []
+    return [t.value_field] if any(check(t) for _, checks in LISTS for check in checks) else []
 
 
 def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
-from lance_spark.schema.schema import EXTENSION_NAME
+from lance_spark.schema.logical_types import EXTENSION_NAME
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"

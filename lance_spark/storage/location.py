@@ -45,8 +45,10 @@ def locate(uri: str) -> Location:
     match = _SCHEME.fullmatch(uri)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
     if scheme == "file":
-        path = "/" + rest.removeprefix("//localhost/").lstrip("/")
-        return _local(urllib.parse.unquote(path))
+        path = urllib.parse.unquote("/" + rest.removeprefix("//localhost/").lstrip("/"))
+        if not can_be_path(path):
+            raise InvalidOptionError(f"{uri!r} has characters that no path can have")
+        return _local(path)
     if not scheme or not rest.startswith("/"):
         return _local(uri)
     if scheme == "memory" and rest.startswith("//"):
@@ -58,10 +60,13 @@ def locate(uri: str) -> Location:
         raise UnsupportedFeatureError(f"there is no support for {scheme}:{slashes} locations; there is for local paths and {known}")
     authority, _, path = rest[2:].partition("/")
     path = path.strip("/")
+    kind = _KINDS[scheme]
     bucket, _, host = authority.partition("@")
+    if "@" in host or (host and (kind != "az" or ":" in bucket)):
+        # What is before the @ is a password most of the time, and is not shown.
+        raise InvalidOptionError(f"a {scheme}:// location takes no user or password before an @; credentials are storage options")
     if not bucket:
         raise UnsupportedFeatureError(f"{uri!r} names no bucket or container")
-    kind = _KINDS[scheme]
     shown = scheme if kind == "az" else kind
     return Location(kind, bucket, path, f"{shown}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 

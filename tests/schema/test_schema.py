@@ -1,12 +1,15 @@
 """The schema tree between Arrow and Lance."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from lance.arrow import bfloat16_array
 
-from lance_spark import Dataset, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.schema.schema import from_arrow
+from lance_spark import CorruptFileError, Dataset, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.logical_types import parse_logical_type
+from lance_spark.schema.schema import Field, Schema, from_arrow
 
 ARROW = pa.schema(
     [
@@ -77,3 +80,66 @@ def test_a_type_that_lance_does_not_have_is_refused_with_the_name_of_the_column(
 def test_half_floats_are_what_numpy_says(tmp_path):
     table = pa.table({"h": pa.array(np.array([1.5, np.nan], "f2"))})
     assert Dataset.write(str(tmp_path / "t"), table, mode="create").schema == table.schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "parameters"),
+    [
+        ("fixed_size_list:int8:4", b"arrow.fixed_shape_tensor", b"{"),
+        ("fixed_size_list:int8:4", b"arrow.fixed_shape_tensor", b'{"shape": [9, 9]}'),
+        ("int8", b"arrow.uuid", b""),
+        ("string", b"arrow.opaque", b"\xff"),
+    ],
+)
+def test_extension_types_whose_metadata_cannot_be_read_are_refused(kind: str, name: bytes, parameters: bytes) -> None:
+    good = Field("good", 0, "int32")
+    bad = Field("bad", 1, kind, metadata={b"ARROW:extension:name": name, b"ARROW:extension:metadata": parameters})
+    with pytest.raises(CorruptFileError, match="column 'bad': the metadata of the extension type"):
+        Schema((good, bad)).to_arrow()
+    assert Schema((good,)).to_arrow().names == ["good"]
+
+
+class _Picky(pa.ExtensionType):
+    """A type of somebody's own, which fails as Python code does."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int8(), "tests.picky")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"{}"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> "_Picky":
+        json.loads(serialized)["needed"]
+        return cls()
+
+
+def test_what_extension_types_of_users_raise_is_told_with_the_column() -> None:
+    pa.register_extension_type(_Picky())
+    try:
+        for parameters in (b"{}", b"[]", b"\xff", b"[" * 10_000):
+            bad = Field("c", 0, "int8", metadata={b"ARROW:extension:name": b"tests.picky", b"ARROW:extension:metadata": parameters})
+            with pytest.raises(CorruptFileError, match="column 'c'"):
+                Schema((bad,)).to_arrow()
+    finally:
+        pa.unregister_extension_type("tests.picky")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "decimal:128:99999999999999999999:0",
+        "decimal:128:-1:0",
+        "decimal:512:1:0",
+        "timestamp:x:-",
+        "dict:string:string:false",
+        "dict:string:int8",
+        "fixed_size_binary:-1",
+        "fixed_size_list:int8:99999999999999",
+        "fixed_size_list:" * 50_000 + "int8" + ":2" * 50_000,
+        "dict:" * 5000 + "int8",
+    ],
+)
+def test_types_with_impossible_parameters_are_refused(text: str) -> None:
+    with pytest.raises((CorruptFileError, UnsupportedFeatureError), match="column 'c'"):
+        parse_logical_type(text, "c")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.schema.schema import EXTENSION_NAME
+from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.types import SPARK_VERSION, promised, to_spark
 

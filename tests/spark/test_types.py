@@ -13,7 +13,8 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
-from lance_spark.schema.schema import EXTENSION_NAME, Schema, logical_type
+from lance_spark.schema.logical_types import EXTENSION_NAME, logical_type
+from lance_spark.schema.schema import Schema
 from lance_spark.spark.types import FIXED_SIZE, SPARK_VERSION, promised, stored, to_spark
 
 TO_SPARK = [

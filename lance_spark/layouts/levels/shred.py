@@ -22,7 +22,8 @@ from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U
 from lance_spark.layouts.values.to_blocks import bytes_of, to_blocks, without_null_items
-from lance_spark.schema.schema import Field, logical_type
+from lance_spark.schema.logical_types import logical_type
+from lance_spark.schema.schema import Field
 
 _DEAD = 0x80
 _MAX_LAYERS = 60

@@ -10,9 +10,10 @@ import contextlib
 import json
 import logging
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from urllib.parse import quote, unquote
 
 from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError
@@ -24,7 +25,7 @@ CLONES = "_refs/clones"
 MAIN = "main"
 _LOG = logging.getLogger(__name__)
 _Ref = TypeVar("_Ref")
-_SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
+_SEGMENT = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,20 @@ class CloneRecord:
     branch: str | None
 
 
+def is_tag_name(name: str) -> bool:
+    """Whether a tag can have this name."""
+    return bool(_SEGMENT.fullmatch(name)) and name[0] != "." and name[-1] != "." and ".." not in name and not name.endswith(".lock")
+
+
+def is_branch_name(name: str) -> bool:
+    """Whether a branch other than the main one can have this name."""
+    segments = all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/"))
+    return segments and name != MAIN and ".." not in name and not name.endswith(".lock")
+
+
 def check_tag_name(name: str) -> None:
     """Raise ValueError for a name that no tag can have, and so for every path in disguise."""
-    if not _SEGMENT.fullmatch(name) or name[0] == "." or name[-1] == "." or ".." in name or name.endswith(".lock"):
+    if not is_tag_name(name):
         raise ValueError(
             f"{name!r} cannot be the name of a tag: letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
         )
@@ -80,7 +92,7 @@ def check_tag_name(name: str) -> None:
 
 def check_branch_name(name: str) -> None:
     """Raise ValueError for a name that no branch can have, and so for every path in disguise."""
-    if name == MAIN or ".." in name or name.endswith(".lock") or not all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/")):
+    if not is_branch_name(name):
         raise ValueError(
             f"{name!r} cannot be the name of a branch: segments of letters, digits, '.', '-' and '_' between single '/', not 'main'"
         )
@@ -98,12 +110,16 @@ def tag(store: Store, name: str) -> Tag:
     try:
         return _read_tag(store, name, _path(TAGS, name))
     except FileNotFoundError as e:
-        raise VersionNotFoundError(f"{store.uri} has no tag {name!r}; there are: {_listed(_names(store, TAGS))}") from e
+        raise _no_tag(store, name) from e
+
+
+def _no_tag(store: Store, name: str) -> VersionNotFoundError:
+    return VersionNotFoundError(f"{store.uri} has no tag {name!r}; there are: {_listed(_names(store, TAGS))}")
 
 
 def tags(store: Store) -> dict[str, Tag]:
     """All tags by name."""
-    return {tag.name: tag for tag in _read_all(store, TAGS, _read_tag)}
+    return {tag.name: tag for tag in _read_all(store, TAGS, _read_tag, is_tag_name)}
 
 
 def branch(store: Store, name: str) -> Branch:
@@ -117,7 +133,7 @@ def branch(store: Store, name: str) -> Branch:
 
 def branches(store: Store) -> dict[str, Branch]:
     """All branches but the main one, by name."""
-    return {branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch)}
+    return {branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch, is_branch_name)}
 
 
 def clones(store: Store) -> list[CloneRecord]:
@@ -155,8 +171,11 @@ def put_clone(store: Store, clone: CloneRecord) -> None:
 
 
 def delete_tag(store: Store, name: str) -> None:
-    """Remove a tag; VersionNotFoundError if there is none."""
-    store.delete(_path(TAGS, tag(store, name).name))
+    """Remove a tag, whatever is in its file; VersionNotFoundError if there is none."""
+    check_tag_name(name)
+    if not store.exists(_path(TAGS, name)):
+        raise _no_tag(store, name)
+    store.delete(_path(TAGS, name))
 
 
 def delete_branch(store: Store, name: str) -> None:
@@ -195,8 +214,13 @@ def _names(store: Store, folder: str) -> dict[str, str]:
     return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
 
-def _read_all(store: Store, folder: str, read: Callable[[Store, str, str], _Ref]) -> Iterator[_Ref]:
+def _read_all(
+    store: Store, folder: str, read: Callable[[Store, str, str], _Ref], is_name: Callable[[str], bool] = lambda _: True
+) -> Iterator[_Ref]:
+    """What `read` makes of each file; those are passed over whose names no reader could ask for."""
     for name, path in _names(store, folder).items():
+        if not is_name(name):
+            continue
         # It may be deleted between the listing and the reading.
         with contextlib.suppress(MissingFileError):
             yield read(store, name, path)
@@ -213,13 +237,13 @@ def _path(folder: str, name: str) -> str:
 def _read_tag(store: Store, name: str, path: str) -> Tag:
     content = _read_json(store, path)
     times = _text(content, "createdAt", store, path), _text(content, "updatedAt", store, path)
-    version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+    version, branch = _number(content, "version", store, path), _branch_name(content, "branch", store, path)
     return Tag(name, version, branch, _size(content, store, path), *times, _metadata(content, store, path))
 
 
 def _read_branch(store: Store, name: str, path: str) -> Branch:
     content = _read_json(store, path)
-    parent = _text(content, "parentBranch", store, path)
+    parent = _branch_name(content, "parentBranch", store, path)
     version, created = _number(content, "parentVersion", store, path), _number(content, "createAt", store, path)
     size, metadata = _size(content, store, path), _metadata(content, store, path)
     return Branch(name, version, parent, created, size, _identifier(content, store, path), metadata)
@@ -228,7 +252,7 @@ def _read_branch(store: Store, name: str, path: str) -> Branch:
 def _read_clone(store: Store, name: str, path: str) -> CloneRecord | None:
     try:
         content = _read_json(store, path)
-        version, branch = _number(content, "version", store, path), _text(content, "branch", store, path)
+        version, branch = _number(content, "version", store, path), _branch_name(content, "branch", store, path)
     except CorruptFileError as e:
         _LOG.warning("this is no record of a clone and is passed over: %s", e)
         return None
@@ -242,8 +266,8 @@ def _size(content: dict[str, Any], store: Store, path: str) -> int | None:
 
 def _metadata(content: dict[str, Any], store: Store, path: str) -> dict[str, str]:
     metadata = content.get("metadata") or {}
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CorruptFileError(f"{store.uri}/{path}: metadata must be texts by name, it is {metadata!r}")
+    if not isinstance(metadata, dict) or not all(_is_text(text) for entry in metadata.items() for text in entry):
+        raise CorruptFileError(f"{store.uri}/{path}: metadata must be texts by name, it is {_shown(metadata)}")
     return metadata
 
 
@@ -251,7 +275,7 @@ def _identifier(content: dict[str, Any], store: Store, path: str) -> tuple[tuple
     identifier = content.get("identifier") or {}
     steps = identifier.get("version_mapping", []) if isinstance(identifier, dict) else None
     if not isinstance(steps, list) or not all(isinstance(s, list) and [type(x) for x in s] == [int, str] for s in steps):
-        raise CorruptFileError(f"{store.uri}/{path}: identifier must hold pairs of a version and an id, it is {identifier!r}")
+        raise CorruptFileError(f"{store.uri}/{path}: identifier must hold pairs of a version and an id, it is {_shown(identifier)}")
     return tuple((version, id) for version, id in steps)
 
 
@@ -273,13 +297,32 @@ def _value(content: dict[str, Any], key: str) -> Any:
 
 def _number(content: dict[str, Any], key: str, store: Store, path: str) -> int:
     value = _value(content, key)
-    if type(value) is not int or value < 0:
-        raise CorruptFileError(f"{store.uri}/{path}: {key} must be a number, it is {value!r}")
+    if type(value) is not int or not 0 <= value < 2**64:
+        raise CorruptFileError(f"{store.uri}/{path}: {key} must be a number of 64 bits, it is {_shown(value)}")
     return value
 
 
 def _text(content: dict[str, Any], key: str, store: Store, path: str) -> str | None:
     value = _value(content, key)
-    if value is not None and not isinstance(value, str):
-        raise CorruptFileError(f"{store.uri}/{path}: {key} must be text, it is {value!r}")
+    if value is not None and not _is_text(value):
+        raise CorruptFileError(f"{store.uri}/{path}: {key} must be text, it is {_shown(value)}")
     return value
+
+
+def _is_text(value: Any) -> TypeGuard[str]:
+    """Whether a value is text; JSON can hold halves of characters, which cannot be written to any file or screen."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _branch_name(content: dict[str, Any], key: str, store: Store, path: str) -> str | None:
+    """The name of a branch, None for the main one."""
+    name = _text(content, key, store, path)
+    if name is None or name == MAIN:
+        return None
+    if not is_branch_name(name):
+        raise CorruptFileError(f"{store.uri}/{path}: {key} is not the name of a branch: {_shown(name)}")
+    return name
+
+
+_shown = reprlib.repr
+"""Part of a value that may be of any size and depth."""

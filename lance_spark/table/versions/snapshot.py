@@ -17,7 +17,7 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
-from lance_spark.table.versions.ref_files import MAIN, branch_folder, tag
+from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
 
 VERSIONS = "_versions"
@@ -159,7 +159,10 @@ def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:
 
 
 def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Snapshot:
-    return Snapshot(store, parse(store.read(path), f"{store.uri}/{path}", version), path, allow_other_stores)
+    manifest = parse(store.read(path), f"{store.uri}/{path}", version)
+    if manifest.branch is not None and not is_branch_name(manifest.branch):
+        raise CorruptFileError(f"{store.uri}/{path}: no branch can be called {manifest.branch!r}, as the manifest says of its own")
+    return Snapshot(store, manifest, path, allow_other_stores)
 
 
 def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:

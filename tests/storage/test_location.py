@@ -1,0 +1,45 @@
+"""Where a table is: odd URIs are places or errors of ours, and no password in one is shown."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.storage.location import locate
+from lance_spark.storage.store import Store
+
+
+@pytest.mark.parametrize("uri", ["s3://key:hunter2@bucket/t", "s3a://hunter2@bucket", "gs://a:hunter2@b/t", "s3://hunter2@x@y/t"])
+def test_credentials_in_a_uri_are_refused_and_not_shown(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="storage options") as e:
+        Store(uri).list("_versions")
+    assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize("uri", ["abfss://c:hunter2@account.dfs.core.windows.net/t", "az://c@hunter2@account/t"])
+def test_credentials_in_an_azure_uri_are_refused_and_not_shown(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="storage options") as e:
+        locate(uri)
+    assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize("uri", ["file:///a%00b", "a\0b", "s3://b/\0", "\udcff\ud800", "file:///%00"])
+def test_what_no_path_can_have_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="no path can have"):
+        locate(uri)
+
+
+SCHEMES = ["", "file:", "file://", "s3://", "s3a://", "gs://", "az://", "abfss://", "memory://", "s3+ddb://", "http://", "C:", "://"]
+
+
+@given(st.sampled_from(SCHEMES), st.text(st.sampled_from("ab/@:?#%.\\ \0\n~é\ud800") | st.characters(), max_size=12))
+@example("s3://", "a:b@bucket")
+@example("s3://", "[")
+def test_any_text_is_a_place_or_refused(scheme: str, rest: str) -> None:
+    try:
+        store = Store(scheme + rest)
+    except LanceError:
+        return
+    assert locate(store.uri) == store.location
