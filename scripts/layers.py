@@ -94,7 +94,8 @@ STYLE = """
 
 
 def _svg(rows: list[list[Room]]) -> str:
-    parts, y = [], GAP
+    parts: list[str] = []
+    y = GAP
     for row in rows:
         height = _draw_row(row, GAP, y, WIDTH - 2 * GAP, parts)
         y += height + GAP
