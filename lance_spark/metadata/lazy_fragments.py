@@ -44,8 +44,6 @@ class Fragments(Sequence[Fragment]):
                 numbers[i] = item.id, item.physical_rows, deleted
                 if not item.files:
                     raise _no_data(self._name, item.id)
-        if len(np.unique(numbers[:, 0])) != len(numbers):
-            raise CorruptFileError(f"{self._name}: two fragments have the same id")
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
@@ -66,6 +64,12 @@ class Fragments(Sequence[Fragment]):
     def ids(self) -> np.ndarray:
         """The id of each fragment."""
         return self.counts[:, 0]
+
+    @property
+    def shared_ids(self) -> np.ndarray:
+        """The ids that more than one fragment has, as in some tables of Lance 0.16."""
+        ids = np.sort(self.ids)
+        return np.unique(ids[1:][ids[1:] == ids[:-1]])
 
     @property
     def live_rows(self) -> np.ndarray:

@@ -162,10 +162,6 @@ def test_row_ids_are_read_from_the_table_only(uri: str, path: str) -> None:
         spoilt(uri, change).scan(["_rowid"], with_row_id=True).to_table()
 
 
-def test_fragments_that_are_there_twice_are_refused(uri: str) -> None:
-    unusable(spoilt(uri, lambda m: replace(m, fragments=tuple(m.fragments) * 2)), "same id")
-
-
 @pytest.mark.parametrize("position", [0, 16, 2**31, 2**63, 2**64 - 1])
 def test_positions_beyond_the_file_are_refused(uri: str, position: int) -> None:
     store, path = Store(uri), open_snapshot(Store(uri)).path

@@ -199,7 +199,6 @@ GOOD = serialise(FULL)
         (file_of(pb.Manifest(version=1, fragments=[b"\xff"]).SerializeToString()), "fragment.*not a valid message"),
         (file_of(pb.Manifest(index_section=2**63).SerializeToString()), "index section"),
         (file_of(pb.Manifest(transaction_section=10**6).SerializeToString()), "transaction"),
-        (corrupt(fragments=(Fragment(1, (FILE,), 1), Fragment(1, (FILE,), 1))), "same id"),
         (corrupt(fragments=(Fragment(2**32, (FILE,), 1),)), "32 bits"),
         (corrupt(fragments=(Fragment(1, (), 1),)), "no data files"),
         (corrupt(fragments=(Fragment(1, (DataFile("x", (1, 2), (0,)),), 1),)), "column indices"),

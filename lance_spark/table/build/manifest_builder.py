@@ -44,6 +44,7 @@ from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, lineage
 from lance_spark.table.build.data_replacement import with_replaced_file
+from lance_spark.table.build.old_writers import completed, format_of, highest_fragment_id
 from lance_spark.version import __version__
 
 WRITER = WriterVersion("lance_spark", __version__)
@@ -57,6 +58,7 @@ class TableSettings:
     stable_row_ids: bool = False
 
 
+NO_SETTINGS = TableSettings()
 DEFAULT_FORMAT = "2.2"
 
 
@@ -76,10 +78,13 @@ def build(
         builder = _BUILDERS.get(type(operation))
         if builder is None:
             raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
+        current = completed(current)
         indexes = index_coverage.through_reuse(current.indexes)
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
     fragments = new.lazy_fragments.ordered(_without_dead_files)
-    highest = int(fragments.ids.max(initial=-1))
+    if len(shared := fragments.shared_ids):
+        raise ValueError(f"two fragments would have the id {shared[0]}")
+    highest = highest_fragment_id(new)
     new = replace(
         new,
         timestamp=timestamp,
@@ -87,7 +92,7 @@ def build(
         writer=WRITER,
         transaction_file=transaction.file_name,
         fragments=fragments,
-        max_fragment_id=max(highest, -1 if new.max_fragment_id is None else new.max_fragment_id) if fragments else new.max_fragment_id,
+        max_fragment_id=highest if highest >= 0 else None,
     )
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
@@ -112,12 +117,6 @@ def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int
     if manifest.base_paths:
         both |= BASE_PATHS
     return both, both | (TABLE_CONFIG if manifest.config else 0)
-
-
-def format_of(fragments: Iterable[Fragment]) -> set[str]:
-    """The storage versions of the fragments' data files."""
-    versions = {file.version for f in fragments for file in f.files}
-    return {"0.1" if v < (0, 3) else "2.0" if v == (0, 3) else f"{v[0]}.{v[1]}" for v in versions}
 
 
 def _without_dead_files(fragment: Fragment) -> Fragment:
@@ -280,9 +279,14 @@ def _project(base: Manifest, operation: Project, settings: TableSettings, source
 def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:
     if source is None or source.version != operation.version:
         raise ValueError(f"version {operation.version} is to be restored, but is not given")
-    highest = max((m.max_fragment_id for m in (base, source) if m.max_fragment_id is not None), default=None)
+    highest = max(highest_fragment_id(m) for m in (base, source))
     # Ids that were given since must not be given again: branches, clones and indexes may know them.
-    return replace(source, version=base.version, max_fragment_id=highest, next_row_id=max(base.next_row_id, source.next_row_id))
+    return replace(
+        completed(source),
+        version=base.version,
+        max_fragment_id=highest if highest >= 0 else None,
+        next_row_id=max(base.next_row_id, source.next_row_id),
+    )
 
 
 def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSettings, source: Manifest | None) -> Manifest:

@@ -15,7 +15,7 @@ from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow
-from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 from lance_spark.table.write.conform import check_fits
@@ -37,9 +37,10 @@ NOTHING_NOTED: Mapping[str, str] = {}
 
 def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
-    manifest = snapshot.manifest
     if isinstance(columns, Mapping):
         raise TypeError("add_columns takes fields or a schema; columns with values come from a job, not from expressions")
+    snapshot = with_own_ids(snapshot)
+    manifest = snapshot.manifest
     added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
     if manifest.data_format == "0.1":
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")

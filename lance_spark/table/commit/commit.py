@@ -6,52 +6,49 @@ stays the same through all tries: a transaction that landed while the store's an
 
 from __future__ import annotations
 
-import errno
 import random
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lance_spark.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    LanceError,
-    StorageError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
-    VersionNotFoundError,
-    logged,
-)
-from lance_spark.metadata.manifest import Manifest, check_writable, serialise
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, TableNotFoundError, logged
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
+from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
-from lance_spark.table.build.manifest_builder import TableSettings, build
-from lance_spark.table.commit.conflicts import Outcome, judge
-from lance_spark.table.commit.idempotence import covers, done_before
-from lance_spark.table.commit.rebase import rebased
+from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
+from lance_spark.table.build.old_writers import highest_fragment_id
+from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.commit.put import put
+from lance_spark.table.commit.rebase import read_snapshot, rebased
 from lance_spark.table.commit.restored import check_restored
+from lance_spark.table.commit.since import judged
+from lance_spark.table.commit.twins import separated, separation
 from lance_spark.table.maintenance.cleanup import auto_cleanup
-from lance_spark.table.manifest_store.external import external, put_manifest
+from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
-from lance_spark.table.versions.history import TRANSACTIONS, transaction_of
-from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, list_versions, manifest_path, open_snapshot
+from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, list_versions, manifest_path, open_snapshot
 
 TRIES = 20
 PATIENCE_S = 120.0
 """A commit that other writers overtake gives up after so many tries and so long a time, whichever comes last."""
-NO_SETTINGS = TableSettings()
-_LOST_ANSWERS = 3
 _LONGEST_WAIT = 2.0
-_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
-"""Answers that prove that a remote store did nothing."""
 
 
-def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_SETTINGS, base: Snapshot | None = None) -> Snapshot:
+def commit(
+    store: Store,
+    transaction: Transaction,
+    settings: TableSettings = NO_SETTINGS,
+    base: Snapshot | None = None,
+    written: Schema | None = None,
+) -> Snapshot:
     """Make `transaction` the next version of the table at `store`; read version 0 makes the table.
 
     `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
+    `written` is the schema that the data files of an Append have: with it they can follow versions that were cleaned up.
     Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
     CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
     files that the transaction names must stay. A transaction that is numbered (see `table.commit.idempotence`) and was done before is left
@@ -61,7 +58,7 @@ def commit(store: Store, transaction: Transaction, settings: TableSettings = NO_
         return done
     names: list[str] = []
     try:
-        done = _commit(store, transaction, settings, base, names)
+        done = _commit(store, transaction, settings, base, written, names)
     except CommitStateUnknownError:
         raise
     except (LanceError, ValueError):
@@ -79,7 +76,9 @@ def _discard(store: Store, names: Iterable[str]) -> None:
             store.delete(f"{TRANSACTIONS}/{name}")
 
 
-def _commit(store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, names: list[str]) -> Snapshot:
+def _commit(
+    store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, written: Schema | None, names: list[str]
+) -> Snapshot:
     """Commit the transaction; the names of the transaction files that this takes are put into `names`."""
     content = _put_transaction(store, transaction, names)
     if external(store) is None:
@@ -89,31 +88,57 @@ def _commit(store: Store, transaction: Transaction, settings: TableSettings, bas
     while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
         started = time.monotonic()
         current = _latest(store, base, known)
-        landed, overlaps = _check_since(store, transaction, seen, current)
-        if landed:
-            return landed
-        seen, rebase = current.version if current else 0, rebase or overlaps
-        ready = transaction
-        if rebase and current:
-            ready = rebased(transaction, _read_snapshot(store, transaction, base), current)
-            content = _put_transaction(store, ready, names)
-        source = _restored(store, transaction.operation)
-        manifest = build(current.manifest if current else None, ready, settings, time.time_ns(), source)
-        manifest = replace(manifest, transaction=content)
-        path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
-        if _put(store, manifest, path, transaction):
-            done = Snapshot(store, manifest, path)
-            names.remove(manifest.transaction_file)
-            if isinstance(transaction.operation, Restore):
-                check_restored(done, transaction.operation.version)
-            _follow_up(done)
+        done, overlaps = judged(store, transaction, seen, current, base, written)
+        if done:
             return done
-        known = manifest.version
+        seen, rebase = current.version if current else 0, rebase or overlaps
+        if current and len(current.manifest.lazy_fragments.shared_ids):
+            _separate(store, current)
+        else:
+            ready = transaction
+            if rebase and current:
+                ready = rebased(transaction, read_snapshot(store, transaction, base), current)
+                content = _put_transaction(store, ready, names)
+            if done := _next(store, current, ready, content, settings):
+                names.remove(done.manifest.transaction_file)
+                if isinstance(transaction.operation, Restore):
+                    check_restored(done, transaction.operation.version)
+                _follow_up(done)
+                return done
+        known = seen + 1
         slot = slot or min(time.monotonic() - started, 1.0)
         # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
         time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
         attempt += 1
     raise CommitConflictError(f"{store.uri}: {attempt} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def _next(store: Store, current: Snapshot | None, transaction: Transaction, content: bytes, settings: TableSettings) -> Snapshot | None:
+    """The version that `transaction`, which is `content` when serialised, makes of `current`; None if another writer was first."""
+    manifest = current.manifest if current else None
+    source = _restored(store, transaction.operation, manifest)
+    manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
+    path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
+    return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
+
+
+def with_own_ids(snapshot: Snapshot) -> Snapshot:
+    """The snapshot; or if fragments of it share an id, the latest version, in which they have got different ones."""
+    while len(snapshot.manifest.lazy_fragments.shared_ids):
+        _separate(snapshot.store, snapshot)
+        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+    return snapshot
+
+
+def _separate(store: Store, current: Snapshot) -> None:
+    """Commit a version in which all fragments have different ids, unless another writer is first."""
+    names: list[str] = []
+    transaction = Transaction(current.version, separation(current, highest_fragment_id(current.manifest) + 1))
+    content = _put_transaction(store, transaction, names)
+    if done := _next(store, current, transaction, content, NO_SETTINGS):
+        _follow_up(done)
+    else:
+        _discard(store, names)
 
 
 def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
@@ -122,32 +147,6 @@ def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -
     names.append(transaction.file_name)
     store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
     return content
-
-
-def _put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:
-    """Whether the version at `path` is ours now; if not, it is another's.
-
-    An answer that is lost is asked for again with the same manifest, so that the version is never left in doubt: raises
-    CommitStateUnknownError if it cannot be known, and StorageError if it is certain that nothing was written.
-    """
-    data, certain = serialise(manifest), store.location.kind in ("file", "memory")
-    lost: StorageError | None = None
-    for _ in range(_LOST_ANSWERS):
-        try:
-            put_manifest(store, manifest.version, path, data)
-            return True
-        except FileExistsError:
-            # Object stores' clients try again inside, and may have met our own file.
-            return not certain and _landed(store, path, data, transaction, lost or StorageError("there is such a version"))
-        except StorageError as e:
-            if _landed(store, path, data, transaction, e):
-                return True
-            # A refusal says nothing of an earlier request, which may still be on its way.
-            if certain or (lost is None and e.errno in _REFUSALS):
-                raise
-            lost = e
-    assert lost is not None
-    raise _unknown(store, path, transaction, lost) from lost
 
 
 def _follow_up(snapshot: Snapshot) -> None:
@@ -176,89 +175,25 @@ def commit_operation(
 
 def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
     """The latest version; None if there is no table. `known` is a version that there was, however old a listing is."""
-    try:
-        versions = list_versions(store)
-    except TableNotFoundError:
-        versions = {}
-    if known > max(versions, default=0) and (newer := _open(store, known)) is not None:
-        return newer
-    if not versions:
+    for _ in range(TRIES):
+        try:
+            versions = list_versions(store)
+        except TableNotFoundError:
+            versions = {}
+        if known > max(versions, default=0) and (newer := find_version(store, known)) is not None:
+            return newer
+        if not versions:
+            return None
+        if base is not None and max(versions) == base.version:
+            return base
+        if (latest := find_version(store, max(versions))) is not None:
+            return latest
+        # It was overtaken and cleaned up since it was listed.
+    raise CommitConflictError(f"{store.uri}: the latest version is cleaned up again and again before it can be opened", retryable=True)
+
+
+def _restored(store: Store, operation: Operation, current: Manifest | None) -> Manifest | None:
+    """The version that a Restore goes back to."""
+    if not isinstance(operation, Restore):
         return None
-    if base is not None and max(versions) == base.version:
-        return base
-    return open_snapshot(store, version=max(versions))
-
-
-def _read_snapshot(store: Store, transaction: Transaction, base: Snapshot | None) -> Snapshot:
-    """The version that the transaction was prepared for."""
-    if base is not None and base.version == transaction.read_version:
-        return base
-    try:
-        return open_snapshot(store, version=transaction.read_version)
-    except VersionNotFoundError as e:
-        raise CommitConflictError(f"{store.uri}: version {transaction.read_version} was read, but is gone", retryable=True) from e
-
-
-def _restored(store: Store, operation: Operation) -> Manifest | None:
-    return open_snapshot(store, version=operation.version).manifest if isinstance(operation, Restore) else None
-
-
-def _check_since(store: Store, transaction: Transaction, seen: int, current: Snapshot | None) -> tuple[Snapshot | None, bool]:
-    """Judge `transaction` by every version after `seen`.
-
-    Returns the version that is the transaction itself, if it has landed, and whether it must be rebased.
-    """
-    rebase = False
-    if current is None:
-        if transaction.read_version:
-            raise TableNotFoundError(f"there is no Lance table at {store.uri} any more; version {transaction.read_version} was read")
-        return None, False
-    check_writable(current.manifest, store.uri)
-    if current.version < seen:
-        raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
-    for version in range(seen + 1, current.version + 1):
-        theirs = transaction_of(current if version == current.version else _open(store, version))
-        if theirs.uuid == transaction.uuid or covers(theirs, transaction):
-            return current if version == current.version else open_snapshot(store, version=version), False
-        rebase = _check(store, transaction, version, theirs) or rebase
-    return None, rebase
-
-
-def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> bool:
-    """Whether `transaction` must be rebased to follow `theirs`. Raises CommitConflictError if it cannot."""
-    if transaction.read_version == 0:
-        raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
-    rule = judge(transaction.operation, theirs.operation)
-    if rule.outcome in (Outcome.COMPATIBLE, Outcome.REBASE):
-        return rule.outcome is Outcome.REBASE
-    ours, other = type(transaction.operation).__name__, type(theirs.operation).__name__
-    reason = f", because {rule.when.__doc__}" if rule.when else ""
-    retryable = rule.outcome is not Outcome.INCOMPATIBLE
-    advice = "run the operation again" if retryable else "the table is no longer what the operation was prepared for"
-    what = f"this {ours}, prepared on version {transaction.read_version}, cannot follow the {other} of version {version}"
-    raise CommitConflictError(f"{store.uri}: {what}{reason}; {advice}", retryable=retryable)
-
-
-def _open(store: Store, version: int) -> Snapshot | None:
-    try:
-        return open_snapshot(store, version=version)
-    except (VersionNotFoundError, TableNotFoundError):
-        return None
-
-
-def _landed(store: Store, path: str, data: bytes, transaction: Transaction, error: StorageError) -> bool:
-    """After a put of `data` that failed with `error`: whether it is what stands at `path`."""
-    try:
-        if (manifests := external(store)) is not None:
-            manifests.latest()  # puts the manifest in place, if the database took it
-        return store.read(path) == data
-    except FileNotFoundError:
-        return False
-    except Exception as e:
-        # Any other error would say that the commit failed, and its files would be deleted.
-        raise _unknown(store, path, transaction, error) from e
-
-
-def _unknown(store: Store, path: str, transaction: Transaction, error: StorageError) -> CommitStateUnknownError:
-    told = f"it took place if {path} names the transaction {transaction.uuid}"
-    return CommitStateUnknownError(f"{store.uri}: whether the commit took place is not known; {told}. The store said: {error}")
+    return separated(open_snapshot(store, version=operation.version), highest_fragment_id(current) + 1 if current else 0)

@@ -6,6 +6,7 @@ old versions ends that guarantee for the numbers that it forgets.
 
 from __future__ import annotations
 
+from lance_spark.metadata.operations import Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import newest_first, transaction_of
@@ -25,14 +26,20 @@ def covers(theirs: Transaction, ours: Transaction) -> bool:
 def done_before(store: Store, transaction: Transaction) -> Snapshot | None:
     """The latest version, if what `transaction` does was done up to the version that it was made for; None if not, or if it has no number.
 
-    Newest first, so that the search ends with the last write of the same application.
+    Newest first, so that the search ends with the last write of the same application. A Restore undoes what came after the version that it
+    went back to.
     """
     app = transaction.properties.get(APP_ID)
     if app is None or not transaction.read_version:
         return None
+    stands: int | None = None
     for snapshot in newest_first(store):
+        if stands is not None and snapshot.version > stands:
+            continue
         theirs = transaction_of(snapshot)
-        if _number(theirs, app) is not None:
+        if isinstance(theirs.operation, Restore):
+            stands = theirs.operation.version
+        elif _number(theirs, app) is not None:
             return open_snapshot(store) if covers(theirs, transaction) else None
     return None
 

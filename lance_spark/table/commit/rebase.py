@@ -16,8 +16,17 @@ from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import CreateIndex, Delete, Update
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import changed_fields, without
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, find_version
+
+
+def read_snapshot(store: Store, transaction: Transaction, base: Snapshot | None) -> Snapshot:
+    """The version that the transaction was prepared for. Raises CommitConflictError if it is gone."""
+    found = base if base is not None and base.version == transaction.read_version else find_version(store, transaction.read_version)
+    if found is None:
+        raise CommitConflictError(f"{store.uri}: version {transaction.read_version} was read, but is gone", retryable=True)
+    return found
 
 
 def rebased(transaction: Transaction, read: Snapshot, current: Snapshot) -> Transaction:
@@ -73,9 +82,11 @@ def _merge_rows(ours: Fragment, before: Fragment, now: Fragment | None, read: Sn
     if now is None or not before.files == ours.files == now.files:
         # Columns that were written anew in place hold values of rows that the other side has moved, and the other way round.
         raise _conflict(current, f"fragment {ours.id} was removed, or its columns were written anew")
-    was = read_deletions(before, read.locations)
+    try:
+        was, theirs = read_deletions(before, read.locations), read_deletions(now, current.locations)
+    except FileNotFoundError:
+        raise _conflict(current, f"rows of fragment {ours.id} were deleted, and the versions that say which were cleaned up") from None
     mine = np.setdiff1d(read_deletions(ours, read.locations), was, assume_unique=True)
-    theirs = read_deletions(now, current.locations)
     both = np.intersect1d(mine, theirs, assume_unique=True)
     if len(both):
         raise _conflict(current, f"row {both[0]} of fragment {ours.id} and {len(both) - 1} others were deleted or changed")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import replace
 
-from lance_spark.errors import StorageError, VersionNotFoundError
+from lance_spark.errors import VersionNotFoundError, logged
 from lance_spark.metadata.manifest import serialise
 from lance_spark.metadata.operations import Restore
 from lance_spark.metadata.transaction import Transaction
@@ -18,8 +17,6 @@ from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_path, open_snapshot
 
-_LOG = logging.getLogger(__name__)
-
 
 def check_restored(restored: Snapshot, version: int) -> None:
     """Raise VersionNotFoundError if a cleanup has removed `version`, which `restored`, a new version, was to bring back.
@@ -28,15 +25,14 @@ def check_restored(restored: Snapshot, version: int) -> None:
     and the new version is removed.
     """
     store = restored.store
-    try:
-        check_whole(open_snapshot(store, version=version))
-        return
-    except StorageError as e:
-        _LOG.warning("%s: whether all files of the restored version %d are there could not be checked: %s", restored, version, e)
-        return
-    except VersionNotFoundError as e:
-        reason = e
-    raise VersionNotFoundError(f"{store.uri}: version {version} was removed while it was restored; {_go_back(restored)}") from reason
+    reason: VersionNotFoundError | None = None
+    with logged(f"{restored}: checking whether all files of the restored version {version} are there"):
+        try:
+            check_whole(open_snapshot(store, version=version))
+        except VersionNotFoundError as e:
+            reason = e
+    if reason is not None:
+        raise VersionNotFoundError(f"{store.uri}: version {version} was removed while it was restored; {_go_back(restored)}") from reason
 
 
 def _go_back(restored: Snapshot) -> str:

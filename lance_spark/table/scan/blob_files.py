@@ -106,7 +106,7 @@ def take_blobs(
     descriptors: pa.ChunkedArray = rows[steps[0].name]
     for step in steps[1:]:
         descriptors = pc.struct_field(descriptors, step.name)
-    fragments, source = {fragment.id: fragment for fragment in snapshot.manifest.fragments}, cache(partial(_source, snapshot))
+    fragments, source = {fragment.id: fragment for fragment in reversed(snapshot.manifest.fragments)}, cache(partial(_source, snapshot))
     return [
         None if place is None else _open(snapshot, source, _file(fragments[address >> 32], steps[-1]), place)
         for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist())

@@ -53,7 +53,8 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
     for fragment in manifest.fragments:
         which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
-        alive = ~np.isin(offsets, deleted)
+        # Where fragments share an id, an address means the first one's row.
+        alive = ~np.isin(offsets, deleted) & (places[which] < 0)
         which, offsets = which[alive], offsets[alive]
         if len(which):
             order = np.argsort(offsets)

@@ -165,7 +165,8 @@ def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Sn
     return Snapshot(store, manifest, path, allow_other_stores)
 
 
-def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:
+def find_version(store: Store, version: int, allow_other_stores: bool = False) -> Snapshot | None:
+    """One version of the table at `store`; None if it is not there. Nothing is listed for that."""
     if (manifests := external(store)) is not None:
         manifests.path_of(version)
     for v2 in (True, False):
@@ -175,6 +176,12 @@ def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snaps
                 return _open(store, version, path, allow_other_stores)
             except FileNotFoundError:
                 continue
+    return None
+
+
+def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:
+    if (found := find_version(store, version, allow_other_stores)) is not None:
+        return found
     raise VersionNotFoundError(f"{store.uri} has no version {version}; there are: {_summary(list(list_versions(store)))}")
 
 

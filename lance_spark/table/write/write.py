@@ -37,8 +37,9 @@ from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
-from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, TableSettings, check_counts
-from lance_spark.table.commit.commit import NO_SETTINGS, commit
+from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
+from lance_spark.table.build.old_writers import completed
+from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
@@ -149,7 +150,7 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
     store = Store(uri, options.storage_options)
     try:
-        current = open_snapshot(store).manifest
+        current = completed(open_snapshot(store).manifest)
     except TableNotFoundError:
         current = None
     if current is not None:
@@ -256,7 +257,8 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
 def _commit(
     target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
 ) -> Snapshot:
-    snapshot = commit(target.store, transaction, settings)
+    written = target.schema if isinstance(transaction.operation, Append) else None
+    snapshot = commit(target.store, transaction, settings, written=written)
     if APP_ID in transaction.properties:
         with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
             if transaction_of(snapshot).uuid != transaction.uuid:

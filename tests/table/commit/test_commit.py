@@ -331,17 +331,6 @@ def test_the_transaction_file_speaks_for_a_version_without_a_transaction_inside(
         commit(store, Transaction(1, Append(late)))
 
 
-def test_a_version_that_was_cleaned_up_conflicts(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    pylance_table(uri)
-    late = new_fragments(uri)
-    for _ in range(2):
-        pylance_table(uri, mode="append")
-    Store(uri).delete(open_snapshot(Store(uri), version=2).path)
-    with pytest.raises(CommitConflictError, match="Unknown of version 2"):
-        commit(Store(uri), Transaction(1, Append(late)))
-
-
 def test_a_table_that_was_made_anew_conflicts(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)

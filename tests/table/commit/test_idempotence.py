@@ -13,6 +13,7 @@ import pytest
 
 from lance_spark import Dataset, InvalidOptionError
 from lance_spark.storage.store import Store
+from lance_spark.table.write import write
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -56,6 +57,39 @@ def test_jobs_that_run_at_once_write_once(tmp_path: Path) -> None:
     assert Dataset.open(uri).count_rows() == 4
     assert lance.dataset(uri).count_rows() == 4
     assert len(list((tmp_path / "t/_transactions").iterdir())) == len(list((tmp_path / "t/data").iterdir())) == 2
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_a_write_that_a_restore_undid_takes_place_again(tmp_path: Path, theirs: bool) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    append(uri, "job", 1)
+    append(uri, "job", 2)
+    if theirs:
+        lance.dataset(uri, version=2).restore()
+    else:
+        Dataset.open(uri, version=2).restore()
+    assert append(uri, "job", 1).count_rows() == 4, "version 2, which stands again, is of this write"
+    assert append(uri, "job", 2).count_rows() == 6
+    assert append(uri, "job", 2).version == 5
+    Dataset.open(uri, version=1).restore()
+    Dataset.open(uri, version=4).restore()
+    assert (append(uri, "job", 1).version, append(uri, "job", 2).version) == (7, 8), "version 4, which stands again, has but the first"
+    Dataset.open(uri, version=3).restore()
+    assert append(uri, "job", 2).version == 9, "version 3 has both"
+    assert Dataset.open(uri).count_rows() == lance.dataset(uri).count_rows() == 6
+
+
+def test_a_write_that_was_done_and_undone_while_it_was_prepared_again_takes_place(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    options = write.WriteOptions(txn_app_id="job", txn_version=1)
+    target = write.begin_write(uri, ROWS.schema, "overwrite", options)
+    fragments = write.write_fragments(target, ROWS.slice(1).to_batches())
+    append(uri, "job", 1)
+    Dataset.open(uri, version=1).restore()
+    write.commit_write(target, fragments)
+    assert Dataset.open(uri).count_rows() == 1
 
 
 def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Changes that follow versions which nobody can look at any more, because they were cleaned up.
+
+What such a version did is not known, but what it left is: a change can follow if what it depends on is in the current version as it was
+in the version that was read. pylance passes over such versions without asking. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyroaring import BitMap
+
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMap,
+)
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.build.index_coverage import fragments_of
+from lance_spark.table.build.old_writers import format_of
+from lance_spark.table.commit.conflict_conditions import touched
+
+
+def fits(written: Schema, current: Manifest) -> bool:
+    """Whether data files with the fields `written` can be part of a table that has the schema of `current` now.
+
+    A field that both have, told by its id, must be stored alike; one that the files lack must be nullable.
+    """
+    files, table = _fields(written), _fields(current.schema)
+    if any(not table[i].nullable for i in table.keys() - files.keys()):
+        return False
+    both = files.keys() & table.keys()
+    return all(_storage(files[i]) == _storage(table[i]) and files[i].nullable <= table[i].nullable for i in both)
+
+
+def _fields(schema: Schema) -> dict[int, Field]:
+    return {f.id: f for f in schema.walk()}
+
+
+def _storage(field: Field) -> tuple[object, ...]:
+    """What of a field says how its values are stored."""
+    return field.logical_type, field.extension, field.is_blob, field.is_packed
+
+
+def follows_unseen(operation: Operation, read: Manifest | None, current: Manifest, written: Schema | None) -> bool:
+    """Whether `operation`, prepared for `read` (None: that is gone as well), can follow versions that are gone, up to `current`.
+
+    `written` is the schema of the new data files, if it is known. A Delete, an Update or a CreateIndex must be rebased as well.
+    """
+    if isinstance(operation, Restore | ReserveFragments | UpdateBases):
+        return True
+    if isinstance(operation, Append):
+        schema = written or (read.schema if read else None)
+        return schema is not None and _appends(schema, operation, current)
+    if read is None:
+        return False
+    match operation:
+        case Overwrite():
+            return _same_entries(operation.config_upsert_values, read.config, current.config) and bool(_paths(read) & _paths(current))
+        case UpdateConfig():
+            return _configures(operation, read, current)
+    if read.schema != current.schema or {i.uuid for i in read.indexes} != {i.uuid for i in current.indexes}:
+        return False
+    match operation:
+        case Delete():
+            return True
+        case Update():
+            return operation.inserted_keys is None and not operation.compacted_sstables
+        case Rewrite() | DataReplacement():
+            before, now = (m.lazy_fragments.of_ids(touched(operation)) for m in (read, current))
+            return before == now
+        case CreateIndex():
+            covered, there = [fragments_of(i) for i in operation.new_indices], BitMap(current.lazy_fragments.ids.tolist())
+            return all(c is not None and c <= there for c in covered)
+        case Project() if operation.preserves_nullability:
+            return True
+        case Merge() | Project():
+            return read.lazy_fragments == current.lazy_fragments
+    return False
+
+
+def _appends(written: Schema, operation: Append, current: Manifest) -> bool:
+    """Whether the columns of the new files are still those of the table: their ids may have been given to others."""
+    files, table = _fields(written), _fields(current.schema)
+    named = all(i in table and table[i].name == field.name for i, field in files.items())
+    return named and fits(written, current) and format_of(operation.fragments) <= {current.data_format}
+
+
+def _paths(manifest: Manifest) -> set[tuple[str, int | None]]:
+    """The data files of a version. Those of an overwritten table are in no later one."""
+    return {(file.path, file.base_id) for fragment in manifest.fragments for file in fragment.files}
+
+
+def _configures(operation: UpdateConfig, read: Manifest, current: Manifest) -> bool:
+    changes_schema = operation.schema_metadata_updates is not None or bool(operation.field_metadata_updates)
+    if changes_schema and read.schema != current.schema:
+        return False
+    pairs = (
+        (operation.config_updates, read.config, current.config),
+        (
+            operation.table_metadata_updates,
+            read.table_metadata,
+            current.table_metadata,
+        ),
+    )
+    return all(update is None or _same_update(update, before, now) for update, before, now in pairs)
+
+
+def _same_update(update: UpdateMap, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    return before == now if update.replace else _same_entries(update.updates, before, now)
+
+
+def _same_entries(keys: Iterable[str], before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    return all(before.get(key) == now.get(key) for key in keys)
