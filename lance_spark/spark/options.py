@@ -171,6 +171,12 @@ OPTIONS = (
         "With mode overwrite: `false` keeps the table's columns, which the data must fit.",
     ),
     Option(
+        "mergeSchema",
+        "write",
+        _flag,
+        "With mode append: `true` adds the columns that the table lacks.",
+    ),
+    Option(
         "replaceWhere",
         "write",
         _text,
@@ -189,7 +195,6 @@ _IGNORED = {name.lower() for name in IGNORED}
 
 UNBUILT = {
     "partitionOverwriteMode": "use replaceWhere",
-    "mergeSchema": "the columns must be those of the table",
     "readChangeFeed": "",
     "startingVersion": "",
     "endingVersion": "",
@@ -263,6 +268,7 @@ class WriteOptions:
     txnVersion: int | None = None
     overwriteSchema: bool | None = None
     replaceWhere: str | None = None
+    mergeSchema: bool | None = None
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -110,7 +110,12 @@ def _is_list(t: pa.DataType) -> bool:
 def _settings(options: WriteOptions) -> write.WriteOptions:
     names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message", "column_options")
     given = {name: getattr(options, name) for name in names}
-    given |= {"txn_app_id": options.txnAppId, "txn_version": options.txnVersion, "overwrite_schema": options.overwriteSchema}
+    given |= {
+        "txn_app_id": options.txnAppId,
+        "txn_version": options.txnVersion,
+        "overwrite_schema": options.overwriteSchema,
+        "merge_schema": options.mergeSchema,
+    }
     return write.WriteOptions(options.storage, **{name: value for name, value in given.items() if value is not None})
 
 

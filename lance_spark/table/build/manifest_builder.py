@@ -255,16 +255,18 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     fragments = operation.fragments
     if missing := before.keys() - {f.id for f in fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
         raise ValueError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
+    kept, new = [f for f in fragments if f.id in before], [f for f in fragments if f.id not in before]
+    next_row_id = base.next_row_id
     if base.has_stable_row_ids:
-        fragments = tuple(_with_merged_rows(f, before.get(f.id), base.version) for f in fragments)
-    indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, fragments))
+        kept = [_with_merged_rows(f, before[f.id], base.version) for f in kept]
+        with_ids, next_row_id = lineage.with_row_ids(new, next_row_id)
+        new = list(lineage.made(with_ids, base.version))
+    indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
     indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in fragments])
-    return replace(base, schema=operation.schema, fragments=fragments, indexes=indexes)
+    return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)
 
 
-def _with_merged_rows(fragment: Fragment, before: Fragment | None, version: int) -> Fragment:
-    if before is None:
-        return lineage.made([fragment], version)[0]
+def _with_merged_rows(fragment: Fragment, before: Fragment, version: int) -> Fragment:
     places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
     return lineage.changed(fragment, version) if places[0] != places[1] else fragment
 

@@ -9,7 +9,6 @@ from typing import Required, TypeAlias, TypedDict
 import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.metadata.transaction import Transaction
@@ -19,6 +18,7 @@ from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.new_schema import next_field_id
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 """Columns to add."""
@@ -52,12 +52,6 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     check_names(schema.fields)
     return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
-
-
-def next_field_id(manifest: Manifest) -> int:
-    """The first id that no field has, nor had while the data files that have it were written."""
-    in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
-    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1
 
 
 def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:

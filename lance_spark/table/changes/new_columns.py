@@ -14,13 +14,14 @@ from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Schema, from_arrow
-from lance_spark.table.changes.alter import check_names, next_field_id
+from lance_spark.table.changes.alter import check_names
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import WriteTarget, discard
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]

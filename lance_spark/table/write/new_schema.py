@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
@@ -112,3 +113,9 @@ def _with(field: Field, changed: Field) -> Field:
 def _numbered(field: Field, ids: Iterator[int]) -> Field:
     own = next(ids)
     return replace(field, id=own, children=tuple(_numbered(child, ids) for child in field.children))
+
+
+def next_field_id(manifest: Manifest) -> int:
+    """The first id that no field has, nor had while the data files that have it were written."""
+    in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
+    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1

@@ -44,6 +44,7 @@ from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.evolving import commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 
@@ -59,7 +60,7 @@ class WriteOptions:
     are for new tables, and so are `column_options` (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
     `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
     number of a write that is to take place once (see `table.commit.idempotence`). Without `overwrite_schema` a table that is overwritten
-    keeps its columns, which the data must fit.
+    keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -73,6 +74,7 @@ class WriteOptions:
     txn_version: int | None = None
     column_options: Mapping[str, str] = field(default_factory=dict)
     overwrite_schema: bool = True
+    merge_schema: bool = False
 
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
@@ -95,7 +97,8 @@ class WriteTarget:
     """What executors and the commit must know.
 
     `schema` is that of the data files: the fields of the table that the data has. `read_version` 0 means that there is no table yet.
-    `job` is in the name of every data file of this write, so that those of tasks that got lost can be found.
+    `table_schema` is the schema that the table gets, if the write adds columns. `job` is in the name of every data file of this write, so
+    that those of tasks that got lost can be found.
     """
 
     store: Store
@@ -104,6 +107,7 @@ class WriteTarget:
     mode: Mode
     read_version: int
     options: WriteOptions
+    table_schema: Schema | None = None
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
 
@@ -158,6 +162,11 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
             raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
         check_writable(current, store.uri)
     data_format = _data_format(current, mode, options)
+    table_schema = widened(current, arrow_schema) if current is not None and mode == "append" and options.merge_schema else None
+    if table_schema is not None and current is not None and len(table_schema.fields) > len(current.schema.fields):
+        current = replace(current, schema=table_schema)
+    else:
+        table_schema = None
     if current is not None and mode == "overwrite" and not options.overwrite_schema:
         check_fits(arrow_schema, current.schema)
         schema = current.schema
@@ -167,7 +176,7 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_holds(schema, WRITABLE[data_format])
-    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options)
+    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options, table_schema)
 
 
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
@@ -241,6 +250,11 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
     """
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
     properties = target.options.noted
+    if target.table_schema is not None:
+        snapshot = commit_widened(target.store, target.read_version, target.table_schema, fragments, properties)
+        if APP_ID in properties:
+            discard(target, fragments)  # only those that no version names: the write was done before
+        return snapshot
     if target.mode == "append" and target.read_version:
         if not fragments:
             return open_snapshot(target.store)

@@ -1,0 +1,78 @@
+"""Appending data with columns that the table does not have yet: rows and columns are added in one version.
+
+Implements "Merge" of the transaction specification. Rows that were there have nulls in the new columns, without a file that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import Merge
+from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Field, Schema, from_arrow
+from lance_spark.storage.store import Store
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.new_schema import next_field_id
+
+TRIES = 10
+
+
+def widened(current: Manifest, data: pa.Schema) -> Schema:
+    """The table's schema with the columns of `data` that it does not have, at the end; they may be null.
+
+    Raises UnsupportedFeatureError for tables of storage version 0.1, whose columns all have values.
+    """
+    known = {f.name.lower() for f in current.schema.fields}
+    added = pa.schema([f.with_nullable(True) for f in data if f.name.lower() not in known])
+    if not len(added):
+        return current.schema
+    if current.data_format == "0.1":
+        raise UnsupportedFeatureError("tables of storage version 0.1 cannot get columns that older rows have no values for")
+    names = [name.lower() for name in added.names]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SchemaMismatchError(f"the data has more than one column called {', '.join(map(repr, twice))}")
+    new = from_arrow(added, next_field_id(current))
+    check_not_reserved(new)
+    return replace(current.schema, fields=(*current.schema.fields, *new.fields))
+
+
+def commit_widened(store: Store, read_version: int, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]) -> Snapshot:
+    """Add `fragments`, whose files were written for `schema`, and the columns of `schema` that the table lacks.
+
+    Raises CommitConflictError when the table has got other columns meanwhile.
+    """
+    for attempt in range(TRIES):
+        snapshot = open_snapshot(store)
+        if not _goes_with(snapshot.manifest.schema, schema, next_field_id(snapshot.manifest)):
+            raise CommitConflictError(
+                f"{store.uri}: the columns of version {snapshot.version} are not those of version {read_version}", retryable=True
+            )
+        free = int(snapshot.manifest.lazy_fragments.ids.max(initial=-1))
+        free = max(free, -1 if snapshot.manifest.max_fragment_id is None else snapshot.manifest.max_fragment_id) + 1
+        numbered = tuple(replace(f, id=free + i) for i, f in enumerate(fragments))
+        operation = Merge((*snapshot.manifest.fragments, *numbered), schema, preserves_nullability=True)
+        try:
+            return commit(store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
+        except CommitConflictError as e:
+            if not e.retryable or attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _goes_with(now: Schema, schema: Schema, free: int) -> bool:
+    """Whether the table's columns are the first of `schema`, and the ids of the others are free."""
+    count = len(now.fields)
+    new = Schema(schema.fields[count:])
+    return _shape(now.fields) == _shape(schema.fields[:count]) and all(f.id >= free for f in new.walk())
+
+
+def _shape(fields: Sequence[Field]) -> list[tuple[int, str, str, bool]]:
+    return [(f.id, f.name, f.logical_type, f.nullable) for f in Schema(tuple(fields)).walk()]
