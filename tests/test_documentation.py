@@ -1,4 +1,4 @@
-"""The documentation follows the code: the API page names what there is, and the picture of the layers shows every folder."""
+"""The documentation follows the code: pages name files that exist, the API page names what there is, and the picture of the layers shows every folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lance_spark
 from lance_spark import errors
 from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).parents[1]
 LISTED = re.findall(r"^\.\. auto(?:class|function):: ([\w.]+)", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+PATH = re.compile(r"[`(]((?:lance_spark|tests|docs|bench|scripts|examples|fuzz|protos)/[\w./]*\w)/?[`)]")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_and_folders_that_a_page_names_exist(page: Path) -> None:
+    assert [path for path in PATH.findall(page.read_text()) if not (ROOT / path).exists()] == []
+
+
+def test_the_readme_has_every_folder_in_its_table() -> None:
+    table = (ROOT / "README.md").read_text().split("| folder | what |")[1]
+    named = {path.removeprefix("lance_spark/").removesuffix(".py").split("/")[-1] for path in re.findall(r"`([\w./]+)`", table)}
+    folders = {p.parent.name for p in (ROOT / "lance_spark").glob("*/__init__.py")} - {"table", "_proto"}
+    assert folders <= named
 
 
 def test_the_api_page_lists_names_where_they_are_defined() -> None:
