@@ -1,4 +1,4 @@
-"""The documentation follows the code: pages name files that exist, the API page names what there is, and the picture of the layers shows every folder."""
+"""The documentation follows the code: what pages name exists, the API page is complete, the picture of the layers shows every folder."""
 
 from __future__ import annotations
 
