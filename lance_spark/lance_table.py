@@ -15,9 +15,12 @@ from lance_spark.errors import TableNotFoundError
 from lance_spark.inspection.overview import Overview, overview
 from lance_spark.spark.session import enable
 from lance_spark.table.changes import alter
-from lance_spark.table.changes.compaction import CompactionOptions
+from lance_spark.table.changes.add_columns import ColumnsAdded
+from lance_spark.table.changes.add_columns import add_columns as add_files
+from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.new_columns import Compute
+from lance_spark.table.changes.optimize import CompactionMetrics
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.verify import Report
@@ -26,13 +29,9 @@ from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs import add_columns, compact, delete, merge, update
-from lance_spark.verbs.add_columns import ColumnsAdded
-from lance_spark.verbs.compact import CompactionMetrics
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.merge import Clause, When
 from lance_spark.verbs.target import Target, named_target
-
-COMPACTION = CompactionOptions()
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ class LanceTable:
             if schema is None:
                 raise ValueError("columns from a function need `schema`, the columns that it makes")
             source = add_columns.from_function(self._target, values, schema, columns)
-        return add_columns.add_columns(self._target, source, _noted(noted))
+        return add_files(self._target.latest(), source, _noted(noted))
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
         """Give the other columns of `df` to the rows whose columns `on` (also "_rowaddr") are equal; only these columns are written."""
@@ -283,7 +282,7 @@ class Optimizer:
         options = CompactionOptions(
             target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold, max_bytes_per_file, drop_index_coverage
         )
-        return compact.optimize(self._target, self._condition, options, _noted(noted), progress)
+        return compact.compact(self._target, self._condition, options, _noted(noted), progress)
 
 
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:

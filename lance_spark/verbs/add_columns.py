@@ -1,58 +1,30 @@
-"""ADD COLUMNS with values: one new file a fragment, with the new columns only; nothing else is written.
-
-Files that are written stay good while their fragment stays: when other writers append or delete meanwhile, only what is missing is
-calculated again.
-"""
+"""Where the values of new columns come from in Spark: expressions, functions over batches, and frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, SchemaMismatchError
-from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.manifest import Manifest
+from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import stored
+from lance_spark.table.changes.add_columns import Source
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.changes.new_columns import (
     Compute,
     Formulas,
     add_columns_of,
-    commit_columns,
-    discard_columns,
-    new_fields,
     plan_columns,
 )
-from lance_spark.table.changes.row_changes import TRIES
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
+from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.condition import Condition, as_column, own_formulas
 from lance_spark.verbs.job import run_tasks, write_partitions
 from lance_spark.verbs.target import Target
-
-
-@dataclass(frozen=True)
-class ColumnsAdded:
-    """What adding columns did. `version` is the version that it made."""
-
-    version: int
-    num_files_added: int = 0
-    num_bytes_added: int = 0
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the values come from: `schema` are the new columns, `write` gives files for the fragments with the given ids."""
-
-    schema: pa.Schema
-    write: Callable[[Snapshot, ColumnTarget, frozenset[int]], list[ColumnFile]]
 
 
 def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
@@ -109,49 +81,3 @@ def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]
 
 def _write_columns(target: ColumnTarget, batches: Iterator[pa.RecordBatch]) -> list[ColumnFile]:
     return write_columns(target, (batch for batch in batches if batch.num_rows))
-
-
-def add_columns(target: Target, source: Source, options: WriteOptions) -> ColumnsAdded:
-    """Add the columns of `source` in one commit. Raises SchemaMismatchError for names that there are already."""
-    snapshot = target.latest()
-    known: dict[int, tuple[Fragment, ColumnFile]] = {}
-    write: WriteTarget | None = None
-    try:
-        for attempt in range(TRIES):
-            fields = new_fields(snapshot, source.schema)
-            write = replace(write or rewrite_target(snapshot, options), schema=fields, read_version=snapshot.version)
-            known = _still_good(snapshot.manifest, known, write)
-            missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
-            if missing:
-                new = source.write(snapshot, ColumnTarget(write, snapshot.version, False, snapshot.allow_other_stores), missing)
-                by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
-                known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
-            files = {fragment_id: file for fragment_id, (_, file) in known.items()}
-            figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
-            noted = {**options.noted, **{name: str(value) for name, value in figures.items()}}
-            try:
-                return ColumnsAdded(commit_columns(snapshot, write, files, noted).version, **figures)
-            except CommitConflictError as e:
-                if not e.retryable or attempt == TRIES - 1:
-                    raise
-            snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        if write is not None:
-            discard_columns(write, [file for _, file in known.values()])
-        raise
-    raise AssertionError("unreachable")
-
-
-def _still_good(
-    manifest: Manifest, known: Mapping[int, tuple[Fragment, ColumnFile]], write: WriteTarget
-) -> dict[int, tuple[Fragment, ColumnFile]]:
-    """Those files whose fragments still have the data that the values were calculated from, and whose columns have the same ids."""
-    ids = {f.id for f in write.schema.walk()}
-    now = manifest.lazy_fragments.of_ids(known)
-    return {
-        i: (fragment, file)
-        for i, (fragment, file) in known.items()
-        if i in now and now[i].files == fragment.files and ids.issuperset(file.file.fields)
-    }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.predicate import Formula
-from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.schema import Schema
 from lance_spark.spark.types import stored
+from lance_spark.table.changes.columns_in_place import nullable
+from lance_spark.table.changes.update import check_formulas
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
 from lance_spark.verbs.condition import Condition, as_column
@@ -36,12 +36,8 @@ def checked(df: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict
     types = stored(df.select(*(value.alias(name) for name, value in values.items())).schema, {})
     chosen = tuple(f for f in schema.fields if f.name in values)
     # Whether there are nulls where there must be none is seen in the values.
-    check_fits(types, Schema(tuple(_nullable(f) for f in chosen)))
+    check_fits(types, Schema(tuple(nullable(f) for f in chosen)))
     return dict(values)
-
-
-def _nullable(field: Field) -> Field:
-    return replace(field, nullable=True)
 
 
 def without_alias(name: str, schema: Schema, alias: str | None) -> str:
@@ -66,18 +62,10 @@ def _whole(name: str, given: list[tuple[list[str], Column]], alias: str | None) 
     return column
 
 
-def assigned_ids(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
-    """The ids of the columns with these names and of all fields in them."""
-    wanted = {name.lower() for name in names}
-    return tuple(f.id for top in schema.fields if top.name.lower() in wanted for f in Schema((top,)).walk())
-
-
 def fits_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> bool:
     """Whether the values of formulas fit the columns; if not, Spark is asked, which may know a conversion or says what is wrong."""
-    names = {f.name.lower(): f for f in snapshot.manifest.schema.fields}
-    types = pa.schema([pa.field(names[n.lower()].name, formula.root.type) for n, formula in formulas.items()])
     try:
-        check_fits(types, Schema(tuple(_nullable(names[n.lower()]) for n in formulas)))
+        check_formulas(snapshot, formulas)
     except SchemaMismatchError:
         return False
     return True

@@ -1,119 +1,29 @@
-"""OPTIMIZE: fragments are compacted by tasks on the executors and committed in steps, each of which lands by itself."""
+"""OPTIMIZE: fragments are compacted by tasks on the executors."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
-from lance_spark.metadata.fragment import Fragment
-from lance_spark.table.changes.compaction import Compacted, CompactionOptions, CompactionPlan, commit_compaction, plan_compaction
-from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
-from lance_spark.table.changes.delta import ROW_ADDRESS
-from lance_spark.table.changes.row_tasks import matched_rows
-from lance_spark.table.maintenance.progress import tracker
-from lance_spark.table.scan.plan import ScanPlan, plan_group, plan_tasks
+from lance_spark.table.changes.compaction import CompactionOptions
+from lance_spark.table.changes.optimize import CompactionMetrics, optimize
+from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions, WriteTarget, discard, rewrite_target
+from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, own_predicate
-from lance_spark.verbs.job import run_tasks
+from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target
 
-_STEP_TASKS = 16
-"""Tasks of a step for each core: what a conflict or a lost driver costs is at most one step."""
 
-
-@dataclass(frozen=True)
-class CompactionMetrics:
-    """What compaction did; the first names are pylance's.
-
-    `left_out` are the ids of fragments that were not compacted because an index covers them, `conflicts` the number of groups that
-    other writers changed meanwhile, which stay as they are. `version` is the latest version that it made, or saw.
-    """
-
-    version: int
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-    conflicts: int = 0
-    left_out: tuple[int, ...] = ()
-
-
-def optimize(
+def compact(
     target: Target, condition: Condition | None, options: CompactionOptions, write: WriteOptions, progress: bool | None
 ) -> CompactionMetrics:
     """Compact the fragments that have a row for which `condition` is true; all without one."""
     snapshot = target.latest()
     chosen = None if condition is None else _chosen(target, condition, snapshot)
-    plan = plan_compaction(snapshot, options, chosen)
-    write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
-    result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
-    for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, target.cores())), "compacting"):
-        done = run_tasks(target.spark, tasks, compact)
-        result = _add(result, *_commit(snapshot, done, write, tasks[0].target))
-    return result
+    return optimize(OnExecutors(target.spark, target.cores()), snapshot, chosen, options, write, progress)
 
 
 def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozenset[int]:
     predicate = own_predicate(target.spark, condition, snapshot, target.alias)
     if predicate is not None:
-        tasks = plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,), predicate=predicate), target.cores())
-        return frozenset(i for found in run_tasks(target.spark, tasks, matched_rows) for i in found)
+        return frozenset(rows_by_fragment(OnExecutors(target.spark, target.cores()), snapshot, predicate))
     rows = target.rows(snapshot).where(as_column(condition))
     return frozenset(row[0] for row in rows.selectExpr(f"shiftright({target.address}, 32)").distinct().collect())
-
-
-def _steps(
-    snapshot: Snapshot, plan: CompactionPlan, options: CompactionOptions, write: WriteOptions, cores: int
-) -> Iterable[list[CompactionTask]]:
-    size = cores * _STEP_TASKS
-    for start in range(0, len(plan.groups), size):
-        target = rewrite_target(snapshot, write)
-        yield [_task(snapshot, group, options, target) for group in plan.groups[start : start + size]]
-
-
-def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOptions, target: WriteTarget) -> CompactionTask:
-    rows = plan_group(snapshot, ScanPlan(), group)
-    lineage = plan_group(snapshot, ScanPlan(columns=LINEAGE), group) if snapshot.manifest.has_stable_row_ids else None
-    return CompactionTask(group, snapshot.locations, target, options.target_rows_per_fragment, rows, lineage)
-
-
-def _commit(
-    snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
-) -> tuple[int, Sequence[Compacted], int]:
-    """Commit a step; where that conflicts, its groups one by one, so that a change of one fragment costs one group."""
-    try:
-        return commit_compaction(snapshot, done, write.noted).version, done, 0
-    except CommitConflictError as e:
-        if not e.retryable or len(done) == 1:
-            _discard(target, done)
-            if not e.retryable:
-                raise
-            return 0, (), 1
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        _discard(target, done)
-        raise
-    results = [_commit(snapshot, [one], write, target) for one in done]
-    return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
-
-
-def _discard(target: WriteTarget, done: Iterable[Compacted]) -> None:
-    with contextlib.suppress(StorageError):
-        discard(target, [fragment for compacted in done for fragment in compacted.new])
-
-
-def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
-    old, new = [f for c in done for f in c.old], [f for c in done for f in c.new]
-    return replace(
-        result,
-        version=max(result.version, version),
-        fragments_removed=result.fragments_removed + len(old),
-        fragments_added=result.fragments_added + len(new),
-        files_removed=result.files_removed + sum(len(f.files) + (f.deletion is not None) for f in old),
-        files_added=result.files_added + sum(len(f.files) for f in new),
-        conflicts=result.conflicts + conflicts,
-    )

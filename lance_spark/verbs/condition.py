@@ -41,6 +41,7 @@ def own_formulas(
 ) -> dict[str, Formula] | None:
     """The values as formulas of ours, if all of them can be; else None. They are for columns that there are, or for `new` ones."""
     schema, formulas = snapshot.manifest.schema, {}
+    exact = {f.name.lower(): f.name for f in schema.fields}
     for name, value in values.items():
         if not isinstance(value, str) or not _has_own_meaning(spark, snapshot, alias):
             return None
@@ -50,7 +51,7 @@ def own_formulas(
             return None
         if not _is_independent(spark, formula) or _may_divide(formula) or not (new or _is_plain(schema, name)):
             return None
-        formulas[name] = formula
+        formulas[exact.get(name.lower(), name)] = formula
     return formulas
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,6 +36,18 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Ta
     numbers = spark.range(0, len(data), 1, len(data))
     results = dict(_results(numbers.mapInArrow(work, "result binary")))
     return [results[i] for i in range(len(data))]
+
+
+@dataclass(frozen=True)
+class OnExecutors:
+    """Runs tasks on the executors of a session, `cores` at once (see `table.changes.update.Runner`)."""
+
+    spark: SparkSession
+    cores: int
+
+    def run(self, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
+        """The result of `function` for each task, in order."""
+        return run_tasks(self.spark, tasks, function)
 
 
 def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:

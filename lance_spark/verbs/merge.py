@@ -21,9 +21,10 @@ from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import read_rows
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs.assignment import assigned_ids, assignments, checked, without_alias
+from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import Condition, as_column
 from lance_spark.verbs.job import write_delta
 from lance_spark.verbs.target import Target
@@ -95,7 +96,7 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
         except AmbiguousMergeError as e:
             raise _with_key(e, merge, snapshot) from e
 
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, updated)), tuple(sorted(updated))).write)
+    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, sorted(updated))), tuple(sorted(updated))).write)
 
 
 def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.build.data_replacement import with_replaced_file
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
 from lance_spark.table.changes.row_changes import RowChanges, Written
@@ -88,3 +88,8 @@ def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, i
     in_place = sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, columns_of(snapshot, names))))
     moving = sum(matched[part.fragment.id] * width for part, width in zip(parts, row_bytes(parts, snapshot.manifest.schema)))
     return in_place < moving
+
+
+def nullable(field: Field) -> Field:
+    """The field, allowed to be null: whether there are nulls where there must be none is seen in the values."""
+    return replace(field, nullable=True)

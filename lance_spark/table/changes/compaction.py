@@ -44,6 +44,9 @@ class CompactionOptions:
             raise ValueError(f"materialize_deletions_threshold is a share from 0 to 1, not {self.materialize_deletions_threshold}")
 
 
+COMPACTION = CompactionOptions()
+
+
 @dataclass(frozen=True)
 class CompactionPlan:
     """Groups of neighbours that are rewritten together, and the ids of fragments that stay as they are because an index covers them."""

@@ -144,6 +144,11 @@ def _reader(data: Data) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
 
 
+def read_all(data: Data) -> pa.Table:
+    """All rows of `data` in memory."""
+    return data if isinstance(data, pa.Table) else _reader(data).read_all()
+
+
 def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
 

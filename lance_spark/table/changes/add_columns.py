@@ -1,0 +1,105 @@
+"""ADD COLUMNS with values: one new file a fragment, with the new columns only; nothing else is written.
+
+Files that are written stay good while their fragment stays: when other writers append or delete meanwhile, only what is missing is
+calculated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.predicate import parse_formula
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.new_columns import (
+    Formulas,
+    add_columns_of,
+    commit_columns,
+    discard_columns,
+    new_fields,
+    plan_columns,
+)
+from lance_spark.table.changes.row_changes import TRIES
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
+
+
+@dataclass(frozen=True)
+class ColumnsAdded:
+    """What adding columns did. `version` is the version that it made."""
+
+    version: int
+    num_files_added: int = 0
+    num_bytes_added: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the values come from: `schema` are the new columns, `write` gives files for the fragments with the given ids."""
+
+    schema: pa.Schema
+    write: Callable[[Snapshot, ColumnTarget, frozenset[int]], list[ColumnFile]]
+
+
+def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> ColumnsAdded:
+    """Add the columns of `source` in one commit. Raises SchemaMismatchError for names that there are already."""
+    known: dict[int, tuple[Fragment, ColumnFile]] = {}
+    write: WriteTarget | None = None
+    try:
+        for attempt in range(TRIES):
+            fields = new_fields(snapshot, source.schema)
+            write = replace(write or rewrite_target(snapshot, options), schema=fields, read_version=snapshot.version)
+            known = _still_good(snapshot.manifest, known, write)
+            missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
+            if missing:
+                new = source.write(snapshot, ColumnTarget(write, snapshot.version, False, snapshot.allow_other_stores), missing)
+                by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
+                known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
+            files = {fragment_id: file for fragment_id, (_, file) in known.items()}
+            figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
+            noted = {**options.noted, **{name: str(value) for name, value in figures.items()}}
+            try:
+                return ColumnsAdded(commit_columns(snapshot, write, files, noted).version, **figures)
+            except CommitConflictError as e:
+                if not e.retryable or attempt == TRIES - 1:
+                    raise
+            snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        if write is not None:
+            discard_columns(write, [file for _, file in known.values()])
+        raise
+    raise AssertionError("unreachable")
+
+
+def _still_good(
+    manifest: Manifest, known: Mapping[int, tuple[Fragment, ColumnFile]], write: WriteTarget
+) -> dict[int, tuple[Fragment, ColumnFile]]:
+    """Those files whose fragments still have the data that the values were calculated from, and whose columns have the same ids."""
+    ids = {f.id for f in write.schema.walk()}
+    now = manifest.lazy_fragments.of_ids(known)
+    return {
+        i: (fragment, file)
+        for i, (fragment, file) in known.items()
+        if i in now and now[i].files == fragment.files and ids.issuperset(file.file.fields)
+    }
+
+
+def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], options: WriteOptions) -> ColumnsAdded:
+    """Add columns with these values, SQL text by name, in this process."""
+    schema = with_row_columns(snapshot.manifest.schema)
+    compute = Formulas({name: parse_formula(text, schema) for name, text in values.items()})
+
+    def write(snapshot: Snapshot, target: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
+        tasks = plan_columns(snapshot, target, compute.columns, fragments)
+        return [file for task in tasks for file in add_columns_of(task, compute)]
+
+    types = pa.schema([pa.field(name, formula.root.type) for name, formula in compute.formulas.items()])
+    return add_columns(snapshot, Source(types, write), options)

@@ -1,0 +1,156 @@
+"""Merging rows in memory into a table by key, in this process: upserts, inserts of what is new, deletes of what the source lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.arrow.selection import keep_rows, take_rows
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
+from lance_spark.predicate import evaluate, parse
+from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.update import assigned_ids
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.write import WriteOptions
+
+_PLACE = "__source_row"
+_CHUNK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class MergeInsert:
+    """What becomes of matched rows (`update`, `delete`), of new ones (`insert`), and of rows that the source lacks (`delete_by_source`: a
+    condition, "" for all, None for none). The names `source` and `target` lead into the columns of either side in `update_condition`.
+    """
+
+    on: tuple[str, ...]
+    update: bool = False
+    update_condition: str | None = None
+    delete: bool = False
+    insert: bool = False
+    delete_by_source: str | None = None
+
+
+def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> RowChanges:
+    """Merge the rows of `source`. Raises AmbiguousMergeError when two of its rows match the same row of the table."""
+    if merge.update and merge.delete:
+        raise ValueError("matched rows are either updated or deleted")
+    if not (merge.update or merge.delete or merge.insert or merge.delete_by_source is not None):
+        raise ValueError("the merge says neither what becomes of matched rows nor of others")
+
+    def plan(snapshot: Snapshot) -> RowPlan:
+        schema = snapshot.manifest.schema
+        names = {f.name.lower(): f.name for f in schema.fields}
+        rows = source.rename_columns([names.get(name.lower(), name) for name in source.column_names])
+        keys = [schema.resolve(quoted([key]))[0].name for key in merge.on]
+        if missing := [key for key in keys if key not in rows.column_names]:
+            raise SchemaMismatchError(f"the source lacks the key {', '.join(map(repr, missing))}")
+        check_fits(rows.schema, Schema(tuple(f for f in schema.fields if f.name in rows.column_names or not f.nullable)))
+        assigned = tuple(name for name in rows.column_names)
+
+        def parts(delta: DeltaTarget) -> list[DeltaPart]:
+            return [write_rows(delta, _delta_rows(snapshot, merge, keys, rows))]
+
+        return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned).write)
+
+    return change_rows(snapshot, options, plan)
+
+
+def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], source: pa.Table) -> Iterator[pa.RecordBatch]:
+    numbered = source.append_column(_PLACE, pa.array(np.arange(source.num_rows)))
+    used = np.zeros(source.num_rows, dtype=np.int64)
+    for target in _chunks(snapshot, merge, keys):
+        place, found = _matches(target, numbered, keys, snapshot)
+        np.add.at(used, place, 1)
+        if (merge.update or merge.delete) and len(np.unique(found)) < len(found):
+            twice = np.sort(found)
+            address = int(target[ROW_ADDRESS].to_numpy()[twice[1:][twice[1:] == twice[:-1]][0]])
+            raise AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the row at address {address}", address)
+        yield from _matched(merge, target, source, place, found)
+        if merge.delete_by_source is not None:
+            yield from _unmatched(merge, snapshot, target, found)
+    if merge.insert and (used == 0).any():
+        yield from _with_operation(take_rows(source, pa.array(np.flatnonzero(used == 0))), INSERTED, None)
+
+
+def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """The columns of the table that the merge looks at, many rows at once."""
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+
+    schema = snapshot.manifest.schema
+    columns = [quoted([key]) for key in keys]
+    if merge.update_condition is not None:
+        columns = [quoted([f.name]) for f in schema.fields]
+    elif merge.delete_by_source:
+        columns += parse(merge.delete_by_source, schema).columns
+    waiting: list[pa.RecordBatch] = []
+    for task in plan_tasks(snapshot, ScanPlan(columns=(*dict.fromkeys(columns), ROW_ADDRESS))):
+        for batch in read_task(task):
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= _CHUNK_ROWS:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _matches(target: pa.Table, source: pa.Table, keys: Sequence[str], snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the source and of the target that have equal keys, pair by pair. Nulls equal nothing."""
+    fields = Schema(tuple(f for f in snapshot.manifest.schema.fields if f.name in keys))
+    wanted = pa.Table.from_batches(
+        [conform(b, fields) for b in source.to_batches()], schema=pa.schema([f.to_arrow() for f in fields.fields])
+    )
+    left = wanted.append_column(_PLACE, source[_PLACE])
+    right = target.select([f.name for f in fields.fields]).append_column("__target_row", pa.array(np.arange(target.num_rows)))
+    both = right.join(left, keys=[f.name for f in fields.fields], join_type="inner")
+    return both[_PLACE].to_numpy(), both["__target_row"].to_numpy()
+
+
+def _matched(merge: MergeInsert, target: pa.Table, source: pa.Table, place: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+    if not len(place) or not (merge.update or merge.delete):
+        return
+    addresses = target[ROW_ADDRESS].take(pa.array(found))
+    if merge.delete:
+        yield from _with_operation(pa.table({}), DELETED, addresses)
+        return
+    rows = take_rows(source, pa.array(place))
+    if merge.update_condition is not None:
+        old = take_rows(target.drop_columns([ROW_ADDRESS]), pa.array(found))
+        chosen = pc.fill_null(_condition(merge.update_condition, rows, old), False)
+        rows, addresses = rows.filter(chosen), addresses.filter(chosen)
+    yield from _with_operation(rows, UPDATED, addresses)
+
+
+def _condition(text: str, source: pa.Table, target: pa.Table) -> pa.BooleanArray:
+    """The condition on pairs of rows, whose columns are called `source.x` and `target.x`."""
+    from lance_spark.schema.schema import from_arrow
+
+    sides = [pa.StructArray.from_arrays([c.combine_chunks() for c in t.columns], fields=list(t.schema)) for t in (source, target)]
+    pairs = pa.RecordBatch.from_arrays(sides, names=["source", "target"])
+    return evaluate(parse(text, from_arrow(pairs.schema)), pairs)
+
+
+def _unmatched(merge: MergeInsert, snapshot: Snapshot, target: pa.Table, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+    kept = np.ones(target.num_rows, dtype=bool)
+    kept[found] = False
+    rows = target.filter(pa.array(kept)).combine_chunks()
+    for batch in rows.to_batches():
+        if merge.delete_by_source:
+            batch = keep_rows(batch, pc.fill_null(evaluate(parse(merge.delete_by_source, snapshot.manifest.schema), batch), False))
+        yield from _with_operation(pa.table({}), DELETED, batch.column(ROW_ADDRESS))
+
+
+def _with_operation(rows: pa.Table, operation: int, addresses: pa.Array | pa.ChunkedArray | None) -> Iterator[pa.RecordBatch]:
+    count = rows.num_rows if addresses is None else len(addresses)
+    columns = {OPERATION: pa.array(np.full(count, operation, np.int32))}
+    columns[ROW_ADDRESS] = pa.nulls(count, pa.uint64()) if addresses is None else addresses
+    yield from pa.table({**columns, **dict(zip(rows.column_names, rows.columns))}).combine_chunks().to_batches()

@@ -1,0 +1,109 @@
+"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in steps, each of which lands by itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.table.changes.compaction import Compacted, CompactionOptions, CompactionPlan, commit_compaction, plan_compaction
+from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
+from lance_spark.table.changes.runner import Runner
+from lance_spark.table.maintenance.progress import tracker
+from lance_spark.table.scan.plan import ScanPlan, plan_group
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.write import WriteOptions, WriteTarget, discard, rewrite_target
+
+_STEP_TASKS = 16
+"""Tasks of a step for each core: what a conflict or a lost driver costs is at most one step."""
+
+
+@dataclass(frozen=True)
+class CompactionMetrics:
+    """What compaction did; the first names are pylance's.
+
+    `left_out` are the ids of fragments that were not compacted because an index covers them, `conflicts` the number of groups that
+    other writers changed meanwhile, which stay as they are. `version` is the latest version that it made, or saw.
+    """
+
+    version: int
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    conflicts: int = 0
+    left_out: tuple[int, ...] = ()
+
+
+def optimize(
+    runner: Runner,
+    snapshot: Snapshot,
+    fragments: Container[int] | None,
+    options: CompactionOptions,
+    write: WriteOptions,
+    progress: bool | None = False,
+) -> CompactionMetrics:
+    """Compact the fragments with these ids, None: all. `progress` shows a bar."""
+    plan = plan_compaction(snapshot, options, fragments)
+    write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
+    result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
+    for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
+        done = runner.run(tasks, compact)
+        result = _add(result, *_commit(snapshot, done, write, tasks[0].target))
+    return result
+
+
+def _steps(
+    snapshot: Snapshot, plan: CompactionPlan, options: CompactionOptions, write: WriteOptions, cores: int
+) -> Iterable[list[CompactionTask]]:
+    size = cores * _STEP_TASKS
+    for start in range(0, len(plan.groups), size):
+        target = rewrite_target(snapshot, write)
+        yield [_task(snapshot, group, options, target) for group in plan.groups[start : start + size]]
+
+
+def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOptions, target: WriteTarget) -> CompactionTask:
+    rows = plan_group(snapshot, ScanPlan(), group)
+    lineage = plan_group(snapshot, ScanPlan(columns=LINEAGE), group) if snapshot.manifest.has_stable_row_ids else None
+    return CompactionTask(group, snapshot.locations, target, options.target_rows_per_fragment, rows, lineage)
+
+
+def _commit(
+    snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
+) -> tuple[int, Sequence[Compacted], int]:
+    """Commit a step; where that conflicts, its groups one by one, so that a change of one fragment costs one group."""
+    try:
+        return commit_compaction(snapshot, done, write.noted).version, done, 0
+    except CommitConflictError as e:
+        if not e.retryable or len(done) == 1:
+            _discard(target, done)
+            if not e.retryable:
+                raise
+            return 0, (), 1
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        _discard(target, done)
+        raise
+    results = [_commit(snapshot, [one], write, target) for one in done]
+    return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
+
+
+def _discard(target: WriteTarget, done: Iterable[Compacted]) -> None:
+    with contextlib.suppress(StorageError):
+        discard(target, [fragment for compacted in done for fragment in compacted.new])
+
+
+def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
+    old, new = [f for c in done for f in c.old], [f for c in done for f in c.new]
+    return replace(
+        result,
+        version=max(result.version, version),
+        fragments_removed=result.fragments_removed + len(old),
+        fragments_added=result.fragments_added + len(new),
+        files_removed=result.files_removed + sum(len(f.files) + (f.deletion is not None) for f in old),
+        files_added=result.files_added + sum(len(f.files) for f in new),
+        conflicts=result.conflicts + conflicts,
+    )

@@ -1,0 +1,94 @@
+"""Updates by formulas: rows get new values, in place or by moving, whichever takes fewer bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.metadata.row_columns import with_row_columns
+from lance_spark.predicate import Formula, Predicate, parse, parse_formula
+from lance_spark.schema.schema import Schema
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible, nullable
+from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.new_columns import Formulas, add_columns_of, plan_columns
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.row_tasks import matched_rows, plan_rows, run_row_task
+from lance_spark.table.changes.runner import Here, Runner
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.write import WriteOptions
+
+
+def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None, options: WriteOptions) -> RowChanges:
+    """Give columns new values, SQL text by name, in the rows that fulfil `condition`; in all rows without one. In this process."""
+
+    def plan(snapshot: Snapshot) -> RowPlan:
+        schema = with_row_columns(snapshot.manifest.schema)
+        predicate = None if condition is None else parse(condition, schema)
+        formulas = {_top_level(snapshot, name): parse_formula(text, schema) for name, text in values.items()}
+        check_formulas(snapshot, formulas)
+        return plan_update(Here(), snapshot, predicate, formulas)
+
+    if not values:
+        raise ValueError("an update needs new values: {column: value}")
+    return change_rows(snapshot, options, plan)
+
+
+def _top_level(snapshot: Snapshot, name: str) -> str:
+    path = snapshot.manifest.schema.resolve(name)
+    if len(path) > 1:
+        raise SchemaMismatchError(f"{name!r} is a part of a column; an update gives values to whole columns")
+    return path[0].name
+
+
+def check_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> None:
+    """Raise SchemaMismatchError unless the types of the formulas, which are by exact column name, fit the columns."""
+    fields = {f.name: f for f in snapshot.manifest.schema.fields}
+    types = pa.schema([pa.field(name, formula.root.type) for name, formula in formulas.items()])
+    check_fits(types, Schema(tuple(nullable(fields[name]) for name in formulas)))
+
+
+def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None, formulas: Mapping[str, Formula]) -> RowPlan:
+    """An update by formulas, which are by exact column name, of the rows that fulfil `predicate`."""
+    names = tuple(formulas)
+    if is_possible(snapshot, names):
+        matched = live_rows(snapshot) if predicate is None else rows_by_fragment(runner, snapshot, predicate)
+        if is_cheaper(snapshot, names, matched):
+            compute = Formulas(formulas)
+
+            def files(columns: ColumnTarget) -> list[ColumnFile]:
+                tasks = plan_columns(snapshot, columns, compute.columns, matched, predicate)
+                return [file for some in runner.run(tasks, partial(add_columns_of, compute=compute)) for file in some]
+
+            return RowPlan(InPlacePlan(snapshot, files, names).write)
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        return runner.run(plan_rows(snapshot, delta, predicate, formulas, runner.cores), run_row_task)
+
+    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(snapshot.manifest.schema, names)), names).write)
+
+
+def assigned_ids(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
+    """The ids of the columns with these names and of all fields in them."""
+    wanted = {name.lower() for name in names}
+    return tuple(f.id for top in schema.fields if top.name.lower() in wanted for f in Schema((top,)).walk())
+
+
+def live_rows(snapshot: Snapshot) -> dict[int, int]:
+    """How many rows each fragment has, without deleted ones."""
+    return {f.id: rows for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)) if rows}
+
+
+def rows_by_fragment(runner: Runner, snapshot: Snapshot, predicate: Predicate) -> dict[int, int]:
+    """How many rows of each fragment fulfil the predicate, for fragments where some do."""
+    found: dict[int, int] = {}
+    tasks = plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,), predicate=predicate), runner.cores)
+    for counts in runner.run([task for task in tasks if task.parts], matched_rows):
+        for fragment_id, count in counts.items():
+            found[fragment_id] = found.get(fragment_id, 0) + count
+    return found

@@ -1,0 +1,92 @@
+"""The verbs of Dataset give the same rows as pylance's on a copy of the table, ids and versions of rows included."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import AmbiguousMergeError, Dataset, SchemaMismatchError
+
+ROWS = pa.table({
+    "id": pa.array(range(200), pa.int64()),
+    "name": [None if i % 7 == 0 else f"n{i}" for i in range(200)],
+    "x": pa.array([float("nan") if i % 11 == 0 else i / 2 for i in range(200)]),
+    "s": pa.array([{"a": i, "b": [f"{i}"] * (i % 3)} for i in range(200)], pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])),
+    "v": pa.array([[i, i + 1] for i in range(200)], pa.list_(pa.float32(), 2)),
+})  # fmt: skip
+NEW = pa.table({
+    "id": pa.array([3, 50, 51, 900, 901], pa.int64()),
+    "name": ["three", None, "fifty-one", "new", "newer"],
+    "x": [0.5, 1.5, None, 2.5, 3.5],
+    "s": pa.array([None, {"a": 1, "b": []}, {"a": 2, "b": None}, None, {"a": 3, "b": ["q"]}], ROWS.schema.field("s").type),
+    "v": pa.array([[0, 0], None, [1, 1], [2, 2], None], pa.list_(pa.float32(), 2)),
+})  # fmt: skip
+LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+
+Verb = Callable[[Any], Any]
+VERBS: dict[str, Verb] = {
+    "update some": lambda d: d.update({"name": "'new'", "x": "x + 1"}, "id < 5"),
+    "update all": lambda d: d.update({"x": "id * 2"}),
+    "update none": lambda d: d.update({"x": "1"}, "id > 1000"),
+    "upsert": lambda d: d.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(NEW),
+    "upsert on a condition": lambda d: (
+        d.merge_insert("id").when_matched_update_all("source.x > target.x").when_not_matched_insert_all().execute(NEW)
+    ),
+    "insert if new": lambda d: d.merge_insert("id").when_not_matched_insert_all().execute(NEW),
+    "replace all": lambda d: (
+        d.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().when_not_matched_by_source_delete().execute(NEW)
+    ),
+    "replace some": lambda d: d.merge_insert("id").when_matched_update_all().when_not_matched_by_source_delete("id >= 100").execute(NEW),
+    "add columns": lambda d: d.add_columns({"twice": "id * 2"}),
+    "compact": lambda d: d.optimize.compact_files(),
+}
+"""Calls that mean the same on a Dataset of ours and on one of pylance's."""
+
+
+def rows(uri: Path, stable: bool) -> list[tuple[object, ...]]:
+    """The rows in the order of their keys; with stable row ids the ids and versions, too, as our reader shows them."""
+    lance.dataset(str(uri)).validate()
+    assert Dataset.open(uri).verify().ok
+    table = Dataset.open(uri).scan(columns=[*lance.dataset(str(uri)).schema.names, *(LINEAGE if stable else [])]).to_table()
+    assert lance.dataset(str(uri)).count_rows() == table.num_rows
+    return [tuple(map(repr, row.values())) for row in table.sort_by("id").to_pylist()]
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_as_pylance(tmp_path: Path, verb: str, stable: bool) -> None:
+    ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+    lance.write_dataset(ROWS, str(ours), max_rows_per_file=60, enable_stable_row_ids=stable)
+    lance.dataset(str(ours)).delete("id IN (5, 50, 130)")
+    shutil.copytree(ours, theirs)
+    VERBS[verb](Dataset.open(ours))
+    VERBS[verb](lance.dataset(str(theirs)))
+    got, expected = rows(ours, stable), rows(theirs, stable)
+    if stable and verb in ("upsert", "upsert on a condition", "replace all", "insert if new"):
+        # Which of the new rows gets which of the next ids is free.
+        assert [row[:5] for row in got] == [row[:5] for row in expected]
+        assert sorted(row[5:] for row in got) == sorted(row[5:] for row in expected)
+    else:
+        assert got == expected
+    lance.dataset(str(ours)).insert(lance.dataset(str(ours)).to_table(limit=3))
+    lance.dataset(str(ours)).optimize.compact_files()
+    assert len(rows(ours, stable)) == len(got) + min(3, len(got))
+
+
+def test_one_row_of_the_table_is_changed_once(tmp_path: Path) -> None:
+    lance.write_dataset(ROWS, str(tmp_path / "t.lance"))
+    dataset = Dataset.open(tmp_path / "t.lance")
+    twice = pa.concat_tables([NEW.slice(0, 1), NEW.slice(0, 1)])
+    with pytest.raises(AmbiguousMergeError, match="more than one row of the source"):
+        dataset.merge_insert("id").when_matched_update_all().execute(twice)
+    with pytest.raises(SchemaMismatchError, match="lacks the key 'id'"):
+        dataset.merge_insert("id").when_matched_update_all().execute(NEW.drop_columns(["id"]))
+    with pytest.raises(SchemaMismatchError, match="'x' is string"):
+        dataset.update({"x": "'text'"})
+    assert lance.dataset(str(tmp_path / "t.lance")).version == 1
