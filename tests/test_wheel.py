@@ -60,6 +60,8 @@ def test_the_readme_runs_where_only_the_wheel_is_installed(built: Path, tmp_path
     wheel = f"{built / f'{NAME}-py3-none-any.whl'}[spark]"
     python = str(home / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], env=environment, check=True, capture_output=True)
+    version = subprocess.run(["lance-spark", "--version"], env=environment, capture_output=True, text=True, check=True)
+    assert version.stdout == f"lance-spark {lance_spark.__version__}\n"
     place = tmp_path / "place"
     place.mkdir()
     command = [python, "-P", str(ROOT / "tests" / "examples.py"), str(ROOT / "README.md")]
