@@ -17,7 +17,7 @@ from lance_spark.file.checksums import ChecksumError
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.file.source import Source, checked, naming, open_source
-from lance_spark.file.whole_structs import pruned, whole
+from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.page_pruning import possible_values
@@ -110,7 +110,7 @@ class DataFileReader:
         wanted = fields
         if any(not f.is_leaf or f.children for f in wanted):
             in_file = {f.id: f for f in self.schema.walk()}
-            fields = [whole(f, in_file) for f in wanted]
+            fields = [unpruned_field(f, in_file) for f in wanted]
         metadata = self._columns(fields, columns)
         self._count_pages(metadata, rows)
         readers = self._open_fields(fields, metadata, rows)
@@ -168,9 +168,9 @@ class DataFileReader:
         if self._source.checksums is not None:
             self._source.run("checksums", self._source.checksums.check_all())
 
-    def hopeful(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
+    def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
         """The rows of pages of `field` of whose possible values, or of whose bounds, `may_match` says yes; all where pages do not tell."""
-        everything = spans.whole(self.num_rows)
+        everything = spans.all_rows(self.num_rows)
         if field.children or field.is_blob:
             return everything
         values: Sequence[pa.Array | Bounds | None]

@@ -19,7 +19,7 @@ WRITABLE: Mapping[str, tuple[int, int]] = {"2.0": (2, 0), "2.1": (2, 1), "2.2": 
 _VARIABLE = ("string", "large_string", "binary", "large_binary")
 
 
-def check_holds(schema: Schema, version: tuple[int, int]) -> None:
+def check_supported(schema: Schema, version: tuple[int, int]) -> None:
     """Raise UnsupportedFeatureError, naming the column and what can hold it, for a column that files of `version` cannot; and
     InvalidOptionError for field metadata that asks for an encoding that there is not.
     """

@@ -14,10 +14,10 @@ from lance_spark.schema.blobs import descriptor
 from lance_spark.schema.schema import Field
 
 
-def whole(field: Field, in_file: Mapping[int, Field]) -> Field:
+def unpruned_field(field: Field, in_file: Mapping[int, Field]) -> Field:
     """The field with all children of its packed structs and descriptors; `in_file` are the fields that the file has, by id."""
     if not field.is_leaf:
-        return replace(field, children=tuple(whole(child, in_file) for child in field.children))
+        return replace(field, children=tuple(unpruned_field(child, in_file) for child in field.children))
     if field.descriptors:
         return descriptor(field)
     if not field.is_packed or field.id not in in_file:
@@ -32,7 +32,7 @@ def _renamed(child: Field) -> Field:
 
 
 def pruned(array: pa.Array, read: Field, wanted: Field) -> pa.Array:
-    """The values of `wanted` from those of `read`, which is `whole(wanted)`."""
+    """The values of `wanted` from those of `read`, which is `unpruned_field(wanted)`."""
     if read == wanted:
         return array
     if wanted.is_leaf or wanted.logical_type == "struct":

@@ -32,4 +32,4 @@ def read(layout: Indexed, page: Page, path: Path, t: pa.DataType) -> Steps[tuple
     if numbers.count != slots[0].count:
         raise CorruptFileError(f"the page's structure speaks of {slots[0].count} values, it holds {numbers.count}")
     leaf = to_dictionary_array(numbers, read_values(layout.items, data), t, slots[0].validity)
-    return nest(path, slots, leaf), spans.whole(page.num_rows)
+    return nest(path, slots, leaf), spans.all_rows(page.num_rows)

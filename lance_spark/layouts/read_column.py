@@ -76,7 +76,7 @@ class LeafReader:
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array]:
         page, layout = self._column.pages[index], self._layouts[index]
         # Chunks end where they like within rows of several items, so such pages are read whole.
-        wanted = spans if self._width == 1 else sp.whole(page.num_rows)
+        wanted = spans if self._width == 1 else sp.all_rows(page.num_rows)
         array, held = yield from read_page(layout, page, self._path, self._type, wanted)
         return pick(array, held // self._width, spans)
 

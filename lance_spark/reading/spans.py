@@ -14,7 +14,7 @@ Spans = np.ndarray
 """int64 [n, 2]: start (inclusive) and stop (exclusive) of each span; ascending, none empty, none overlapping."""
 
 
-def whole(count: int) -> Spans:
+def all_rows(count: int) -> Spans:
     """All of `count` rows."""
     return np.array([[0, count]] if count else [], dtype=np.int64).reshape(-1, 2)
 
@@ -24,7 +24,7 @@ def from_rows(rows: Rows) -> Spans:
     if isinstance(rows, range):
         return np.array([[rows.start, rows.stop]] if len(rows) else [], dtype=np.int64).reshape(-1, 2)
     if not len(rows):
-        return whole(0)
+        return all_rows(0)
     breaks = np.flatnonzero(np.diff(rows) != 1)
     starts = np.concatenate([rows[:1], rows[breaks + 1]])
     stops = np.concatenate([rows[breaks], rows[-1:]]) + 1
@@ -75,7 +75,7 @@ def rows(spans: Spans) -> np.ndarray:
 def both(a: Spans, b: Spans) -> Spans:
     """The rows that are in both selections; `a` has few spans."""
     parts = [cut(b, start, stop) + start for start, stop in a.tolist()]
-    return np.concatenate([*parts, whole(0)])
+    return np.concatenate([*parts, all_rows(0)])
 
 
 def cut(spans: Spans, start: int, stop: int) -> Spans:

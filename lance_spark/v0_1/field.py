@@ -100,5 +100,5 @@ def _read_dictionary(field: Field, pages: PageTable) -> Steps[pa.Array]:
     where, count = pages.dictionary(field.id)
     t = field.type.value_type
     if bit_width(t) is not None:
-        return (yield from read_plain(where, sp.whole(count), t))
-    return (yield from read_strings(where, sp.whole(count), t, nullable=True))
+        return (yield from read_plain(where, sp.all_rows(count), t))
+    return (yield from read_strings(where, sp.all_rows(count), t, nullable=True))

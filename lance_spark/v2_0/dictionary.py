@@ -33,7 +33,7 @@ class Dictionary:
         """The values: a dictionary array for a column of dictionary type, looked up otherwise."""
         by_user = pa.types.is_dictionary(t)
         index_type = pa.type_for_alias(f"uint{self.index_bits}")
-        work = [self.indices.read(spans, index_type), self.items.read(sp.whole(self.num_items), t.value_type if by_user else t)]
+        work = [self.indices.read(spans, index_type), self.items.read(sp.all_rows(self.num_items), t.value_type if by_user else t)]
         stored, items = yield from side_by_side(work)
         if by_user:
             return dictionary_array(t, stored, items)

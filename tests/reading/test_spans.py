@@ -26,7 +26,7 @@ def test_spans_hold_the_rows_and_do_not_touch(rows: np.ndarray) -> None:
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_a_range_is_one_span(start: int, length: int) -> None:
     assert rows_of(sp.from_rows(range(start, start + length))) == list(range(start, start + length))
-    assert rows_of(sp.whole(length)) == list(range(length))
+    assert rows_of(sp.all_rows(length)) == list(range(length))
 
 
 @given(ROWS, st.integers(0, 9))

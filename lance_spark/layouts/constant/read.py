@@ -35,7 +35,7 @@ def read(layout: Constant, page: Page, path: Path, t: pa.DataType, rows: Spans) 
     if pa.types.is_struct(t) and not t.num_fields:
         return _without_fields(path, t, rows), rows
     one: pa.Array | None = None
-    held = spans.whole(page.num_rows)
+    held = spans.all_rows(page.num_rows)
     if isinstance(layout.structure, Sparse):
         slots = yield from read_structure(layout.structure, page, page.buffers)
         if layout.value is not None:
@@ -75,7 +75,7 @@ def _slots(layout: Constant, structure: Dense, levels: Sequence[Bytes], page: Pa
         raise CorruptFileError(f"{len(repetition)} repetition levels, but {len(definition)} definition levels")
     some = definition if repetition is None else repetition
     slots = unravel(structure, repetition, definition, page.num_rows if some is None else len(some))
-    return slots, spans.whole(page.num_rows)
+    return slots, spans.all_rows(page.num_rows)
 
 
 def _levels(encoding: Encoding | None, data: Bytes, count: int) -> np.ndarray | None:

@@ -37,11 +37,11 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
         raise CorruptFileError("a full-zip page without buffers")
     if isinstance(layout.structure, Sparse):
         array = yield from _read_sparse(layout, layout.structure, page, path, t)
-        return array, spans.whole(page.num_rows)
+        return array, spans.all_rows(page.num_rows)
     if layout.bits_per_value is not None and not layout.structure.num_lists:
         wanted = rows * _stride(layout)
     elif spans.count(rows) == page.num_rows:
-        wanted = spans.whole(page.buffers[0].stop - page.buffers[0].start)
+        wanted = spans.all_rows(page.buffers[0].stop - page.buffers[0].start)
     else:
         wanted = yield from _row_offsets(page, rows)
     data = yield from _read_spans(page, wanted)

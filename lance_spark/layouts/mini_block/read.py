@@ -73,7 +73,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     table = _table(layout, page, words, num_items, rest.pop(0) if _needs_index(layout, whole) else None)
     if whole:
         (data,) = rest or (yield [page.buffers[1]])
-        held = _Held(data, spans.whole(len(table.sizes)), table.starts, table.sizes, table.counts, spans.whole(page.num_rows))
+        held = _Held(data, spans.all_rows(len(table.sizes)), table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
     else:
         held = yield from _read_chunks(table, page.buffers[1].start, rows)
         slots = slots and restrict(slots, held.rows)

@@ -25,8 +25,8 @@ from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.projection import shaped
-from lance_spark.table.scan.shape_leaves import lacks_shape, with_shapes
+from lance_spark.table.scan.projection import projected
+from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
 
 _PROVEN_ROWS = 1 << 22
 """Fragments of more rows are not believed to have them before a data file says so."""
@@ -102,15 +102,15 @@ class FragmentReader:
                 if field.id in ROW_COLUMN_IDS:
                     arrays.append(self._row_column(field.id, chosen))
                 else:
-                    arrays.append(shaped(parts.get(field.id), field, shown.type, len(chosen)))
+                    arrays.append(projected(parts.get(field.id), field, shown.type, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    def hopeful(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
-        """Those of the positions whose page of `field` may have a match, see `DataFileReader.hopeful`; all where it takes more to know."""
+    def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
+        """The positions in pages of `field` that may have a match, see `DataFileReader.prune_pages`; all if pages do not tell."""
         files = [f for f in self._fragment.files if field.id in f.fields]
         if len(files) != 1:
             return spans.from_rows(positions)
-        offsets = self._open(files[0]).hopeful(field, files[0].columns.get(field.id), may_match)
+        offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match)
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
         return spans.both(spans.from_rows(positions), live)
 
@@ -142,8 +142,8 @@ class FragmentReader:
         sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
         taken: set[int] = set()
         stored = {i for file in self._fragment.files for i in file.fields}
-        if lacks_shape(schema, stored):
-            schema = with_shapes(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
+        if lacks_structure(schema, stored):
+            schema = with_structure_leaves(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
         for file in self._fragment.files:
             # Files of the 0.1 family have no column indices; they find their fields by id.
             columns = file.columns

@@ -14,11 +14,11 @@ def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.Reco
     """The columns `fields`, which are shown as `target`, of a batch that has them and others, by name."""
     if batch.schema.equals(target):
         return batch
-    columns = [shaped(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(fields.fields, target)]
+    columns = [projected(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(fields.fields, target)]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def shaped(array: pa.Array | None, field: Field, target: pa.DataType, count: int) -> pa.Array:
+def projected(array: pa.Array | None, field: Field, target: pa.DataType, count: int) -> pa.Array:
     """`array` as the type `target`, in which `field` is shown.
 
     `array` has the storage type of `field` but for struct children that are in no data file (None: the field itself is in none, so that
@@ -31,7 +31,7 @@ def shaped(array: pa.Array | None, field: Field, target: pa.DataType, count: int
     if field.logical_type == "json":
         array = to_text(array)
     if isinstance(target, pa.BaseExtensionType):
-        storage = shaped(array, field, target.storage_type, count) if field.logical_type != "json" else array
+        storage = projected(array, field, target.storage_type, count) if field.logical_type != "json" else array
         return pa.ExtensionArray.from_storage(target, storage)
     if not field.children or not pa.types.is_nested(target):
         return _relabelled(array, target)
@@ -41,8 +41,8 @@ def shaped(array: pa.Array | None, field: Field, target: pa.DataType, count: int
     child = field.children[0]
     if pa.types.is_map(target):
         entries = pa.struct([target.key_field, target.item_field])
-        return _with_children(array, target, shaped(items, child, entries, len(items)))
-    return _with_children(array, target, shaped(items, child, target.value_type, len(items)))
+        return _with_children(array, target, projected(items, child, entries, len(items)))
+    return _with_children(array, target, projected(items, child, target.value_type, len(items)))
 
 
 def _struct(array: pa.StructArray, field: Field, target: pa.StructType) -> pa.Array:
@@ -51,7 +51,7 @@ def _struct(array: pa.StructArray, field: Field, target: pa.StructType) -> pa.Ar
     children = []
     for i, child in enumerate(field.children):
         at = there.get(child.name)
-        children.append(shaped(None if at is None else array.field(at), child, target.field(i).type, len(array)))
+        children.append(projected(None if at is None else array.field(at), child, target.field(i).type, len(array)))
     if not children:
         return _relabelled(array, target)
     mask = array.is_null() if array.null_count else None

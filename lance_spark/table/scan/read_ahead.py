@@ -15,8 +15,8 @@ MAX_BATCHES = 8
 MAX_BYTES = 32 << 20
 
 
-def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
-    """The same batches, with up to `MAX_BATCHES` read ahead, and about `MAX_BYTES` bytes, but at least one.
+def prefetch(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+    """The same batches, with up to `MAX_BATCHES` read in advance, and about `MAX_BYTES` bytes, but at least one.
 
     Nothing is read before the first is asked for. What `batches` raises is raised in its place. The thread ends and `batches` is closed
     when this generator ends or is closed, so that a process which forks between two scans has none of them.

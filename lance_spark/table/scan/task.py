@@ -26,7 +26,7 @@ from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.aggregate import aggregated, counted
 from lance_spark.table.scan.plan import Part, ScanTask
-from lance_spark.table.scan.read_ahead import ahead
+from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.top_n import Top
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
             yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
             return
         # Whoever wants few rows is served faster without more of them being read.
-        for batch in ahead(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
+        for batch in prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -142,7 +142,7 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
     found: list[np.ndarray] = []
     # Whoever needs few rows should not wait for a whole window.
     enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
-    positions = _hopeful(task, part, reader, first)
+    positions = _pruned_positions(task, part, reader, first)
     start = at = 0
     for batch in reader.read(positions, first, task.batch_rows):
         assert task.predicate is not None
@@ -160,7 +160,7 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
             window, found, start = [], [], at
 
 
-def _hopeful(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
+def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
     """The rows of a part without those of pages that say themselves that no value in them fulfils the predicate."""
     assert task.predicate is not None
     root = task.predicate.root
@@ -182,7 +182,7 @@ def _hopeful(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) 
                 return True  # whether a row has the value that it cannot be calculated for, its rows must show
 
         if first.select([quoted([name])]).to_arrow().field(0).type == field.type:
-            left = spans.both(left, reader.hopeful(rows, field, may_match))
+            left = spans.both(left, reader.prune_pages(rows, field, may_match))
     return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
 
 

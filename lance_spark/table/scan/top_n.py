@@ -41,13 +41,13 @@ class Top:
         for i, key in enumerate(self._keys):
             values = column_values(key.column, batch)
             columns[f"null{i}"], columns[f"key{i}"] = pc.cast(pc.is_null(values), pa.int8()), values
-        offered = self._hopeful(pa.table(columns))
+        offered = self._candidates(pa.table(columns))
         both = offered if self._best is None else pa.concat_tables([self._best, offered])
         if both.num_rows >= self._count:
             both = both.take(pc.sort_indices(both, sort_keys=self._order)[: self._count])
         self._best = both
 
-    def _hopeful(self, offered: pa.Table) -> pa.Table:
+    def _candidates(self, offered: pa.Table) -> pa.Table:
         """Without the rows that the last of the best beats by its first key, which are most of them soon."""
         if self._best is None or self._best.num_rows < self._count or not self._count:
             return offered

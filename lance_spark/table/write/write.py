@@ -30,7 +30,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     logged,
 )
-from lance_spark.file.supported_types import WRITABLE, check_holds
+from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
 from lance_spark.metadata.operations import Append, Overwrite
@@ -180,7 +180,7 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
     else:
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
-    check_holds(schema, WRITABLE[data_format])
+    check_supported(schema, WRITABLE[data_format])
     return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options, table_schema)
 
 
@@ -194,7 +194,7 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     check_counts(manifest)
     data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
     if adds_rows:
-        check_holds(manifest.schema, WRITABLE[data_format])
+        check_supported(manifest.schema, WRITABLE[data_format])
     return WriteTarget(snapshot.store, manifest.schema, data_format, "append", snapshot.version, options)
 
 

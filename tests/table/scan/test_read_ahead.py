@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.table.scan.read_ahead import MAX_BATCHES, MAX_BYTES, ahead
+from lance_spark.table.scan.read_ahead import MAX_BATCHES, MAX_BYTES, prefetch
 
 
 class Source:
@@ -39,14 +39,14 @@ def threads() -> int:
 @given(st.integers(0, 30))
 def test_all_batches_come_in_order(count: int) -> None:
     source = Source(count)
-    assert [b["x"][0].as_py() for b in ahead(source.batches())] == list(range(count))
+    assert [b["x"][0].as_py() for b in prefetch(source.batches())] == list(range(count))
     assert source.closed
     assert threads() == 0
 
 
 @given(st.integers(0, 20))
 def test_an_error_comes_behind_the_batches_before_it(fails_after: int) -> None:
-    batches = ahead(Source(30, fails_after).batches())
+    batches = prefetch(Source(30, fails_after).batches())
     assert [next(batches)["x"][0].as_py() for _ in range(fails_after)] == list(range(fails_after))
     with pytest.raises(ValueError, match=f"no batch {fails_after}"):
         next(batches)
@@ -55,7 +55,7 @@ def test_an_error_comes_behind_the_batches_before_it(fails_after: int) -> None:
 
 def test_nothing_is_read_before_it_is_asked_for() -> None:
     source = Source(3)
-    batches = ahead(source.batches())
+    batches = prefetch(source.batches())
     assert (source.made, threads()) == (0, 0)
     batches.close()
     assert (source.made, threads()) == (0, 0)
@@ -63,7 +63,7 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
 
 def test_closing_early_closes_the_source_and_ends_the_thread() -> None:
     source = Source(1000)
-    batches = ahead(source.batches())
+    batches = prefetch(source.batches())
     next(batches)
     next(batches)
     batches.close()
@@ -74,7 +74,7 @@ def test_closing_early_closes_the_source_and_ends_the_thread() -> None:
 
 def test_large_batches_wait_one_at_a_time() -> None:
     source = Source(1000, rows=MAX_BYTES // 8)
-    batches = ahead(source.batches())
+    batches = prefetch(source.batches())
     next(batches)
     batches.close()
     assert source.made <= 2

@@ -12,7 +12,7 @@ from dataclasses import replace
 from lance_spark.schema.schema import Field, Schema
 
 
-def lacks_shape(schema: Schema, ids: Collection[int]) -> bool:
+def lacks_structure(schema: Schema, ids: Collection[int]) -> bool:
     """Whether there is a struct or list of which no wanted leaf is among the fields `ids` that the files have."""
     return any(_lacks(f, ids) for f in schema.fields)
 
@@ -23,18 +23,18 @@ def _lacks(field: Field, ids: Collection[int]) -> bool:
     return all(leaf.id not in ids for leaf in field.leaves()) or any(_lacks(child, ids) for child in field.children)
 
 
-def with_shapes(schema: Schema, ids: Collection[int], in_files: Iterable[Field]) -> Schema:
+def with_structure_leaves(schema: Schema, ids: Collection[int], in_files: Iterable[Field]) -> Schema:
     """The schema with a leaf borrowed wherever one is needed; `in_files` are all fields of the data files' own schemas."""
     known: dict[int, list[Field]] = {}
     for field in in_files:
         known.setdefault(field.id, []).append(field)
-    return Schema(tuple(_with_shape(f, ids, known) for f in schema.fields), schema.metadata)
+    return Schema(tuple(_with_structure_leaf(f, ids, known) for f in schema.fields), schema.metadata)
 
 
-def _with_shape(field: Field, ids: Collection[int], known: dict[int, list[Field]]) -> Field:
+def _with_structure_leaf(field: Field, ids: Collection[int], known: dict[int, list[Field]]) -> Field:
     if field.is_leaf:
         return field
-    field = replace(field, children=tuple(_with_shape(child, ids, known) for child in field.children))
+    field = replace(field, children=tuple(_with_structure_leaf(child, ids, known) for child in field.children))
     if field.logical_type != "struct" or any(leaf.id in ids for leaf in field.leaves()):
         return field  # a list has a shape when its item has
     for stored in known.get(field.id, ()):
