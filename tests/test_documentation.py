@@ -12,6 +12,7 @@ import pytest
 
 import lance_spark
 from lance_spark import errors
+from tests.examples import examples
 from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,11 @@ PATH = re.compile(r"[`(]((?:lance_spark|tests|docs|bench|scripts|examples|fuzz|p
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_and_folders_that_a_page_names_exist(page: Path) -> None:
     assert [path for path in PATH.findall(page.read_text()) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_of_a_page_has_a_language(page: Path) -> None:
+    examples(page.read_text())  # raises ValueError with the line of a block that has none
 
 
 def test_the_readme_has_every_folder_in_its_table() -> None:
