@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from pyroaring import BitMap
 
+from lance_spark.errors import CorruptFileError
 from lance_spark.inspection.columns import Columns, read_columns
 from lance_spark.inspection.listing import FileSizes, areas, list_files
 from lance_spark.inspection.overview import overview
@@ -108,7 +110,7 @@ def _indexes(manifest: Manifest, sizes: FileSizes, problems: list[Problem]) -> t
     for index in manifest.indexes:
         segments.setdefault(index.name, []).append(index)
     names = {f.id: f.name for f in manifest.schema.walk()}
-    live = set(manifest.lazy_fragments.ids.tolist())
+    live = BitMap(manifest.lazy_fragments.ids.tolist())
     uses = []
     for name, parts in segments.items():
         stored = [size for segment in parts for size in sizes.index(segment)]
@@ -119,16 +121,16 @@ def _indexes(manifest: Manifest, sizes: FileSizes, problems: list[Problem]) -> t
     return tuple(uses)
 
 
-def _covered(name: str, segments: Sequence[IndexMetadata], live: set[int], problems: list[Problem]) -> int | None:
+def _covered(name: str, segments: Sequence[IndexMetadata], live: BitMap, problems: list[Problem]) -> int | None:
     """How many of the fragments `live` an index covers."""
-    covered: set[int] = set()
+    covered = BitMap()
     for segment in segments:
         try:
             fragments = fragments_of(segment)
-        except ValueError as e:
-            problems.append(Problem(f"index {name}", f"its bitmap of fragments is not a roaring bitmap: {e}"))
+        except CorruptFileError as e:
+            problems.append(Problem(f"index {name}", str(e)))
             return None
         if fragments is None:
             return None
-        covered |= live.intersection(fragments)
+        covered |= live & fragments
     return len(covered)

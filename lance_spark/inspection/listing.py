@@ -57,8 +57,7 @@ def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
     purposes = _purposes(snapshot)
     files, total = Counter[str](), Counter[str]()
     for path, size in sizes.listed.items():
-        folder = path.rpartition("/")[0]
-        area = purposes.get(path) or purposes.get(folder) or _OTHER
+        area = purposes.get(path) or purposes.get(path[: path.rfind("/") + 1], _OTHER)
         files[area] += 1
         total[area] += size
     elsewhere = {
@@ -70,7 +69,7 @@ def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
 
 
 def _purposes(snapshot: Snapshot) -> dict[str, str]:
-    """What the files and folders are for that the version names below its own root."""
+    """What the files are for that the version names below its own root, and the folders, which have a slash at the end."""
     manifest = snapshot.manifest
     purposes = {snapshot.path: _METADATA, f"{TRANSACTIONS}/{manifest.transaction_file}": _METADATA}
     for fragment in manifest.fragments:
@@ -78,10 +77,10 @@ def _purposes(snapshot: Snapshot) -> dict[str, str]:
             if file.base_id is None:
                 purposes[f"{DATA}/{file.path}"] = _DATA
                 # Large values of a file's blobs are in a folder of its name.
-                purposes[f"{DATA}/{file.path.removesuffix('.lance')}"] = _BLOBS
+                purposes[f"{DATA}/{file.path.removesuffix('.lance')}/"] = _BLOBS
         if fragment.deletion is not None and fragment.deletion.base_id is None:
             purposes[fragment.deletion.path(fragment.id)] = _DELETIONS
         sequences = (fragment.row_ids, fragment.created_at, fragment.updated_at)
         purposes.update({s.path: _METADATA for s in sequences if isinstance(s, ExternalFile)})
-    purposes.update({f"{INDICES}/{uuid.UUID(bytes=i.uuid)}": _INDEXES for i in manifest.indexes if i.base_id is None})
+    purposes.update({f"{INDICES}/{uuid.UUID(bytes=i.uuid)}/": _INDEXES for i in manifest.indexes if i.base_id is None})
     return purposes

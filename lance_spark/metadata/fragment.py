@@ -274,6 +274,8 @@ def write_base_path(base: BasePath, message: pb.BasePath) -> None:
 
 def read_index(message: pb.IndexMetadata, reading: Reading) -> IndexMetadata:
     """The value of an IndexMetadata message."""
+    if len(message.uuid.uuid) != 16:
+        raise CorruptFileError(f"index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes, expected 16")
     return IndexMetadata(
         message.uuid.uuid,
         message.name,

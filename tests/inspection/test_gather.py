@@ -10,6 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from lance_spark import Dataset
 from lance_spark.inspection.gather import GROUPS, inspect
@@ -206,6 +207,20 @@ def test_an_index_with_a_broken_bitmap_is_a_problem(tmp_path: Path) -> None:
     inspection = found(uri)
     assert inspection.indexes[0].fragments is None
     assert [p.path for p in inspection.problems] == ["index id_idx"]
+
+
+def test_an_index_that_claims_all_fragments_there_can_be_covers_those_there_are(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(100), uri, max_rows_per_file=10)
+    lance.dataset(uri).create_scalar_index("id", "BTREE")
+    snapshot = Dataset.open(uri).snapshot
+    (index,) = snapshot.manifest.indexes
+    everything = BitMap()
+    everything.add_range(0, 2**32)
+    everything.run_optimize()
+    changed = replace(index, fragment_bitmap=everything.serialize())
+    snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, indexes=(changed,))))
+    assert found(uri).indexes[0].fragments == 10
 
 
 def test_values_of_blobs_are_found_outside_of_pages(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from lance_spark import CorruptFileError, Dataset, LanceError, UnsupportedFeatureError
 from lance_spark.errors import MissingFileError
 from lance_spark.metadata.deletion_file import serialise_deletions
-from lance_spark.metadata.manifest import BasePath, DeletionFile, ExternalFile, Fragment, Manifest, serialise
+from lance_spark.metadata.manifest import BasePath, DeletionFile, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
 from lance_spark.metadata.row_ids import serialise_version, with_row_id_range
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import list_versions, open_snapshot
@@ -295,3 +295,10 @@ def test_row_ids_and_versions_of_rows_that_no_file_has_take_no_memory(uri: str) 
     for read in (lambda: ids.take_rows([5]), lambda: next(ids.scan(["_rowid"]).to_batches())):
         with little_memory(), pytest.raises(CorruptFileError, match=f"{2**60} row ids for 10 rows"):
             read()
+
+
+@pytest.mark.parametrize("uuid", [b"", b"short", bytes(17)])
+def test_an_index_whose_uuid_is_none_is_refused(uri: str, uuid: bytes) -> None:
+    index = IndexMetadata(uuid, "by_a", (0,), 1)
+    with pytest.raises(CorruptFileError, match=f"index 'by_a' has a uuid of {len(uuid)} bytes, expected 16"):
+        spoilt(uri, lambda manifest: replace(manifest, indexes=(index,)))
