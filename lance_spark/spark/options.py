@@ -23,6 +23,8 @@ from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 
 STORAGE = "storage."
+_HIDDEN = "secret."
+"""`storage.secret.x` is another name of `storage.x`: by default, Spark prints no values of options with "secret" in their names."""
 _SIZE_SUFFIX = f".{FIXED_SIZE}"
 _COLUMN_SUFFIXES = tuple(f".{name}" for name in COLUMN_OPTIONS)
 _LOG = logging.getLogger(__name__)
@@ -285,17 +287,24 @@ class WriteOptions:
         return cls(**{name: value for name, value in values.items() if name in names})
 
 
+def storage_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of the store among Spark's options, without their prefix. Of one that has both of its names, `storage.x` counts."""
+    settings = {key[len(STORAGE) :].lower(): str(value) for key, value in options.items() if key.lower().startswith(STORAGE)}
+    hidden = {key.removeprefix(_HIDDEN): value for key, value in settings.items() if key.startswith(_HIDDEN)}
+    return hidden | {key: value for key, value in settings.items() if not key.startswith(_HIDDEN)}
+
+
 def _parse(options: Mapping[str, str]) -> dict[str, Any]:
     """Every given option by its first name, parsed. `storage.*`, sizes of lists and options of columns are gathered in mappings."""
     values: dict[str, Any] = {}
-    storage: dict[str, str] = {}
     sizes: dict[str, int] = {}
     column_options: dict[str, str] = {}
-    for key, text in _given(options).items():
+    own = _given(options)
+    for key, text in own.items():
         name = key.lower()
         if name.startswith(STORAGE):
-            storage[key[len(STORAGE) :]] = text
-        elif name.endswith(_SIZE_SUFFIX) and name != _SIZE_SUFFIX:
+            continue
+        if name.endswith(_SIZE_SUFFIX) and name != _SIZE_SUFFIX:
             sizes[name.removesuffix(_SIZE_SUFFIX)] = _value(key, text, _number(1, 2**31 - 1))
         elif name.endswith(_COLUMN_SUFFIXES):
             column_options[key] = text
@@ -311,7 +320,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
         else:
             raise _unknown(key)
     given = {"sizes": sizes, "column_options": column_options}
-    return {**values, "storage": storage, **{name: value for name, value in given.items() if value}}
+    return {**values, "storage": storage_options(own), **{name: value for name, value in given.items() if value}}
 
 
 def _given(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -365,7 +374,10 @@ def table() -> str:
     words = {"read": "reading", "write": "writing", "both": "both"}
     for o in OPTIONS:
         rows.append(f"| `{o.name}` | {', '.join(f'`{a}`' for a in o.aliases)} | {words[o.use]} | {o.help} |")
-    rows.append(f"| `{STORAGE}<key>` | | both | A setting of the store, such as `storage.endpoint`; the keys are those of pylance. |")
+    rows.append(
+        f"| `{STORAGE}<key>` | `{STORAGE}{_HIDDEN}<key>` | both | A setting of the store, such as `storage.endpoint`; the keys are "
+        "those of pylance. Under the second name Spark does not print its value. |"
+    )
     rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writing | The array column of a new table is a vector of this many elements. |")
     rows += [f"| `<col>.{name}` | | writing | Of a column of a new table: {o.help} |" for name, o in COLUMN_OPTIONS.items()]
     rows += ["", f"Taken from the JVM's connector and without effect here: {', '.join(f'`{n}`' for n in IGNORED)}.", ""]

@@ -10,7 +10,7 @@ from pyspark.sql.utils import is_remote
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from lance_spark.spark.options import STORAGE
+from lance_spark.spark.options import storage_options
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource
 
@@ -70,9 +70,8 @@ def write(
     enable(df.sparkSession)
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
-        storage = {k[len(STORAGE) :]: str(v) for k, v in options.items() if k.lower().startswith(STORAGE)}
         try:
-            version = Dataset.open(uri, storage_options=storage).version
+            version = Dataset.open(uri, storage_options=storage_options(options)).version
         except TableNotFoundError:
             # The check and the commit are two steps; with this option the second one fails if another writer comes in between.
             writer = writer.option("write_mode", "create")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
-from lance_spark.spark.options import STORAGE
+from lance_spark.spark.options import STORAGE, storage_options
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -27,7 +27,7 @@ class Target:
 
     def latest(self) -> Snapshot:
         """The latest version."""
-        storage = {key[len(STORAGE) :]: value for key, value in self.options.items() if key.lower().startswith(STORAGE)}
+        storage = storage_options(self.options)
         others = self.options.get("allow_other_stores", "false").lower() == "true"
         return open_snapshot(Store(self.uri, storage), branch=self.options.get("branch"), allow_other_stores=others)
 

@@ -165,6 +165,18 @@ def test_several_paths_are_refused() -> None:
         ReadOptions.parse({"paths": '["/a", "/b"]'})
 
 
+def test_a_setting_of_the_store_has_a_second_name_that_spark_does_not_print() -> None:
+    given = {
+        "path": "/t",
+        "storage.secret.account_key": "a",
+        "Storage.Secret.Region": "b",
+        "storage.region": "c",
+        "storage.secret_access_key": "d",
+    }
+    for parse in (ReadOptions.parse, WriteOptions.parse):
+        assert parse(given).storage == {"account_key": "a", "region": "c", "secret_access_key": "d"}
+
+
 def test_secrets_are_not_shown() -> None:
     given = {"storage.secret_access_key": "s3cr3t"}
     assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(WriteOptions.parse(given))

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
@@ -27,6 +29,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * such a table on to a Python source.
  */
 public class CatalogTables extends Rule {
+  private static final String SETTING = "storage.", HIDDEN = SETTING + "secret.";
+
   public CatalogTables() {}
 
   public String ruleName() { return "lance_spark.CatalogTables"; }
@@ -45,7 +49,11 @@ public class CatalogTables extends Rule {
   /** Several INSERTs of one statement are children of one plan. */
   static class Statements extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
-      if (plan instanceof CreateTableAsSelect) return creation((CreateTableAsSelect) plan);
+      if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
+      if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
+      if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
+        return withHiddenSettings(plan);
+      }
       return plan instanceof V2WriteCommand ? write((V2WriteCommand) plan) : plan;
     }
   }
@@ -64,13 +72,16 @@ public class CatalogTables extends Rule {
 
   /** Spark's catalog would record partitions that the table does not have. */
   private static void refusePartitions(V2CreateTablePlan plan) {
-    Object[] arguments = SparkInternals.arguments((scala.Product) plan);
-    boolean isLance = false;
-    for (int i = 0; i < arguments.length; i++) isLance = isLance || arguments[i] instanceof TableSpecBase && isLance((TableSpecBase) arguments[i]);
-    if (isLance && !plan.partitioning().isEmpty()) {
+    if (isLance(plan) && !plan.partitioning().isEmpty()) {
       throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters: leave out PARTITIONED BY, CLUSTERED BY and "
           + "CLUSTER BY (partitionBy, bucketBy, clusterBy). Conditions on any column are pushed into the scan");
     }
+  }
+
+  private static boolean isLance(V2CreateTablePlan plan) {
+    Object[] arguments = SparkInternals.arguments((scala.Product) plan);
+    for (int i = 0; i < arguments.length; i++) if (arguments[i] instanceof TableSpecBase && isLance((TableSpecBase) arguments[i])) return true;
+    return false;
   }
 
   private static boolean isLance(TableSpecBase table) {
@@ -84,6 +95,43 @@ public class CatalogTables extends Rule {
     Object[] arguments = SparkInternals.arguments(plan);
     arguments[SparkInternals.position(plan, "writeOptions")] = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
     return (LogicalPlan) ((TreeNode) plan).makeCopy(arguments);
+  }
+
+  /**
+   * Spark writes the options of a table or view that is created to its event log and web pages. It hides those whose names match the default of
+   * spark.redaction.regex, for tables whatever the session sets. So the settings of the store get the other names that they have, which match.
+   */
+  private static LogicalPlan withHiddenSettings(LogicalPlan plan) throws Exception {
+    Object[] arguments = SparkInternals.arguments((scala.Product) plan);
+    boolean changed = false;
+    for (int i = 0; i < arguments.length; i++) {
+      if (arguments[i] instanceof scala.collection.immutable.Map) {
+        scala.collection.immutable.Map options = (scala.collection.immutable.Map) arguments[i];
+        arguments[i] = hidden(options);
+        changed = changed || arguments[i] != options;
+      } else if (arguments[i] instanceof TableSpec) {
+        TableSpec table = (TableSpec) arguments[i];
+        Object[] parts = SparkInternals.arguments(table);
+        parts[SparkInternals.position(table, "options")] = hidden(table.options());
+        arguments[i] = table.getClass().getConstructors()[0].newInstance(parts);
+        changed = changed || ((TableSpec) arguments[i]).options() != table.options();
+      }
+    }
+    return changed ? (LogicalPlan) ((TreeNode) plan).makeCopy(arguments) : plan;
+  }
+
+  private static scala.collection.immutable.Map hidden(scala.collection.immutable.Map options) {
+    Map renamed = new HashMap();
+    boolean changed = false;
+    Iterator it = CollectionConverters.asJava(options).entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry entry = (Map.Entry) it.next();
+      String name = (String) entry.getKey(), small = name.toLowerCase(Locale.ROOT);
+      boolean isSetting = small.startsWith(SETTING) && !small.startsWith(HIDDEN);
+      changed = changed || isSetting;
+      renamed.put(isSetting ? HIDDEN + name.substring(SETTING.length()) : name, entry.getValue());
+    }
+    return changed ? scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(renamed)) : options;
   }
 
   /** A planned write to a table of the session catalog, with the table's options under those of the statement. */
