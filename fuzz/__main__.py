@@ -14,8 +14,9 @@ from types import FunctionType, ModuleType
 import atheris
 
 from fuzz import files
+from fuzz.cases import FOUND, Case
 from fuzz.read import SECONDS, limit_memory, prepare, read
-from fuzz.run import FOUND, check
+from fuzz.run import check
 from fuzz.seeds import ROOT, Seed, seeds
 
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -58,7 +59,7 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
 
 def test_one_input(data: bytes) -> None:
     """Stop at the first finding, as libFuzzer does."""
-    if len(data) > 2 and check("fuzz", *unpack(data)) == "found":
+    if len(data) > 2 and check("fuzz", Case(*unpack(data))) == "found":
         raise AssertionError("see fuzz/found")
 
 

@@ -8,6 +8,7 @@ import struct
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
+from fuzz.metadata import mutate_json, mutate_manifest, mutate_transaction
 from fuzz.mutate import mutate_bytes, mutate_message, mutate_serialised, overwrite
 from lance_spark._proto import (
     encodings_v2_0_pb2,
@@ -15,8 +16,6 @@ from lance_spark._proto import (
     encodings_v2_1_pb2,
     encodings_v2_3_pb2,
     file2_pb2,
-    table_pb2,
-    transaction_pb2,
 )
 from lance_spark.file.footer import FOOTER, MAGIC
 
@@ -36,18 +35,10 @@ def mutate(path: str, data: bytes, rng: random.Random) -> bytes:
     if path.endswith(".lance"):
         return _mutate_data_file(data, rng)
     if path.endswith(".manifest"):
-        return _mutate_manifest(data, rng)
+        return mutate_manifest(data, rng)
     if path.endswith(".txn"):
-        return mutate_serialised(transaction_pb2.Transaction, data, rng)
-    return mutate_bytes(data, rng)
-
-
-def _mutate_manifest(data: bytes, rng: random.Random) -> bytes:
-    position = int.from_bytes(data[-16:-8], "little")
-    size = int.from_bytes(data[position : position + 4], "little")
-    message = mutate_serialised(table_pb2.Manifest, data[position + 4 : position + 4 + size], rng)
-    # What comes before the manifest keeps its place.
-    return data[:position] + len(message).to_bytes(4, "little") + message + data[-16:]
+        return mutate_transaction(data, rng)
+    return mutate_json(data, rng) if path.endswith(".json") else mutate_bytes(data, rng)
 
 
 def _mutate_data_file(data: bytes, rng: random.Random) -> bytes:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import shutil
 import signal
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
-from fuzz.seeds import ROOT, Seed
+from fuzz.place import table
+from fuzz.seeds import Seed
 from lance_spark import Dataset
 from lance_spark.buffers import limits
 from lance_spark.errors import LanceError
 from lance_spark.metadata import transaction
 
 SECONDS = 10
-"""What reading one small table may take."""
+"""What one case may take: a small table, and what is done with it."""
+
+T = TypeVar("T")
 
 PAGE_BYTES = 1 << 26
 """What a page may come to here, instead of the real limit, which would make each hostile table slow."""
@@ -49,14 +49,15 @@ def read(seed: Seed, data: bytes) -> int | None:
         except LanceError:
             return None
         return 0
-    with _table(seed, data) as folder:
+    with table(seed.table, {seed.path: data}) as folder:
         try:
-            return sum(_checked(batch) for batch in islice(Dataset.open(folder).scan().to_batches(), BATCHES))
+            return sum(checked(batch) for batch in islice(Dataset.open(folder).scan().to_batches(), BATCHES))
         except LanceError:
             return None
 
 
-def _checked(batch: pa.RecordBatch) -> int:
+def checked(batch: pa.RecordBatch) -> int:
+    """The number of rows of a batch, which must be valid."""
     for column in batch.columns:
         column.validate(full=not _has_loose(column.type))
     return int(batch.num_rows)
@@ -70,28 +71,6 @@ def _has_loose(t: pa.DataType) -> bool:
         return _has_loose(t.value_type)
     loose = pa.types.is_decimal(t) or pa.types.is_time(t) or pa.types.is_date64(t)
     return bool(loose or any(_has_loose(t.field(i).type) for i in range(t.num_fields)))
-
-
-@contextmanager
-def _table(seed: Seed, data: bytes) -> Iterator[str]:
-    """A table that differs in one file. Files are links; of versions there is one."""
-    with tempfile.TemporaryDirectory(prefix="lance_fuzz") as folder:
-        source = ROOT / seed.table
-        for name in os.listdir(source):
-            if (source / name).is_dir() and name != "_versions":
-                shutil.copytree(source / name, Path(folder, name), copy_function=os.symlink)
-        latest = seed.path if seed.path.endswith(".manifest") else _latest(seed.table)
-        target = Path(folder, latest)
-        target.parent.mkdir()
-        target.symlink_to(source / latest)
-        changed = Path(folder, seed.path)
-        changed.unlink()
-        changed.write_bytes(data)
-        yield folder
-
-
-def _latest(table: str) -> str:
-    return str(Dataset.open(str(ROOT / table)).snapshot.path)
 
 
 def prepare() -> None:
@@ -113,10 +92,10 @@ def _alarm(*_: object) -> None:
     raise TooSlowError(f"more than {SECONDS} s")
 
 
-def limited(seed: Seed, data: bytes) -> int | None:
-    """`read` within `SECONDS`."""
+def limited(work: Callable[[], T]) -> T:
+    """What `work` gives, within `SECONDS`."""
     signal.alarm(SECONDS)
     try:
-        return read(seed, data)
+        return work()
     finally:
         signal.alarm(0)

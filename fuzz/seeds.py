@@ -35,6 +35,14 @@ def seeds() -> tuple[Seed, ...]:
     return tuple(Seed(table.relative_to(ROOT).as_posix(), path) for table in tables for path in sorted(_files(table)))
 
 
+@cache
+def every_file() -> tuple[Seed, ...]:
+    """All files of all tables, also those of old versions, of indexes and refs: what operations may touch."""
+    paths = [path for folder in FOLDERS for path in sorted(folder.glob("*.lance/**/*")) if path.is_file()]
+    tables = [next(p for p in path.parents if p.parent in FOLDERS) for path in paths]
+    return tuple(Seed(t.relative_to(ROOT).as_posix(), path.relative_to(t).as_posix()) for t, path in zip(tables, paths))
+
+
 def _files(table: Path) -> set[str]:
     snapshot = Dataset.open(str(table)).snapshot
     files = {snapshot.path}

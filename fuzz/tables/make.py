@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -85,7 +86,32 @@ def write(name: str, version: str, columns: dict[str, tuple[pa.Array, dict[str, 
     shutil.rmtree(path / "_transactions")
 
 
+def history(version: str, stable_row_ids: bool) -> None:
+    """A table of many versions with deletions, an index, a tag, a branch and a clone that are noted but not here, and config."""
+    path = Path(__file__).parent / f"history_{version}.lance"
+    shutil.rmtree(path, ignore_errors=True)
+    words = pa.array(nulls([f"word {i % 7}" for i in range(40)]))
+    rows = pa.table({"id": pa.array(range(40), pa.int64()), "word": words, "points": pa.array([[i] * (i % 3) for i in range(40)])})
+    table = lance.write_dataset(
+        rows, path, data_storage_version=version, max_rows_per_file=15, enable_stable_row_ids=stable_row_ids, enable_v2_manifest_paths=True
+    )
+    table.delete("id % 5 = 1")
+    table.update({"word": "'new'"}, where="id in (3, 20)")
+    table.create_scalar_index("id", "BTREE")
+    table = lance.write_dataset(rows.slice(0, 3), path, mode="append")
+    table.add_columns({"twice": "id * 2"})
+    table.update_config({"some": "config", "lance.auto_cleanup.interval": "1000", "lance.auto_cleanup.older_than": "14days"})
+    table.tags.create("first", 1)
+    table.create_branch("dev")
+    shutil.rmtree(path / "tree")  # its manifest has the absolute path of the table
+    clone = {"uri": "/nowhere/clone.lance", "version": 2, "branch": None}
+    (path / "_refs" / "clones").mkdir()
+    (path / "_refs" / "clones" / "6e1f6c0a-3a0f-4c8e-9a64-0d1c3a4b5c6d.json").write_text(json.dumps(clone))
+
+
 def main() -> None:
+    history("2.0", stable_row_ids=False)
+    history("2.2", stable_row_ids=True)
     for version in VERSIONS:
         for make in (numbers, strings, nested):
             columns = make()
