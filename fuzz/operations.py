@@ -158,7 +158,9 @@ def _config(uri: str, rng: random.Random) -> None:
 
 
 def _restore(uri: str, rng: random.Random) -> None:
-    _at(uri, rng).restore()
+    dataset = _at(uri, rng)
+    dataset.scan().to_table()  # a version that cannot be read does not become readable
+    dataset.restore()
 
 
 def _commit_prepared(uri: str, rng: random.Random) -> None:

@@ -33,6 +33,10 @@ class VersionNotFoundError(LanceError):
     """The table exists, but not the version, tag, branch or time that was asked for."""
 
 
+class InvalidOperationError(LanceError, ValueError):
+    """An operation that does not fit the table that it is committed to, or a table whose parts do not fit each other."""
+
+
 class RefConflictError(LanceError):
     """A tag or branch is there already, or is still needed by another one."""
 

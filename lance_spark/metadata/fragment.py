@@ -223,9 +223,16 @@ def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
         raise CorruptFileError(f"fragment id {message.id} does not fit 32 bits")
     if message.physical_rows > 2**32:
         raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can tell apart")
+    files = tuple([read_data_file(f, reading) for f in message.files])
+    # Writers of 0.1 files once gave ids twice; later there is no telling which column counts.
+    ids = [i for f in files if not f.is_legacy for i in f.fields if i >= 0] if len(files) > 1 else []
+    if len(ids) != len(set(ids)):
+        raise CorruptFileError(
+            f"two data files of fragment {message.id} have the same column, or one twice; their fields are {sorted(ids)}"
+        )
     return Fragment(
         message.id,
-        tuple([read_data_file(f, reading) for f in message.files]),
+        files,
         message.physical_rows,
         read_deletion_file(message.deletion_file, reading) if message.HasField("deletion_file") else None,
         _sequence(message, "row_id_sequence", reading),

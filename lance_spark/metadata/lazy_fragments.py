@@ -34,31 +34,37 @@ class Fragments(Sequence[Fragment]):
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Of each fragment, int64: its id, its `physical_rows`, and how many are deleted (0: not recorded, -1: no deletion file)."""
-        numbers = np.empty((len(self._items), 3), dtype=np.int64)
+        """Of each fragment, int64: its id, its `physical_rows`, how many are deleted (0: not recorded, -1: no deletion file), and the
+        number of its data files.
+        """
+        numbers = np.empty((len(self._items), 4), dtype=np.int64)
         messages = {i: item for i, item in enumerate(self._items) if isinstance(item, bytes)}
         numbers[list(messages)] = self._counted(list(messages.values()))
         for i, item in enumerate(self._items):
             if isinstance(item, Fragment):
                 deleted = _NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
-                numbers[i] = item.id, item.physical_rows, deleted
-                if not item.files:
-                    raise _no_data(self._name, item.id)
+                numbers[i] = item.id, item.physical_rows, deleted, len(item.files)
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
-        rows = [(f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE) for f in parsed]
-        for number, physical, deleted in rows:
+        rows = [
+            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE, len(f.files))
+            for f in parsed
+        ]
+        for number, physical, deleted, _ in rows:
             if number > _MAX_ID:
                 raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
             if max(physical, deleted) > _MAX_ROWS:
                 raise CorruptFileError(f"{self._name}: fragment {number} has {physical} rows, more than row addresses can tell apart")
-        for message in parsed:
-            if not message.files:
-                raise _no_data(self._name, message.id)
-        return np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+    def _check_files(self) -> None:
+        """Raise CorruptFileError if a fragment has no data files: nothing shows its rows, and pylance refuses them."""
+        if len(without := self.ids[self.counts[:, 3] == 0]):
+            advice = "restore a version that has them, or overwrite the table"
+            raise CorruptFileError(f"{self._name}: fragment {without[0]} has no data files; {advice}")
 
     @property
     def ids(self) -> np.ndarray:
@@ -74,7 +80,8 @@ class Fragments(Sequence[Fragment]):
     @property
     def live_rows(self) -> np.ndarray:
         """How many rows of each fragment are not deleted; -1 where a number that says so is missing or wrong."""
-        _, physical, deleted = self.counts.T
+        self._check_files()
+        _, physical, deleted, _ = self.counts.T
         known = (physical > 0) & (deleted != 0) & (deleted <= physical)
         return np.where(known, physical - np.maximum(deleted, 0), -1)
 
@@ -91,6 +98,7 @@ class Fragments(Sequence[Fragment]):
 
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
         """By id, and edited but for those that are messages still, which no operation has touched."""
+        self._check_files()
         ids = self.ids
         order = range(len(ids)) if (ids[1:] > ids[:-1]).all() else np.argsort(ids).tolist()
         items = [item if isinstance(item, bytes) else edit(item) for item in (self._items[i] for i in order)]
@@ -147,7 +155,3 @@ def _serialised(fragment: Fragment) -> bytes:
     message = pb.DataFragment()
     write_fragment(fragment, message)
     return message.SerializeToString()
-
-
-def _no_data(name: str, fragment_id: int) -> CorruptFileError:
-    return CorruptFileError(f"{name}: fragment {fragment_id} has no data files; restore a version that has them, or overwrite the table")

@@ -189,6 +189,8 @@ def test_fields_of_the_wrong_wire_type_are_not_passed_over(uri: str, unknown: by
 def test_fragments_without_data_files_are_refused(uri: str) -> None:
     dataset = spoilt(uri, fragments(lambda f: replace(f, files=(), deletion=None)))
     unusable(dataset, "no data files")
+    with pytest.raises(CorruptFileError, match="no data files"):
+        dataset.take_rows([1])
     with pytest.raises((OSError, ValueError), match="does not contain any data"):
         lance.dataset(uri).to_table()
     assert Dataset.open(uri, version=1).restore().count_rows() == 10

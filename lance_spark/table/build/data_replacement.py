@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from lance_spark.errors import InvalidOperationError
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 
 
 def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int]) -> Fragment:
     """`fragment` with the columns of `new` in that file and no other; `fields` are the ids of the fields of the table.
 
-    Raises ValueError where that is not possible.
+    Raises InvalidOperationError where that is not possible.
     """
     same = [f for f in fragment.files if (f.fields, f.version) == (new.fields, new.version)]
     covered = {i for f in fragment.files for i in f.fields}
@@ -27,7 +28,9 @@ def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int
         struck = (f if f.is_legacy else _without(f, new.fields) for f in fragment.files)
         files = (*(f for f in struck if not set(f.fields).isdisjoint(fields)), new)
     else:
-        raise ValueError(f"fragment {fragment.id} has some of the columns {list(new.fields)}, but not all, or in files of the 0.1 family")
+        raise InvalidOperationError(
+            f"fragment {fragment.id} has some of the columns {list(new.fields)}, but not all, or in files of the 0.1 family"
+        )
     return replace(fragment, files=files)
 
 

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidOperationError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
@@ -138,7 +138,7 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
         segment, covered = by_uuid.get(index.uuid), fragments_of(index)
         if segment is not None:
             if covered is None:
-                raise ValueError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
+                raise InvalidOperationError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
             index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
         elif stable_row_ids and covered is not None and covered & moved:
             index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
@@ -176,7 +176,9 @@ def _replaced(covered: BitMap, groups: Iterable[RewriteGroup]) -> BitMap:
     for group in groups:
         old, new = _ids(group.old_fragments), _ids(group.new_fragments)
         if old & covered and not old <= covered:
-            raise ValueError(f"the fragments {sorted(old)} were rewritten together, but an index covers only {sorted(old & covered)}")
+            raise InvalidOperationError(
+                f"the fragments {sorted(old)} were rewritten together, but an index covers only {sorted(old & covered)}"
+            )
         if old & covered:
             covered = (covered - old) | new
     return covered

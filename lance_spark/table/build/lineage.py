@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import InvalidOperationError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import ExternalFile, Fragment
 from lance_spark.metadata.row_ids import (
     all_values,
@@ -36,7 +36,7 @@ def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple
         count = 0 if known is None else row_id_count(known)
         missing = fragment.physical_rows - count
         if missing < 0:
-            raise ValueError(f"a fragment of {fragment.physical_rows} rows has {count} row ids")
+            raise InvalidOperationError(f"a fragment of {fragment.physical_rows} rows has {count} row ids")
         if missing or known is None:
             fragment = replace(fragment, row_ids=with_row_id_range(known or b"", next_row_id, missing))
             next_row_id += missing
@@ -86,7 +86,7 @@ def changed(fragment: Fragment, version: int, rows: BitMap | None = None, before
     if rows is None:
         return replace(fragment, updated_at=_uniform(fragment, version)) if fragment.physical_rows else fragment
     if len(rows) and rows.max() >= fragment.physical_rows:
-        raise ValueError(f"row {rows.max()} of fragment {fragment.id} was changed, which has {fragment.physical_rows} rows")
+        raise InvalidOperationError(f"row {rows.max()} of fragment {fragment.id} was changed, which has {fragment.physical_rows} rows")
     known = _inline(fragment.updated_at, fragment)
     sequence = serialise_version(before, fragment.physical_rows) if known is None else known
     versions = all_values(parse_versions(sequence, fragment.physical_rows))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
@@ -68,8 +68,8 @@ def build(
     """The manifest that `transaction` makes of `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
 
     `source` is the version that a Restore goes back to. The transaction must not conflict with what was committed since its read version
-    (see `table.commit.conflicts`). Raises UnsupportedFeatureError for an operation or a table that is not supported, and ValueError for an
-    operation that does not fit the table.
+    (see `table.commit.conflicts`). Raises UnsupportedFeatureError for an operation or a table that is not supported, and
+    InvalidOperationError for an operation that does not fit the table.
     """
     operation = transaction.operation
     if current is None:
@@ -83,7 +83,7 @@ def build(
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
     fragments = new.lazy_fragments.ordered(_without_dead_files)
     if len(shared := fragments.shared_ids):
-        raise ValueError(f"two fragments would have the id {shared[0]}")
+        raise InvalidOperationError(f"two fragments would have the id {shared[0]}")
     highest = highest_fragment_id(new)
     new = replace(
         new,
@@ -147,11 +147,11 @@ def _first(operation: Any, settings: TableSettings) -> Manifest:
 def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
     """The fragments, those without an id (0) with the next free ones, which are never used again.
 
-    Raises ValueError when a data file is of another version than the table's.
+    Raises InvalidOperationError when a data file is of another version than the table's.
     """
     fragments = tuple(fragments)
     if others := {v for v in format_of(fragments) if v != base.data_format}:
-        raise ValueError(f"data files of storage version {', '.join(sorted(others))} for a table of version {base.data_format}")
+        raise InvalidOperationError(f"data files of storage version {', '.join(sorted(others))} for a table of version {base.data_format}")
     free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
     done = []
     for fragment in fragments:
@@ -178,7 +178,7 @@ def _append(base: Manifest, operation: Append, settings: TableSettings, source: 
 
 def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, source: Manifest | None) -> Manifest:
     if operation.initial_bases:
-        raise ValueError("base paths are registered when a table is made, or by UpdateBases")
+        raise InvalidOperationError("base paths are registered when a table is made, or by UpdateBases")
     emptied = replace(
         base,
         schema=operation.schema,
@@ -199,7 +199,7 @@ def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: 
 def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> Fragments:
     changed, gone = {f.id: f for f in updated}, frozenset(removed)
     if missing := (changed.keys() | gone).difference(base.lazy_fragments.ids.tolist()):
-        raise ValueError(f"the table has no fragments {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fragments {sorted(missing)}")
     return base.lazy_fragments.changed(changed, gone)
 
 
@@ -254,7 +254,7 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     before = {f.id: f for f in base.fragments}
     fragments = operation.fragments
     if missing := before.keys() - {f.id for f in fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
-        raise ValueError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
+        raise InvalidOperationError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
     kept, new = [f for f in fragments if f.id in before], [f for f in fragments if f.id not in before]
     next_row_id = base.next_row_id
     if base.has_stable_row_ids:
@@ -280,7 +280,7 @@ def _project(base: Manifest, operation: Project, settings: TableSettings, source
 
 def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:
     if source is None or source.version != operation.version:
-        raise ValueError(f"version {operation.version} is to be restored, but is not given")
+        raise InvalidOperationError(f"version {operation.version} is to be restored, but is not given")
     highest = max(highest_fragment_id(m) for m in (base, source))
     # Ids that were given since must not be given again: branches, clones and indexes may know them.
     return replace(
@@ -298,7 +298,7 @@ def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSetting
 def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields = {f.id for f in base.schema.walk()}
     if missing := operation.field_metadata_updates.keys() - fields:
-        raise ValueError(f"the table has no fields {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fields {sorted(missing)}")
     schema = Schema(
         tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata_updates)
     )
@@ -312,14 +312,14 @@ def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSetti
 
 
 def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
-    """Raise ValueError for a change of a primary key that is set, and for one that sets none."""
+    """Raise InvalidOperationError for a change of a primary key that is set, and for one that sets none."""
     old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
     written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
-        raise ValueError("the unenforced primary key cannot be changed once it is set")
+        raise InvalidOperationError("the unenforced primary key cannot be changed once it is set")
     if written and not new:
-        raise ValueError("the metadata of the unenforced primary key is not valid")
+        raise InvalidOperationError("the metadata of the unenforced primary key is not valid")
 
 
 def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
@@ -344,10 +344,10 @@ def _changed(old: Any, update: UpdateMap | None) -> dict[str, str]:
 def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
     if len({file.fields for _, file in operation.replacements}) > 1:
-        raise ValueError("the new files of a DataReplacement must have the same fields")
+        raise InvalidOperationError("the new files of a DataReplacement must have the same fields")
     files = dict(operation.replacements)
     if missing := files.keys() - {f.id for f in base.fragments}:
-        raise ValueError(f"the table has no fragments {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fragments {sorted(missing)}")
     fields = frozenset(f.id for f in base.schema.walk())
     fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
     if base.has_stable_row_ids:
@@ -360,7 +360,7 @@ def _update_bases(base: Manifest, operation: UpdateBases, settings: TableSetting
     bases = base.base_paths
     for new in operation.new_bases:
         if any(b.path == new.path or (new.name is not None and b.name == new.name) for b in bases):
-            raise ValueError(f"there is a base path {new.path!r} or one of the name {new.name!r} already")
+            raise InvalidOperationError(f"there is a base path {new.path!r} or one of the name {new.name!r} already")
         bases = (*bases, replace(new, id=new.id or max((b.id for b in bases), default=0) + 1))
     return replace(base, base_paths=bases)
 

@@ -92,7 +92,9 @@ def _commit(
         if done:
             return done
         seen, rebase = current.version if current else 0, rebase or overlaps
-        if current and len(current.manifest.lazy_fragments.shared_ids):
+        # What replaces all fragments is not hindered by those that there are.
+        keeps = not isinstance(transaction.operation, Overwrite | Restore)
+        if current and keeps and len(current.manifest.lazy_fragments.shared_ids):
             _separate(store, current)
         else:
             ready = transaction
@@ -161,7 +163,7 @@ def commit_operation(
 ) -> Snapshot:
     """Commit an operation that was prepared for `read_version`; None, for Overwrite and Restore only, means whatever is there now.
 
-    Raises what `commit` raises, and ValueError for an operation that does not fit the table.
+    Raises what `commit` raises, and InvalidOperationError for an operation that does not fit the table.
     """
     if not isinstance(operation, Operation):
         raise TypeError(f"the operation must be one of lance_spark.metadata.operations, not {type(operation).__name__}")

@@ -34,10 +34,10 @@ _PROVEN_ROWS = 1 << 22
 
 def physical_rows(fragment: Fragment, locations: Locations) -> int:
     """The rows of the fragment's files, deleted ones included; very old manifests leave it out, so that a file must be asked."""
+    if not fragment.files:
+        raise CorruptFileError(f"fragment {fragment.id} has no data files")
     if fragment.physical_rows:
         return fragment.physical_rows
-    if not fragment.files:
-        return 0
     return _open(fragment.files[0], locations).num_rows
 
 
