@@ -16,6 +16,7 @@ ROOMS = [
     "cli",
     "__init__",
     "lance_table",
+    "operations",
     "verbs",
     "spark",
     "spark/planner",

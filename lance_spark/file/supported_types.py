@@ -12,14 +12,15 @@ from lance_spark.layouts.choose.encoding_options import BlobThresholds, Encoding
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.schema.logical_types import parse_logical_type
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.storage_version import V2_0, V2_1, V2_2, StorageVersion
 
-WRITABLE: Mapping[str, tuple[int, int]] = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
+WRITABLE: Mapping[str, StorageVersion] = {str(v): v for v in (V2_0, V2_1, V2_2)}
 """The storage versions that can be written."""
 
 _VARIABLE = ("string", "large_string", "binary", "large_binary")
 
 
-def check_supported(schema: Schema, version: tuple[int, int]) -> None:
+def check_supported(schema: Schema, version: StorageVersion) -> None:
     """Raise UnsupportedFeatureError, naming the column and what can hold it, for a column that files of `version` cannot; and
     InvalidOptionError for field metadata that asks for an encoding that there is not.
     """
@@ -46,7 +47,7 @@ def _walk(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]
             yield from _walk(field.children, path + ".")
 
 
-def _refusal(field: Field, version: tuple[int, int]) -> str:
+def _refusal(field: Field, version: StorageVersion) -> str:
     """Why files of `version` cannot hold the field, whatever is below it; empty if they can."""
     kind = field.logical_type.split(":")[0]
     has_maps = version in GRAMMARS and GRAMMARS[version].maps
@@ -55,7 +56,7 @@ def _refusal(field: Field, version: tuple[int, int]) -> str:
     if kind == "struct" and not field.children:
         return "structs without fields are not written, for pylance cannot tell which of them are null; give it a field or leave it out"
     if kind == "map" and not has_maps:
-        return f"storage version {_name(version)} has no maps; 2.2 has"
+        return f"storage version {version} has no maps; 2.2 has"
     if kind == "fixed_size_list" and field.children:
         return "fixed-size lists of structs are not written: pylance does not read them beside other columns. Lists of any size are"
     if kind == "fixed_size_list" and not _is_fixed_width(parse_logical_type(field.logical_type, field.name)):
@@ -65,7 +66,7 @@ def _refusal(field: Field, version: tuple[int, int]) -> str:
     return ""
 
 
-def _packed_refusal(child: Field, version: tuple[int, int]) -> str:
+def _packed_refusal(child: Field, version: StorageVersion) -> str:
     """Why a packed struct in files of `version` cannot have this child."""
     kind = child.logical_type
     what = f"its field {child.name!r} of type {kind} cannot be in a packed struct (lance-encoding:packed)"
@@ -73,14 +74,14 @@ def _packed_refusal(child: Field, version: tuple[int, int]) -> str:
         return what
     needs_variable = kind in _VARIABLE or (kind.startswith("fixed_size_list") and version != (2, 0))
     if needs_variable and not (version in GRAMMARS and GRAMMARS[version].variable_packed_structs):
-        return f"{what} of storage version {_name(version)}; it can in 2.2"
+        return f"{what} of storage version {version}; it can in 2.2"
     return ""
 
 
-def _check_blobs(field: Field, version: tuple[int, int], *, in_list: bool) -> None:
+def _check_blobs(field: Field, version: StorageVersion, *, in_list: bool) -> None:
     """Before 2.2 positions of blobs have no room for the levels of lists; 2.0 has no levels."""
     if field.is_blob and in_list and version in GRAMMARS:
-        raise UnsupportedFeatureError(f"column {field.name!r}: storage version {_name(version)} has no lists of blobs; 2.2 has")
+        raise UnsupportedFeatureError(f"column {field.name!r}: storage version {version} has no lists of blobs; 2.2 has")
     if not field.is_leaf:
         for child in field.children:
             _check_blobs(child, version, in_list=in_list or field.logical_type != "struct")
@@ -90,7 +91,3 @@ def _is_fixed_width(t: pa.DataType) -> bool:
     while pa.types.is_fixed_size_list(t):
         t = t.value_type
     return bool(pa.types.is_primitive(t) or pa.types.is_decimal(t) or pa.types.is_fixed_size_binary(t))
-
-
-def _name(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

@@ -30,6 +30,7 @@ from lance_spark.layouts.write_blob import encode_blob_pages
 from lance_spark.schema.blobs import in_file
 from lance_spark.schema.field_messages import serialise_fields
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.storage_version import V2_0, StorageVersion
 from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20
@@ -47,7 +48,7 @@ class WrittenFile:
     column_indices: tuple[int, ...]
     num_rows: int
     size_bytes: int
-    version: tuple[int, int]
+    version: StorageVersion
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class _Format:
     encode_pages: Callable[[Field, pa.Array], Iterable[EncodedPage]]
 
 
-def _of_grammar(version: tuple[int, int], grammar: Grammar) -> _Format:
+def _of_grammar(version: StorageVersion, grammar: Grammar) -> _Format:
     def columns(schema: Schema) -> Iterable[Field]:
         for f in schema.walk():
             if f.logical_type == "map" and not grammar.maps:
-                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version[0]}.{version[1]} has no maps")
+                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version} has no maps")
         return schema.leaves()
 
     def pages(leaf: Field, array: pa.Array) -> list[EncodedPage]:
@@ -74,8 +75,8 @@ def _of_grammar(version: tuple[int, int], grammar: Grammar) -> _Format:
     return _Format(version, grammar.blob_structs, columns, split, pages)
 
 
-FORMATS: Mapping[tuple[int, int], _Format] = {
-    (2, 0): _Format((0, 3), False, v2_0.columns, v2_0.split, v2_0.encode_pages),
+FORMATS: Mapping[StorageVersion, _Format] = {
+    V2_0: _Format((0, 3), False, v2_0.columns, v2_0.split, v2_0.encode_pages),
     **{version: _of_grammar(version, grammar) for version, grammar in GRAMMARS.items()},
 }
 
@@ -94,9 +95,9 @@ class _LeafColumn:
 class DataFileWriter:
     """Writes record batches to `out`; nothing is readable before `finish`."""
 
-    def __init__(self, out: Output, schema: Schema, version: tuple[int, int], sidecars: Sidecars | None = None) -> None:
+    def __init__(self, out: Output, schema: Schema, version: StorageVersion, sidecars: Sidecars | None = None) -> None:
         if version not in FORMATS:
-            raise UnsupportedFeatureError(f"writing files of storage version {version[0]}.{version[1]}")
+            raise UnsupportedFeatureError(f"writing files of storage version {version}")
         self._out = SummedOutput(out)
         self._schema = schema
         self._version = version
@@ -217,7 +218,7 @@ class DataFileWriter:
         return at, len(data)
 
 
-def _column_encoding(leaf: Field, version: tuple[int, int]) -> file2_pb2.Encoding:
+def _column_encoding(leaf: Field, version: StorageVersion) -> file2_pb2.Encoding:
     """That pages hold values; only 2.0 says here that they hold descriptors of blobs, later versions say it in each page."""
     encoding = encodings_v2_0_pb2.ColumnEncoding(values={})
     if leaf.is_blob and version == (2, 0):

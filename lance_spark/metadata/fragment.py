@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.errors import CorruptFileError
+from lance_spark.schema.storage_version import V0_1, StorageVersion
 
 TOMBSTONE = -2
 """The field id of a column whose values now live in another file of the fragment."""
@@ -35,8 +36,13 @@ class DataFile:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the file is of the 0.1 family; 2.0 is stored as (0, 3) by old writers."""
-        return self.version < (0, 3)
+        """Whether the file is of the 0.1 family."""
+        return self.storage_version == V0_1
+
+    @property
+    def storage_version(self) -> StorageVersion:
+        """The storage version of the file; `version` are the numbers that writers put down for it."""
+        return StorageVersion.of_file(self.version)
 
     @property
     def columns(self) -> dict[int, int]:

@@ -265,12 +265,10 @@ def _read_writer(message: pb.Manifest.WriterVersion) -> WriterVersion:
 
 def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str:
     """The storage version of a table whose manifest does not say it."""
-    newest = max((file.version for f in fragments for file in f.files), default=None)
+    newest = max((file.storage_version for f in fragments for file in f.files), default=None)
     if newest is None:
         return "2.0" if (message.reader_feature_flags | message.writer_feature_flags) & V2_FORMAT else "0.1"
-    if newest < (0, 3):
-        return "0.1"
-    return "2.0" if newest == (0, 3) else f"{newest[0]}.{newest[1]}"
+    return str(newest)
 
 
 def serialise(manifest: Manifest) -> bytes:

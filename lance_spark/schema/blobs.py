@@ -14,6 +14,7 @@ from typing import Literal
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import EXTENSION_METADATA, EXTENSION_NAME
 from lance_spark.schema.schema import BLOB, BLOB_V2, PACKED, Field, Schema
+from lance_spark.schema.storage_version import StorageVersion
 
 
 class BlobKind(IntEnum):
@@ -67,7 +68,7 @@ def _stored(field: Field) -> Field:
     return replace(field, logical_type="struct", children=children, metadata={PACKED[0]: b"true", BLOB: b"true"})
 
 
-def of_version(schema: Schema, version: tuple[int, int]) -> Schema:
+def of_version(schema: Schema, version: StorageVersion) -> Schema:
     """The schema with its blob columns in the form that files of `version` have; ids are not kept unique.
 
     Raises SchemaMismatchError for a mark on what is not binary, UnsupportedFeatureError for version 2 where the files have version 1.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
+
 
 @dataclass(frozen=True)
 class Grammar:
@@ -21,8 +23,8 @@ class Grammar:
     blob_structs: bool
 
 
-GRAMMARS: Mapping[tuple[int, int], Grammar] = {
-    (2, 1): Grammar(
+GRAMMARS: Mapping[StorageVersion, Grammar] = {
+    V2_1: Grammar(
         large_chunks=False,
         run_levels=False,
         compressed_levels=False,
@@ -33,7 +35,7 @@ GRAMMARS: Mapping[tuple[int, int], Grammar] = {
         variable_packed_structs=False,
         blob_structs=False,
     ),
-    (2, 2): Grammar(
+    V2_2: Grammar(
         large_chunks=True,
         run_levels=True,
         compressed_levels=True,

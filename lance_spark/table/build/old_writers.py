@@ -34,5 +34,4 @@ def highest_fragment_id(manifest: Manifest) -> int:
 
 def format_of(fragments: Iterable[Fragment]) -> set[str]:
     """The storage versions of the fragments' data files."""
-    versions = {file.version for f in fragments for file in f.files}
-    return {"0.1" if v < (0, 3) else "2.0" if v == (0, 3) else f"{v[0]}.{v[1]}" for v in versions}
+    return {str(v) for v in {file.storage_version for f in fragments for file in f.files}}

@@ -18,8 +18,9 @@ from pyroaring import BitMap
 from lance_spark.arrow.selection import take_rows
 from lance_spark.errors import AmbiguousMergeError, LanceError
 from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Schema
-from lance_spark.table.changes.delta import ROW_ADDRESS, by_fragment
+from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.conform import conform
@@ -188,6 +189,6 @@ class _ColumnFileWriter:
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
         at = int(np.argmin(steps))
         if steps[at] == 0:
-            address = self.fragment.id << 32 | int(offsets[at])
+            address = RowAddress.of(self.fragment.id, int(offsets[at]))
             raise AmbiguousMergeError(f"row {offsets[at]} of fragment {self.fragment.id} gets more than one new value", address)
         raise LanceError(f"the values of fragment {self.fragment.id} are not in the order of their row addresses")

@@ -12,6 +12,7 @@ from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import Delete
+from lance_spark.metadata.row_address import by_fragment
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
@@ -73,10 +74,8 @@ def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
     for task in plan_tasks(snapshot, plan):
         for batch in read_task(task):
             addresses = batch.column(0).to_numpy()
-            fragments = addresses >> np.uint64(32)
-            for fragment_id in np.unique(fragments).tolist():
-                offsets = addresses[fragments == fragment_id] & np.uint64(2**32 - 1)
-                parts.setdefault(fragment_id, []).append(offsets.astype(np.uint32))
+            for fragment_id, offsets in by_fragment(addresses):
+                parts.setdefault(fragment_id, []).append(offsets)
     return {fragment_id: np.concatenate(offsets) for fragment_id, offsets in parts.items()}
 
 

@@ -21,6 +21,7 @@ from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, Lan
 from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import DeletionFile, Fragment
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
+from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -31,7 +32,6 @@ ROW_ADDRESS = "_rowaddr"
 DELETED, UPDATED, INSERTED, REINSERTED = 1, 2, 3, 4
 """The values of `OPERATION`, which are those of Spark's row-level commands."""
 
-_OFFSET = np.uint64(2**32 - 1)
 _WRITERS = 16
 
 
@@ -71,18 +71,10 @@ class DeltaPart:
     num_inserted: int
 
 
-def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
-    """The offsets (uint32) of row addresses in each fragment, by the fragment's id."""
-    fragments = addresses >> np.uint64(32)
-    if len(addresses) and fragments[0] == fragments[-1] and (fragments == fragments[0]).all():
-        return [(int(fragments[0]), (addresses & _OFFSET).astype(np.uint32))]
-    return [(i, (addresses[fragments == i] & _OFFSET).astype(np.uint32)) for i in np.unique(fragments).tolist()]
-
-
 def ambiguous(fragment_id: int, offset: int) -> AmbiguousMergeError:
     return AmbiguousMergeError(
         f"row {offset} of fragment {fragment_id} is changed more than once; each row of the table may match one change at most",
-        fragment_id << 32 | offset,
+        RowAddress.of(fragment_id, offset),
     )
 
 

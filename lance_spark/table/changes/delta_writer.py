@@ -14,6 +14,7 @@ from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.row_address import by_fragment
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.metadata.row_ids import serialise_row_ids
 from lance_spark.schema.schema import Schema, quoted
@@ -27,7 +28,6 @@ from lance_spark.table.changes.delta import (
     DeltaPart,
     DeltaTarget,
     ambiguous,
-    by_fragment,
 )
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot

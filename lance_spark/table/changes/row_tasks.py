@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.metadata.row_address import fragment_ids
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.table.changes.delta import DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
@@ -53,7 +54,7 @@ def matched_rows(scan: ScanTask) -> dict[int, int]:
 
     found: dict[int, int] = {}
     for batch in read_task(scan):
-        ids, counts = np.unique(batch.column(ROW_ADDRESS).to_numpy() >> np.uint64(32), return_counts=True)
+        ids, counts = np.unique(fragment_ids(batch.column(ROW_ADDRESS).to_numpy()), return_counts=True)
         for fragment_id, count in zip(ids.tolist(), counts.tolist()):
             found[fragment_id] = found.get(fragment_id, 0) + count
     return found

@@ -14,6 +14,7 @@ from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.blob_places import external_store
 from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.metadata.row_address import RowAddress
 from lance_spark.schema.blobs import BlobKind
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.scan.plan import ScanPlan
@@ -108,7 +109,7 @@ def take_blobs(
         descriptors = pc.struct_field(descriptors, step.name)
     fragments, source = {fragment.id: fragment for fragment in reversed(snapshot.manifest.fragments)}, cache(partial(_source, snapshot))
     return [
-        None if place is None else _open(snapshot, source, _file(fragments[address >> 32], steps[-1]), place)
+        None if place is None else _open(snapshot, source, _file(fragments[RowAddress(address).fragment_id], steps[-1]), place)
         for place, address in zip(descriptors.to_pylist(), rows["_rowaddr"].to_pylist())
     ]
 

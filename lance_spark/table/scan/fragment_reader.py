@@ -19,6 +19,7 @@ from lance_spark.layouts.levels.assemble import merge
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_address import addresses_of
 from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
 from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_row_ids, parse_versions
 from lance_spark.predicate.bounds import Bounds
@@ -120,7 +121,7 @@ class FragmentReader:
         if field_id == FRAGMENT_ID:
             return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
         if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
-            return pa.array(np.asarray(rows, dtype=np.uint64) + np.uint64(fragment.id << 32))
+            return pa.array(addresses_of(fragment.id, rows))
         if field_id not in self._sequences:
             self._sequences[field_id] = self._sequence(field_id)
         sequence = self._sequences[field_id]

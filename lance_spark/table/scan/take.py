@@ -12,6 +12,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
+from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
@@ -69,7 +70,7 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
     """Which of the sorted ids `wanted` the fragment has, and at which of its rows, deleted ones included."""
     total = fragment.physical_rows
     if not stable:
-        start = np.uint64(fragment.id << 32)
+        start = np.uint64(RowAddress.of(fragment.id, 0))
         which = np.flatnonzero((wanted >= start) & (wanted < start + np.uint64(total or 2**32)))
         return which, (wanted[which] - start).astype(np.int64)
     if fragment.row_ids is None:

@@ -17,6 +17,7 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
+from lance_spark.schema.storage_version import StorageVersion
 
 
 def _encoding(name: str) -> Callable[[Field, str], Field]:
@@ -73,7 +74,7 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
 }
 
 
-def new_schema(data: pa.Schema, version: tuple[int, int], options: Mapping[str, str]) -> Schema:
+def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, str]) -> Schema:
     """The schema of a table of data files of `version` with the columns of `data`, changed as the column options say.
 
     Raises InvalidOptionError for an option that is none, has a bad value or names no column; UnsupportedFeatureError for a type that

@@ -1,0 +1,48 @@
+"""Row addresses: which row of which fragment. Implements "Row Address" of the row id and lineage specification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+_OFFSET = np.uint64(2**32 - 1)
+_BITS = np.uint64(32)
+
+
+class RowAddress(int):
+    """A row's address as a number: the id of its fragment in the upper 32 bits, its offset in the fragment in the lower ones."""
+
+    @classmethod
+    def of(cls, fragment_id: int, offset: int) -> RowAddress:
+        """The address of a row."""
+        return cls(fragment_id << 32 | offset)
+
+    @property
+    def fragment_id(self) -> int:
+        """The id of the fragment."""
+        return self >> 32
+
+    @property
+    def offset(self) -> int:
+        """The number of the row in the fragment, deleted rows counted."""
+        return self & 0xFFFFFFFF
+
+
+def addresses_of(fragment_id: int, offsets: range | np.ndarray) -> np.ndarray:
+    """The addresses (uint64) of the rows at these offsets of a fragment."""
+    return np.asarray(offsets, dtype=np.uint64) + np.uint64(fragment_id << 32)
+
+
+def fragment_ids(addresses: np.ndarray) -> np.ndarray:
+    """The id of the fragment (uint64) of each address (uint64)."""
+    ids: np.ndarray = addresses >> _BITS
+    return ids
+
+
+def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
+    """The offsets (uint32) of row addresses in each fragment, by the fragment's id."""
+    fragments = fragment_ids(addresses)
+    if len(addresses) and fragments[0] == fragments[-1] and (fragments == fragments[0]).all():
+        return [(int(fragments[0]), (addresses & _OFFSET).astype(np.uint32))]
+    return [(i, (addresses[fragments == i] & _OFFSET).astype(np.uint32)) for i in np.unique(fragments).tolist()]
