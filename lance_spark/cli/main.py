@@ -1,6 +1,6 @@
 """The program: its commands, its exit codes, and errors in one line.
 
-Exit codes: 0 all is well; 1 the command found problems; 2 wrong usage, or an error; 130 interrupted; 141 nobody reads the output any more.
+Exit codes: 0 all is well; 1 the command found problems; 2 wrong usage, or an error; 130 interrupted; 141 the reader of the output is gone.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ from lance_spark.display.words import number
 T = TypeVar("T")
 
 SHOWN = 100
-"""Rows of a table that are shown."""
+"""The default number of rows that are shown."""
 
 
 def left_out(items: Sized, what: str = "more", shown: int = SHOWN) -> str:
-    """The note below a table that shows at most `shown` of the items."""
+    """The note below a table of at most `shown` of the items: how many are left out."""
     return f"... and {number(len(items) - shown)} {what}" if len(items) > shown else ""
 
 
 class Listing(list[T]):
-    """A list whose text and HTML is a table of at most `SHOWN` items; all else is as with lists."""
+    """A list that prints, and shows in notebooks, as a table of at most `SHOWN` items."""
 
     def table(self, shown: int = SHOWN) -> Table:
         """The items as rows, at most `shown` of them."""

@@ -1,4 +1,4 @@
-"""A table of text, drawn as plain text or as HTML that follows the colours of the page around it."""
+"""A table as plain text, and as HTML in the colours of the page around it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RIGHT = _CELL + "text-align: right; white-space: nowrap"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under `headers`. Columns named in `right` hold numbers; `note` stands below."""
+    """Rows of cells under `headers`. The columns in `right` are aligned to the right, as numbers are; `note` is a line below the table."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -34,7 +34,7 @@ class Table:
             yield cell.rjust(width) if header in self.right else cell.ljust(width)
 
     def _repr_html_(self) -> str:
-        """As HTML, every cell escaped. It needs no style sheet, so that notebooks show it in light and dark."""
+        """As HTML with every cell escaped. It sets no colours, so that it fits light and dark notebooks."""
         head = "".join(f'<th style="{self._style(header)}; opacity: 0.7">{escape(header)}</th>' for header in self.headers)
         body = "".join(
             "<tr>" + "".join(f'<td style="{self._style(h)}">{_cell(cell)}</td>' for h, cell in zip(self.headers, row)) + "</tr>"
@@ -49,12 +49,12 @@ class Table:
 
 
 def escape(text: str) -> str:
-    """Foreign text as HTML: markup in it does not count, nor does what would turn the direction of writing."""
+    """Untrusted text as HTML: markup and control characters in it become visible text."""
     return html.escape(one_line(text))
 
 
 def _cell(text: str) -> str:
-    """The content of a cell: cut to `printable` length, with the spaces kept that indent it."""
+    """The content of a cell, cut to `printable` length. Leading spaces are kept."""
     shown = printable(text)
     words = shown.lstrip(" ")
     return "&nbsp;" * (len(shown) - len(words)) + escape(words)

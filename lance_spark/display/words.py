@@ -1,4 +1,4 @@
-"""Numbers, times and foreign text in a form that people read."""
+"""Numbers, times and untrusted text in a form that people read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SHOWN = 200
-"""Characters of a value that are shown; names and messages have no limit of their own."""
+"""The number of characters that are shown of a value."""
 
 
 def number(value: int | None) -> str:
@@ -43,13 +43,13 @@ def moment(time: datetime) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` in one line, with escapes for what would control a terminal or turn the direction of writing.
+    """`text` in one line. Characters that would control a terminal or change the direction of writing become escapes.
 
-    Names of columns, files and versions are untrusted.
+    Names of columns and files, and messages of commits, are untrusted.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def printable(text: str) -> str:
-    """As `one_line`, and cut after 200 characters."""
+    """As `one_line`, but no more than 200 characters."""
     return one_line(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)

@@ -24,11 +24,12 @@ from lance_spark.table.versions.snapshot import Snapshot
 _THREADS = 8
 _MAX_PAGES = 200_000
 """Pages after which no more files are read: tables may have ten thousand columns."""
+_STRINGS = ("string", "binary", "large_string", "large_binary")
 
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A field that may own a column: its path from the top, and the bits of its values if all rows have one of fixed width."""
+    """A field that may own a column, with its path. `bits` is the width of its values if each row has one of fixed width, else None."""
 
     path: str
     type: str
@@ -102,7 +103,8 @@ class Columns:
         owners = _owners(file, reader, current)
         values = 0
         for number, pages in contents.pages.items():
-            if pages:
+            # The column of a struct holds nothing in storage version 2.0.
+            if pages and pages[0].encoding != "struct":
                 leaf, in_use = owners.get(number) or (_Leaf(f"column {number}", "", None), False)
                 self._tallies.setdefault((leaf.path, in_use), _Tally(leaf, in_use)).add(pages)
                 values += sum(page.size for page in pages)
@@ -151,7 +153,7 @@ def _leaves(schema: Schema) -> dict[int, _Leaf]:
 
 
 def _walk(fields: Iterable[Field], prefix: str, one_each: bool) -> Iterator[tuple[Field, _Leaf]]:
-    """Fields and those below them; `one_each` says that every row has one of them."""
+    """Fields and those below them; `one_each` says that each row has one value of the field."""
     for f in fields:
         path = prefix + f.name
         yield f, _Leaf(path, type_name(f), _bits(f) if one_each else None)
@@ -175,5 +177,6 @@ def _owners(file: DataFile, reader: DataFileReader, current: Mapping[int, _Leaf]
     if len(in_file) == reader.num_columns:
         owners = {number: (own[f.id], False) for number, f in enumerate(in_file)}
     owners |= {column: (current[i], True) for i, column in file.columns.items() if i in current}
-    # Strings of early files have their bytes in a second column.
-    return {**{column + 1: owner for column, owner in owners.items() if column + 1 not in owners}, **owners}
+    # Strings of files of early 2024 have their bytes in a second column.
+    bytes_columns = {column + 1: owner for column, owner in owners.items() if owner[0].type in _STRINGS}
+    return {**bytes_columns, **owners} if reader.version == (0, 3) else owners

@@ -1,6 +1,6 @@
-"""Inspecting a version: the sizes of all its files, and what is in them by the metadata at the ends of its data files.
+"""Inspecting a version: the sizes of all files, and what the metadata of the data files says about columns, pages and encodings.
 
-The work is bounded: of a table with many data files those of some fragments are read, which are drawn at random, always the same.
+The work is bounded: if there are many data files, only those of some fragments are read. These are chosen at random with a fixed seed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.snapshot import Snapshot
 
 MAX_FILES = 256
-"""Data files whose metadata is read, unless more are asked for."""
+"""The default number of data files whose metadata is read."""
 FRAGMENTS = 20
-"""Fragments that are kept one by one."""
+"""The number of fragments that are reported one by one."""
 GROUPS = 100
-"""Groups of neighbouring fragments."""
+"""The largest number of groups of neighbouring fragments."""
 
 
 def inspect(snapshot: Snapshot, max_files: int = MAX_FILES, track: Track = untracked) -> Inspection:
-    """Inspect a version, reading the metadata of at most about `max_files` data files, but of those of one fragment at least.
+    """Inspect a version. The metadata of at most `max_files` data files is read, or of one fragment if that has more.
 
-    Data files that are missing or cannot be read are among the problems.
+    Data files that are missing or cannot be read are reported in `problems`.
     """
     manifest = snapshot.manifest
     problems: list[Problem] = []
@@ -53,7 +53,7 @@ def inspect(snapshot: Snapshot, max_files: int = MAX_FILES, track: Track = untra
 
 
 def _chosen(manifest: Manifest, max_files: int) -> list[DataFile]:
-    """The data files to read: all those of each fragment that is drawn, a file of several fragments once."""
+    """The data files to read: those of whole fragments. A file that several fragments share is read once."""
     fragments = manifest.fragments
     order = range(len(fragments)) if len(fragments) <= max_files else np.random.default_rng(0).permutation(len(fragments)).tolist()
     chosen: dict[tuple[int | None, str], DataFile] = {}

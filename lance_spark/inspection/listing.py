@@ -28,7 +28,7 @@ class FileSizes:
     listed: Mapping[str, int]
 
     def data_file(self, file: DataFile) -> int:
-        """The size of a data file, below another base path as the manifest says; 0 if it is not known, or there is no such file."""
+        """The size of a data file (below another base path: as the manifest says); 0 if it is unknown or the file is missing."""
         return self.listed.get(f"{DATA}/{file.path}", 0) if file.base_id is None else file.size or 0
 
     def index(self, index: IndexMetadata) -> list[int]:
@@ -53,7 +53,7 @@ def list_files(snapshot: Snapshot, track: Track) -> FileSizes:
 
 
 def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
-    """All files of the table, those of this version by what they are for. Files below other base paths count if the version reads them."""
+    """All files of the table by purpose, with the files of this version that are below other base paths."""
     purposes = _purposes(snapshot)
     files, total = Counter[str](), Counter[str]()
     for path, size in sizes.listed.items():
@@ -69,7 +69,7 @@ def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
 
 
 def _purposes(snapshot: Snapshot) -> dict[str, str]:
-    """What the files are for that the version names below its own root, and the folders, which have a slash at the end."""
+    """The purposes of the files that the version names below its own root, and of folders, which end with a slash."""
     manifest = snapshot.manifest
     purposes = {snapshot.path: _METADATA, f"{TRANSACTIONS}/{manifest.transaction_file}": _METADATA}
     for fragment in manifest.fragments:

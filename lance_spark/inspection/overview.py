@@ -16,7 +16,7 @@ from lance_spark.schema.schema import Field
 from lance_spark.table.versions.snapshot import Snapshot, to_datetime
 
 _OPEN = 30
-"""Columns that a notebook shows without being asked."""
+"""A notebook shows up to this many columns without a click."""
 _MUTED = "opacity: 0.7; overflow-wrap: anywhere"
 
 
@@ -52,13 +52,13 @@ class Overview:
 
     @property
     def title(self) -> str:
-        """Which version it is, and of when."""
+        """The version, its branch and its time."""
         branch = f" of branch {printable(self.branch)}" if self.branch else ""
         return f"version {self.version}{branch}, {moment(self.timestamp)}"
 
     @property
     def counts(self) -> str:
-        """How much there is of what."""
+        """Rows, fragments, the storage version and the names of indexes."""
         parts = [counted(self.rows, "row"), counted(self.fragments, "fragment"), f"storage version {printable(self.storage_version)}"]
         parts += [f"indexes: {', '.join(printable(name) for name in self.indexes)}"] if self.indexes else []
         return ", ".join(parts)
@@ -77,7 +77,7 @@ class Overview:
         )
 
     def _schema_html(self) -> str:
-        """The columns; of wide tables behind their number, which opens them."""
+        """The columns, folded if there are many."""
         table = self.schema._repr_html_()
         if len(self.columns) <= _OPEN:
             return table
@@ -119,7 +119,7 @@ def _columns(fields: Sequence[Field], depth: int = 0) -> Iterator[Column]:
 
 
 def type_name(f: Field) -> str:
-    """Arrow's name of the field's type; of nested fields the kind alone, as the manifest has it, and so of types that we do not know."""
+    """Arrow's name of the field's type. For nested fields it is the kind alone, and for unknown types the logical type in the manifest."""
     if f.extension:
         return f.extension.decode(errors="replace")
     if f.is_blob:

@@ -1,4 +1,4 @@
-"""An inspection as a page: one file without scripts and without anything that is loaded from elsewhere, in light and dark."""
+"""An inspection as a page for light and dark: one file that has no scripts and loads nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lance_spark.inspection import pictures, tables
 from lance_spark.inspection.usage import Inspection
 
 _NARROW = 7
-"""Columns that a table may have and still be squeezed on a telephone; a wider one scrolls."""
+"""Tables of up to this many columns are squeezed to fit a phone; wider ones scroll."""
 
 # The content security policy would stop scripts and requests even if a name in the table got past the escaping.
 _HEAD = """<!DOCTYPE html>

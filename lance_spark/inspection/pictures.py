@@ -14,22 +14,22 @@ from lance_spark.inspection.treemap import Box, squarified
 from lance_spark.inspection.usage import ColumnUse, FragmentGroup, Inspection
 
 _TILES = 60
-"""Columns that have a tile of their own."""
+"""The largest number of columns with a tile of their own."""
 _NAMED = (5.0, 9.0)
-"""Percent of width and height from which a tile has room for its name."""
+"""The width and height, in percent, from which a tile has room for its name."""
 _NARROW = 20.0
-"""Percent of width up to which a tile has no room for its name on a telephone."""
+"""The width, in percent, up to which a tile has no room for its name on a phone."""
 _FAMILIES = (
     ("dictionary", ("dictionary",)),
     ("FSST", ("fsst",)),
     ("LZ4, Zstandard", ("lz4", "zstd")),
     ("run lengths", ("rle",)),
     ("byte stream split", ("byte stream split",)),
-    ("bit-packed", ("bitpack", "bitpacked", "range", "delta")),
+    ("bit-packed", ("bitpack", "range", "delta")),
     ("constant", ("constant", "all nulls")),
     ("not compressed", ("",)),
 )
-"""Kinds of compression by a word in the encoding of a page; the first that fits counts."""
+"""Kinds of compression, and the words in the encoding of a page that tell them; the first that fits counts."""
 _NOT_VALUES = len(_FAMILIES)
 _AREA_CLASSES = ("f0", "f1", "f2", "f3", "f5", "f8")
 
@@ -83,7 +83,7 @@ def columns(found: Inspection) -> str:
     sample = found.sample
     tiles = [(_path(c), c.size, f"f{_family(c.encodings[0].encoding)}" if c.encodings else "f8") for c in found.columns[:_TILES]]
     others = found.columns[_TILES:]
-    tiles.append((counted(len(others), "smaller column"), sum(c.size for c in others), "f7"))
+    tiles.append((counted(len(others), "smaller column"), sum(c.size for c in others), "f8"))
     tiles += [(METADATA, sample.metadata_size, "f8"), (REST, sample.rest_size, "f8")]
     tiles = sorted((tile for tile in tiles if tile[1] > 0), key=lambda tile: -tile[1])
     total = sum(tile[1] for tile in tiles)

@@ -1,4 +1,4 @@
-"""An inspection as tables, which are its text and the larger part of its page."""
+"""An inspection as tables: its text, and a part of its page."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def areas(found: Inspection) -> Table:
 
 
 def columns(found: Inspection) -> Table:
-    """The columns in the data files, and what else is in these; sizes are estimated if not all files were read."""
+    """The columns and what else is in the data files; sizes are estimates if not all files were read."""
     sample = found.sample
     rows = [_column(found, column) for column in found.columns[:COLUMNS]]
     for name, stored in ((METADATA, sample.metadata_size), (REST, sample.rest_size)):
         if stored:
             rows.append((name, "", "", size(stored * sample.scale), percent(stored, sample.size_read), "", "", ""))
     headers = ("column", "type", "pages", "size", "share", "bytes/row", "ratio", "encodings")
-    return Table(headers, rows, frozenset(headers[2:7]), columns_note(found))
+    return Table(headers, rows, frozenset(headers[2:7]), _columns_note(found))
 
 
-def columns_note(found: Inspection) -> str:
-    """How the numbers of the columns were found, if not by reading all files, and what is not shown."""
+def _columns_note(found: Inspection) -> str:
+    """How many columns are left out, and how many files the estimates are based on."""
     sample = found.sample
     notes = [f"... and {number(len(found.columns) - COLUMNS)} smaller columns"] if len(found.columns) > COLUMNS else []
     if sample.files_read < sample.files:

@@ -9,7 +9,7 @@ from lance_spark.inspection.overview import Overview
 
 @dataclass(frozen=True)
 class Area:
-    """The files of one purpose: how many, and their bytes as far as they are known."""
+    """The files of one purpose: how many there are, and their bytes."""
 
     name: str
     files: int
@@ -27,10 +27,10 @@ class EncodingUse:
 
 @dataclass(frozen=True)
 class ColumnUse:
-    """The pages of one column in the data files that were read; bytes are `size`.
+    """The pages of one column in the data files that were read. `size` is in bytes.
 
-    `plain_size` is what its values would take one after the other, None where their width varies. `in_use` is False for the columns in
-    data files that the version does not read: of dropped columns and of replaced values.
+    `plain_size` is the size of the values without any encoding, None if their width varies. `in_use` is False if the version does not read
+    the column in these files, because it was dropped or its values were replaced.
     """
 
     path: str
@@ -49,8 +49,8 @@ class ColumnUse:
 class Sample:
     """The data files whose metadata was read: `files_read` of `files`, with `size_read` of `size` bytes.
 
-    Of the bytes that were read `metadata_size` are footers, schemas and metadata of columns, and `rest_size` belong to no page: the values
-    of blobs, and padding.
+    In these files, `metadata_size` bytes are footers, schemas and column metadata. `rest_size` bytes belong to no page: values of blobs
+    and padding.
     """
 
     files: int
@@ -62,13 +62,13 @@ class Sample:
 
     @property
     def scale(self) -> float:
-        """By how much sizes in the files that were read are multiplied to estimate those in all files."""
+        """The factor that turns sizes in the files that were read into estimates for all files; 1 if all were read."""
         return self.size / self.size_read if self.size_read and self.files_read < self.files else 1.0
 
 
 @dataclass(frozen=True)
 class FragmentUse:
-    """A fragment; `rows` and `deleted` are None where the manifest does not say, `deletion_file` is its kind ("bitmap", "arrow")."""
+    """A fragment. `rows` (not deleted) and `deleted` are None if the manifest does not say; `deletion_file` is "bitmap" or "arrow"."""
 
     id: int
     files: int
@@ -80,7 +80,7 @@ class FragmentUse:
 
 @dataclass(frozen=True)
 class FragmentGroup:
-    """Neighbouring fragments together: their ids lie between `first` and `last`."""
+    """Neighbouring fragments, added up. `first` and `last` are the smallest and the largest of their ids."""
 
     first: int
     last: int
@@ -92,7 +92,7 @@ class FragmentGroup:
 
 @dataclass(frozen=True)
 class IndexUse:
-    """An index with all its segments; `fragments` of the version's are covered by it, None where that is not recorded."""
+    """An index with all its segments. `fragments` is the number of fragments that it covers, None if that is not recorded."""
 
     name: str
     kind: str
@@ -113,9 +113,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A version of a table from afar: where its bytes are.
+    """Where the bytes of a version are.
 
-    `columns` are by size, `largest_fragments` too, of which no more than `FRAGMENTS` are kept; `groups` are all fragments in order.
+    `columns` and `largest_fragments` are sorted by size, the largest first. All fragments are in `groups`, in the order of the manifest.
     """
 
     overview: Overview

@@ -18,6 +18,7 @@ from lance_spark.inspection.tables import as_text
 from lance_spark.inspection.usage import ColumnUse, Inspection
 from lance_spark.metadata.manifest import serialise
 
+CORPUS = os.environ.get("LANCE_SPARK_CORPUS")
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.lance"))
 
 
@@ -48,6 +49,19 @@ def sizes(uri: str | Path) -> int:
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
 def test_every_byte_of_every_golden_table_is_found(path: Path) -> None:
+    every_byte_is_found(path)
+
+
+@pytest.mark.skipif(CORPUS is None, reason="LANCE_SPARK_CORPUS does not name the corpus's folder")
+def test_every_byte_of_every_table_of_the_corpus_is_found(subtests: pytest.Subtests) -> None:
+    tables = sorted(path for path in Path(CORPUS or "").glob("*/*.lance") if "overlay" not in path.name)
+    assert tables
+    for path in tables:
+        with subtests.test(path.stem):
+            every_byte_is_found(path)
+
+
+def every_byte_is_found(path: Path) -> None:
     inspection = found(path)
     sample = inspection.sample
     assert inspection.problems == ()
@@ -160,6 +174,16 @@ def test_of_a_table_with_many_fragments_a_part_is_read_and_the_rest_estimated(tm
     assert "estimated from 16 of 300 data files" in as_text(some)
     assert "... and 280 smaller fragments" in as_text(some)
     assert found(uri, max_files=16) == some
+
+
+def test_of_a_table_with_very_many_pages_fewer_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(1000), uri, max_rows_per_file=10)
+    monkeypatch.setattr("lance_spark.inspection.columns._MAX_PAGES", 50)
+    inspection = found(uri)
+    assert inspection.sample.files == 100
+    assert 8 <= inspection.sample.files_read <= 24
+    assert "of 100 data files" in as_text(inspection)
 
 
 def test_a_hundred_thousand_fragments_are_no_problem(tmp_path: Path) -> None:
