@@ -12,6 +12,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+MAGIC = b"LCRC-32C"
+"""Stands before the checksum of a file's end, or of a whole small file."""
+
 _LOG = logging.getLogger(__name__)
 
 Data: TypeAlias = bytes | memoryview | np.ndarray
@@ -37,6 +40,11 @@ def _library() -> ModuleType | None:
 def available() -> bool:
     """Whether checksums can be calculated fast enough to be of use."""
     return _library() is not None
+
+
+def is_magic(data: bytes) -> bool:
+    """Whether a checksum follows `data`. Half of the magic number is enough to say so, so that damage to the rest of it is found."""
+    return sum(a == b for a, b in zip(data, MAGIC)) >= len(MAGIC) // 2
 
 
 def crc32c(data: Data, before: int = 0) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
-from lance_spark.buffers.crc32c import available, crc32c, crc32c_of_blocks
+from lance_spark.buffers.crc32c import MAGIC, available, crc32c, crc32c_of_blocks, is_magic
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.footer import FOOTER
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
@@ -25,7 +25,6 @@ from lance_spark.reading.steps import Steps
 BLOCK = 16 << 10
 """Bytes that have a checksum in the files that we write."""
 
-MAGIC = b"LCRC-32C"
 _TRAILER = struct.Struct("<8sQQIIII")
 """Magic; start and end of the table; bytes of a block; number of blocks from the table to the trailer; of sidecars; CRC-32C of the end."""
 
@@ -113,8 +112,7 @@ def read_checksums(size: int) -> Steps[Checksums | None]:
         return None
     (fixed,) = yield [ByteRange(fixed_at, size)]
     magic, start, stop, block, num_blocks, num_sidecars, expected = _TRAILER.unpack(fixed[: _TRAILER.size].tobytes())
-    # Half of the magic is enough to say that there are checksums, so that damage to the rest of it is found.
-    if sum(a == b for a, b in zip(magic, MAGIC)) < len(MAGIC) // 2:
+    if not is_magic(magic):
         return None
     trailer_at = fixed_at - num_blocks * _SUM
     if trailer_at < 0:

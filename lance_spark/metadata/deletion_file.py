@@ -16,9 +16,13 @@ from pyroaring import BitMap
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import DeletionFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.storage.store import Store
+
+_PAD = bytes(4)
+"""Follows the checksum in an Arrow file, whose parts are aligned to 8 bytes."""
 
 BITMAP_FROM = 5000
 """From so many deleted rows on a bitmap is written, as pylance does."""
@@ -31,6 +35,8 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     store, path = locations.deletion_file(fragment)
     data = store.read(path)
     try:
+        if locations.verify_checksums:
+            verify_checksum(data, _checksum_at(data, fragment.deletion.is_bitmap))
         offsets = parse_bitmap(data) if fragment.deletion.is_bitmap else parse_arrow(data)
         if fragment.deletion.num_deleted not in (None, len(offsets)):
             raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {fragment.deletion.num_deleted}")
@@ -79,9 +85,21 @@ def serialise_deletions(offsets: np.ndarray) -> tuple[bool, bytes]:
     if len(offsets) >= BITMAP_FROM:
         bitmap = BitMap(offsets)
         bitmap.run_optimize()
-        return True, bytes(bitmap.serialize())
+        return True, with_checksum(bytes(bitmap.serialize()), b"")
     schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
     out = io.BytesIO()
     with pa.ipc.new_file(out, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(offsets, pa.uint32())], schema=schema))
-    return False, out.getvalue()
+    data = out.getvalue()
+    footer = len(data) - _arrow_footer_size(data)
+    return False, with_checksum(data[:footer], _PAD + data[footer:])
+
+
+def _checksum_at(data: bytes, is_bitmap: bool) -> int:
+    """Where the checksum of a deletion file is, if it has one: at the end of a bitmap, before the footer of an Arrow file."""
+    return len(data) - CHECKSUM_SIZE - (0 if is_bitmap else len(_PAD) + _arrow_footer_size(data))
+
+
+def _arrow_footer_size(data: bytes) -> int:
+    """The bytes of an Arrow file from its footer on: the footer, its size (i32), "ARROW1"."""
+    return int.from_bytes(data[-10:-6], "little") + 10

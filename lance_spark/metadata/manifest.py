@@ -1,9 +1,9 @@
 """The manifest: one version of a table as a frozen value, read from and written to the bytes of a manifest file.
 
 Implements the Manifest message, the layout of manifest files and the feature flags of the table specification. A file is: what the
-0.1 dictionaries need, the index section, the transaction, the manifest message (each message after its length as u32), and a tail of
-16 bytes: the manifest's position (u64), two u16 version numbers, "LANC". Fields 4, 6, 21 and 23 of the message are positions in
-the file and never carried over to another one; every other field that we do not know is.
+0.1 dictionaries need, the index section, the transaction, the file's checksum (which is ours), the manifest message (each message after its
+length as u32), and a tail of 16 bytes: the manifest's position (u64), two u16 version numbers, "LANC". Fields 4, 6, 21 and 23 of the
+message are positions in the file and never carried over to another one; every other field that we do not know is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.crc32c import available
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import (
     BasePath,
     DataFile,
@@ -181,7 +183,10 @@ def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest]:
     position, _major, _minor, magic = TAIL.unpack_from(data, len(data) - TAIL.size)
     if magic != MAGIC:
         raise CorruptFileError(f"a manifest file ends with {MAGIC!r}, this one with {magic!r}")
+    verify_checksum(data, position - CHECKSUM_SIZE)
     message = _block(data, position, pb.Manifest, "manifest")
+    if position + LENGTH.unpack_from(data, position)[0] != len(data) - TAIL.size - LENGTH.size:
+        raise CorruptFileError(f"the manifest at {position} does not end where the file's tail begins")
     if version not in (None, message.version):
         raise CorruptFileError(f"the manifest is of version {message.version}, its file name says {version}")
     return position, message
@@ -313,5 +318,6 @@ def serialise(manifest: Manifest) -> bytes:
         message.index_section = put(section.SerializeToString())
     if manifest.transaction is not None:
         message.transaction_section = put(manifest.transaction)
-    position = put(message.SerializeToString())
-    return bytes(out) + TAIL.pack(position, 0, 2, MAGIC)
+    content = message.SerializeToString()
+    position = len(out) + (CHECKSUM_SIZE if available() else 0)
+    return with_checksum(bytes(out), LENGTH.pack(len(content)) + content + TAIL.pack(position, 0, 2, MAGIC))

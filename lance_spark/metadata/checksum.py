@@ -1,0 +1,31 @@
+"""The checksum of a whole small file, in the file: manifests and deletion files. docs/checksums.md says where it is.
+
+It lies between the parts that the file is made of, where no message and no position includes it: other readers pass over it, and whoever
+writes the next version of such a file does not carry it over.
+"""
+
+from __future__ import annotations
+
+from lance_spark.buffers.crc32c import MAGIC, available, crc32c, is_magic
+from lance_spark.errors import CorruptFileError
+
+CHECKSUM_SIZE = len(MAGIC) + 4
+"""Bytes of the magic number and the checksum."""
+
+
+def with_checksum(before: bytes, after: bytes) -> bytes:
+    """The file `before` + `after` with its checksum between them."""
+    return before + MAGIC + crc32c(after, crc32c(before + MAGIC)).to_bytes(4, "little") + after if available() else before + after
+
+
+def verify_checksum(data: bytes, position: int) -> None:
+    """Compare the bytes of a file with its checksum, if there is one at `position`. Raises CorruptFileError."""
+    if position < 0 or not available() or not is_magic(data[position : position + len(MAGIC)]):
+        return
+    start, stop = position + len(MAGIC), position + CHECKSUM_SIZE
+    content = memoryview(data)
+    expected, found = int.from_bytes(data[start:stop], "little"), crc32c(content[stop:], crc32c(content[:start]))
+    if found != expected or data[position:start] != MAGIC:
+        raise CorruptFileError(
+            f"the file was written with the CRC-32C {expected:#010x}, now it is {found:#010x}: it is damaged; restore it from a copy"
+        )
