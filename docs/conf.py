@@ -7,10 +7,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from layers import layers  # noqa: E402
+from returned_values import returned_values  # noqa: E402
 
 import lance_spark  # noqa: E402
 
 (ROOT / "docs" / "layers.svg").write_text(layers())
+_classes = returned_values(lance_spark.LanceTable, lance_spark.Dataset)
+_lines = [f".. autoclass:: {c.__module__}.{c.__qualname__}()" for c in _classes]
+(ROOT / "docs" / "returned.inc").write_text("\n".join(["```{eval-rst}", *_lines, "```", ""]))
 
 project = "lance-spark"
 author = copyright = "lance-spark contributors"
