@@ -6,9 +6,13 @@ seven days.
 
 Others may name or restore an old version meanwhile. So the order is: the manifests of old versions are removed first; then the
 references and the versions are read again, and the manifest of a version that is named now is put back; then the files are removed that
-no version needs. Whoever found a manifest before it was removed has written its reference by then, or finds the manifest gone
-when it looks again (see `table.versions.named_files.check_whole`). This order also means that whatever version is listed can be read
-when the work is cut short.
+no version needs. Whoever named a version before its manifest was removed is heeded, and whoever does so afterwards finds that it is gone:
+our own writers look once more after they have named it (see `table.versions.named_files.check_whole`), pylance's look
+before. For those a pause leaves the time to finish what they have begun. This order also means that whatever version is listed can be
+read when the work is cut short.
+
+A writer that has found out the latest version before others were committed would commit into a gap if those were removed meanwhile. For it,
+too, there is a pause: between listing the versions and removing the first.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ from lance_spark.table.versions.tags_and_branches import clone_exists
 DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_AGE = timedelta(days=7)
 AUTO = "lance.auto_cleanup."
+PAUSE_S = 0.2
+"""How long others have to finish what they have begun; on object stores, where each step takes longer, five times as long."""
 _FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS)
 _MOST_HELD = 64 << 20
 """Bytes of removed manifests that are held to be put back; when there are more, the references are read before going on."""
@@ -88,7 +94,7 @@ def cleanup_old_versions(
     cleanup.remove_versions()
     cleanup.keep_what_is_new()
     files = cleanup.find_files()
-    cleanup.keep_what_is_new()
+    cleanup.keep_what_is_new(pause=True)
     return cleanup.remove_files(files)
 
 
@@ -106,6 +112,8 @@ class _Cleanup:
         """The files that versions that stay name, and those that old versions name."""
         self._known: set[tuple[str, int]] = set()
         """The tables and versions whose files are in `_kept`."""
+        self._since = 0.0
+        """When the versions were listed, and then when the last manifest was removed."""
 
     def find_old(self, oldest_kept: int) -> None:
         """Read all versions and find the old ones.
@@ -115,6 +123,7 @@ class _Cleanup:
         hint = read_hint(self._store)
         # A listing may be older than the version in hand, which the table goes on from.
         versions = {**list_versions(self._store), self._snapshot.version: self._snapshot.path}
+        self._since = time.monotonic()
         if self._policy.retain_versions is not None:
             oldest_kept = min([oldest_kept, *sorted(versions)[-self._policy.retain_versions :]])
         tags, named, tagged = self._tags(), self._named(), {}
@@ -136,6 +145,7 @@ class _Cleanup:
 
     def remove_versions(self) -> None:
         """Remove the manifests of the old versions."""
+        self._pause()
         held = 0
         for version, path in self._track(self._old.items(), "remove versions"):
             try:
@@ -143,18 +153,22 @@ class _Cleanup:
             except MissingFileError:
                 continue  # another cleanup was faster
             self._removal.remove(Entry(path, len(manifest), None))
-            self._held[version] = manifest
+            if self._policy.dry_run:
+                continue
+            self._held[version], self._since = manifest, time.monotonic()
             if (held := held + len(manifest)) > _MOST_HELD:
+                self._pause()
                 self._put_back()
                 self._held.clear()
                 held = 0
 
-    def keep_what_is_new(self) -> None:
+    def keep_what_is_new(self, pause: bool = False) -> None:
         """Put back the versions that are named now, and keep the files of versions that are new, here and on other branches."""
         if self._policy.dry_run:
             self._known.update((self._store.uri, version) for version in self._old)
-        else:
-            self._put_back()
+        if pause:
+            self._pause()
+        self._put_back()
         for version, manifest in self._opened(list_versions(self._store)):
             self._keep(version, manifest)
         self._keep_branches()
@@ -175,6 +189,12 @@ class _Cleanup:
             if entry.name not in self._kept:
                 self._removal.remove(entry)
         return self._removal.stats()
+
+    def _pause(self) -> None:
+        """Wait until it is long enough since `_since`."""
+        if self._old and not self._policy.dry_run:
+            pause = PAUSE_S if self._store.location.kind in ("file", "memory") else 5 * PAUSE_S
+            time.sleep(max(self._since + pause - time.monotonic(), 0))
 
     def _is_of_age(self, manifest: Manifest) -> bool:
         age = self._policy.older_than

@@ -16,6 +16,7 @@ import pytest
 from lance_spark import Dataset, LanceError, VersionNotFoundError
 from lance_spark.errors import RefConflictError
 from lance_spark.storage.store import Store
+from lance_spark.table.maintenance import cleanup
 from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.versions.ref_files import clones
@@ -231,6 +232,52 @@ def test_a_table_that_asks_for_it_is_cleaned_up_by_its_writers(tmp_path: Path, t
             Dataset.write(uri, rows(i), "overwrite")
     assert [v.version for v in Dataset.open(uri).versions()] == [5, 6, 7, 8]
     readable(uri, {i: [i] for i in range(5, 9)})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"interval": "1", "older_than": "0s"},
+        {"interval": "0", "older_than": "0s"},
+        {"interval": "3", "older_than": "0s"},
+        {"interval": "1", "retain_versions": "1"},
+        {"interval": "1", "retain_versions": "3"},
+        {"interval": "2", "retain_versions": "3", "older_than": "0s"},
+        {"interval": "1", "retain_versions": "1", "older_than": "1h"},
+        {"retain_versions": "1", "older_than": "0s"},
+    ],
+    ids=lambda config: ", ".join(f"{key} {value}" for key, value in config.items()),
+)
+def test_a_table_is_cleaned_up_automatically_as_by_pylance(tmp_path: Path, config: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    for uri in (ours, theirs):
+        table(uri, 1).update_config({f"lance.auto_cleanup.{key}": value for key, value in config.items()})
+    for i in range(3, 10):
+        Dataset.write(ours, rows(i), "overwrite" if i % 2 else "append")
+        lance.write_dataset(rows(i), theirs, mode="overwrite" if i % 2 else "append")
+        kept = [v["version"] for v in lance.dataset(theirs).versions()]
+        assert [v.version for v in Dataset.open(ours).versions()] == kept
+        assert i - 1 in kept, "the version that was replaced"
+
+
+def test_readers_of_the_version_that_was_replaced_are_not_disturbed_by_automatic_cleanup(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table(uri, 1).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
+    for i in range(3, 6):
+        held = Dataset.open(uri), lance.dataset(uri)
+        Dataset.write(uri, rows(i), "overwrite")
+        assert held[0].scan().to_table() == held[1].to_table()
+    assert Dataset.open(uri, version=4).restore().scan().to_table()[COLUMN].to_pylist() == [4]
+
+
+def test_automatic_cleanup_passes_over_tagged_versions(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table(uri, 1).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
+    Dataset.open(uri).tags.create("keep", 1)
+    for i in range(3, 6):
+        Dataset.write(uri, rows(i), "overwrite")
+    readable(uri, {1: [1], 4: [4], 5: [5]})
 
 
 @pytest.mark.parametrize("wish", [("older_than", "soon"), ("older_than", "9999999999999days"), ("retain_versions", "0"), ("interval", "x")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +16,9 @@ import pytest
 
 from lance_spark import Dataset, LanceError
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.maintenance import cleanup
+from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.snapshot import manifest_path, open_snapshot
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -55,6 +58,9 @@ class Table:
     def clean_up(self, side: str) -> object:
         return self.opener(side)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
 
+    def interrupted_cleanup(self, store: Callable[[str], Store]) -> None:
+        self.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+
     def check(self) -> None:
         """Whatever version, tag, branch and clone there is can be read, with the same rows by both."""
         ours, theirs = Dataset.open(self.uri), lance.dataset(self.uri)
@@ -69,8 +75,9 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    """With a tag and a branch."""
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """With a tag and a branch. What others do is done at once, so no cleanup needs to wait for it."""
+    monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
     made = Table(str(tmp_path / "t"), str(tmp_path / "template"))
     for i in range(1, LATEST + 1):
         Dataset.write(made.uri, rows(i), "overwrite")
@@ -112,10 +119,7 @@ def done(change: Callable[[At], object], at: At) -> bool:
 def test_what_is_named_while_a_cleanup_runs_can_be_read(table: Table, name: str, side: str) -> None:
     naming, told = NAMINGS[name], list[bool]()
 
-    def clean_up(store: Callable[[str], Store]) -> None:
-        table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
-
-    for _ in interrupted_everywhere(clean_up, table.prepare, lambda: told.append(done(naming.change, table.opener(side)))):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, lambda: told.append(done(naming.change, table.opener(side)))):
         table.check()
         if told[-1]:
             assert read(naming.named(table.opener("ours"))) == [OLD]
@@ -148,10 +152,7 @@ def test_rows_that_are_appended_while_a_cleanup_runs_are_there(table: Table, sid
         else:
             lance.write_dataset(rows(9), table.uri, mode="append")
 
-    def clean_up(store: Callable[[str], Store]) -> None:
-        table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
-
-    for _ in interrupted_everywhere(clean_up, table.prepare, append):
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, append):
         table.check()
         assert read(Dataset.open(table.uri)) == [LATEST, 9]
 
@@ -169,3 +170,55 @@ def test_two_cleanups_at_once_remove_what_is_old_and_count_it_once(table: Table,
         for count in ("old_versions", "data_files_removed", "transaction_files_removed", "bytes_removed"):
             assert getattr(first[-1], count) + getattr(second[-1], count) == getattr(first[0], count) + getattr(second[0], count), count
     assert (first[-1].old_versions, second[-1].old_versions) == (LATEST - 1, 0)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What others have begun, which they finish when a cleanup pauses."""
+    begun: list[Callable[[], object]] = []
+
+    def pause(seconds: float) -> None:
+        while begun:
+            begun.pop()()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    return begun
+
+
+def test_a_tag_of_a_version_that_was_looked_up_before_it_was_removed_can_be_read(
+    table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pylance looks whether the version is there and then writes the tag."""
+    monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
+    told = list[bool]()
+
+    def begin() -> None:
+        told.append(Store(table.uri).exists(manifest_path(OLD)))
+        if told[-1]:
+            begun.append(lambda: refs.put_tag(Store(table.uri), refs.Tag("new", OLD, None, 0), new=True))
+
+    for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, begin):
+        table.check()
+        assert ("new" in lance.dataset(table.uri).tags.list()) == told[-1]
+    assert told[0]
+    assert not told[-1]
+
+
+def test_a_writer_that_was_overtaken_finds_its_version_taken(
+    table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the version 2 for the latest when others committed 3 and 4 and a cleanup began."""
+    monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
+    table.prepare()
+    taken = list[bool]()
+
+    def commit() -> None:
+        try:
+            Store(table.uri).put_if_absent(manifest_path(3), b"")
+        except FileExistsError:
+            taken.append(True)
+
+    begun.append(commit)
+    table.clean_up("ours")
+    assert taken == [True]
+    assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
