@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -247,3 +251,23 @@ def test_jar_says_why_spark_does_not_start(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "error: the planner is compiled by Spark, which does not start" in done.stderr.splitlines()[-1]
+
+
+def test_on_a_terminal_long_work_shows_its_progress_which_an_interrupt_removes(tmp_path: Path) -> None:
+    pytest.importorskip("tqdm", reason="tqdm is optional")
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(pa.table({"a": range(3000)}), uri, max_rows_per_file=1)
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with subprocess.Popen([sys.executable, "-m", "lance_spark", "verify", uri], stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while b"verify files" not in shown:
+            shown += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # that the other end is closed
+            while read := os.read(ours, 1000):
+                shown += read
+    os.close(ours)
+    assert process.returncode == 130
+    assert shown.endswith(b"\rpython -m lance_spark: interrupted\r\n")
