@@ -19,7 +19,7 @@ _lines = [f".. autoclass:: {c.__module__}.{c.__qualname__}()" for c in _classes]
 project = "lance-spark"
 author = copyright = "lance-spark contributors"
 release = version = lance_spark.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
 # A single backtick means code, as in the Markdown pages.
 default_role = "code"
