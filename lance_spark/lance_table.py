@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import TableNotFoundError
@@ -28,8 +30,9 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, compact, delete, merge, update
+from lance_spark.verbs import add_columns, compact, create, delete, merge, update
 from lance_spark.verbs.condition import Condition
+from lance_spark.verbs.create import Creation
 from lance_spark.verbs.merge import Clause, When
 from lance_spark.verbs.target import Target, named_target
 
@@ -62,9 +65,29 @@ class LanceTable:
         table._target.latest()
         return table
 
+    @classmethod
+    def create(cls, spark: SparkSession) -> TableBuilder:
+        """A new table; an error if there is one: `create(spark).location(path).addColumn("id", "BIGINT").execute()`."""
+        return TableBuilder(Creation(spark, "create"))
+
+    @classmethod
+    def createIfNotExists(cls, spark: SparkSession) -> TableBuilder:
+        """A new table, unless there is one, which stays as it is."""
+        return TableBuilder(Creation(spark, "create if not exists"))
+
+    @classmethod
+    def replace(cls, spark: SparkSession) -> TableBuilder:
+        """New columns and no rows for an existing table, whose older versions stay."""
+        return TableBuilder(Creation(spark, "replace"))
+
+    @classmethod
+    def createOrReplace(cls, spark: SparkSession) -> TableBuilder:
+        """A new table, or new columns and no rows for an existing one."""
+        return TableBuilder(Creation(spark, "create or replace"))
+
     def alias(self, name: str) -> LanceTable:
         """The same table, whose columns conditions may call `name.column`."""
-        return replace(self, _target=replace(self._target, alias=name))
+        return dataclasses.replace(self, _target=dataclasses.replace(self._target, alias=name))
 
     def toDF(self) -> DataFrame:
         """The rows of the version that is the latest now."""
@@ -135,17 +158,17 @@ class LanceTable:
     def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
         """A new branch that begins as a version, by default the latest; the result works on the branch."""
         self._dataset().create_branch(name, version)
-        return replace(self, _target=replace(self._target, options={**self._target.options, "branch": name}))
+        return dataclasses.replace(self, _target=dataclasses.replace(self._target, options={**self._target.options, "branch": name}))
 
     def shallowClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """A new table that reads the files of this one where they are."""
         self._dataset().shallow_clone(path, version)
-        return replace(self, _target=replace(self._target, uri=path, options=_without_branch(self._target.options)))
+        return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
 
     def deepClone(self, path: str, version: Reference | None = None) -> LanceTable:
         """A new table with copies of all files of one version."""
         self._dataset().deep_clone(path, version)
-        return replace(self, _target=replace(self._target, uri=path, options=_without_branch(self._target.options)))
+        return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
 
     def _dataset(self) -> Dataset:
         return Dataset(self._target.latest())
@@ -210,6 +233,46 @@ class LanceTable:
 
 
 @dataclass(frozen=True)
+class TableBuilder:
+    """A table that is being put together."""
+
+    _creation: Creation
+
+    def location(self, path: str) -> TableBuilder:
+        """Where the table is."""
+        return TableBuilder(dataclasses.replace(self._creation, path=path))
+
+    def tableName(self, name: str) -> TableBuilder:
+        """The table's name in the session catalog, which gets an entry with the location."""
+        return TableBuilder(dataclasses.replace(self._creation, name=name))
+
+    def addColumn(self, name: str, dataType: str | DataType, nullable: bool = True) -> TableBuilder:
+        """One more column, of a type of Spark or its name."""
+        return TableBuilder(self._creation.with_column(name, dataType, nullable))
+
+    def addColumns(self, schema: StructType) -> TableBuilder:
+        """The columns of a schema."""
+        creation = self._creation
+        for column in schema.fields:
+            creation = creation.with_column(column.name, column.dataType, column.nullable)
+        return TableBuilder(creation)
+
+    def option(self, name: str, value: Any) -> TableBuilder:
+        """An option of writing, such as `stable_row_ids`, `data_storage_version` or `v.arrow.fixed-size-list.size`."""
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return TableBuilder(dataclasses.replace(self._creation, options={**self._creation.options, name: text}))
+
+    def property(self, key: str, value: str) -> TableBuilder:
+        """A key of the table's config."""
+        return TableBuilder(dataclasses.replace(self._creation, config={**self._creation.config, key: value}))
+
+    def execute(self) -> LanceTable:
+        """Make the table in one commit. Raises TableAlreadyExistsError or TableNotFoundError, see `LanceTable`."""
+        enable(self._creation.spark)
+        return LanceTable(create.create(self._creation))
+
+
+@dataclass(frozen=True)
 class MergeBuilder:
     """A merge that is being put together. Of the clauses for a row the first whose condition is true applies."""
 
@@ -250,7 +313,7 @@ class MergeBuilder:
     def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
         if values is not None and not values:
             raise ValueError("the clause needs values: {column: value}")
-        return MergeBuilder(replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
+        return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
 
 
 @dataclass(frozen=True)
@@ -262,7 +325,7 @@ class Optimizer:
 
     def where(self, condition: Condition) -> Optimizer:
         """Compact only fragments that have a row for which `condition` is true."""
-        return replace(self, _condition=condition)
+        return dataclasses.replace(self, _condition=condition)
 
     def executeCompaction(
         self,

@@ -25,11 +25,14 @@ class Target:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     alias: str | None = None
 
+    def store(self) -> Store:
+        """The root of the table."""
+        return Store(self.uri, storage_options(self.options))
+
     def latest(self) -> Snapshot:
         """The latest version."""
-        storage = storage_options(self.options)
         others = self.options.get("allow_other_stores", "false").lower() == "true"
-        return open_snapshot(Store(self.uri, storage), branch=self.options.get("branch"), allow_other_stores=others)
+        return open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
 
     def rows(self, snapshot: Snapshot, *, addressed: bool = True) -> DataFrame:
         """The rows of a version under the alias, with the column `_rowaddr` if they are to be changed."""

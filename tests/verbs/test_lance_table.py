@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark import LanceTable, RefConflictError, SchemaMismatchError, TableNotFoundError
+from lance_spark import LanceTable, RefConflictError, SchemaMismatchError, TableAlreadyExistsError, TableNotFoundError
+from lance_spark.lance_table import TableBuilder
 
 
 @pytest.fixture
@@ -87,3 +88,32 @@ def test_clones(table: LanceTable, uri: str) -> None:
 def test_what_detail_and_verify_say(table: LanceTable, uri: str) -> None:
     assert (table.detail().rows, [c.name for c in table.detail().columns]) == (3, ["id", "name"])
     assert table.verify().ok
+
+
+def test_tables_are_created_and_replaced_in_one_commit_each(spark: SparkSession, uri: str) -> None:
+    def builder(made: TableBuilder) -> TableBuilder:
+        vector = made.location(uri).addColumn("id", "BIGINT", nullable=False).addColumn("v", "ARRAY<FLOAT>")
+        return vector.option("v.arrow.fixed-size-list.size", 4).option("stable_row_ids", True).property("team", "search")
+
+    with pytest.raises(TableNotFoundError):
+        builder(LanceTable.replace(spark)).execute()
+    table = builder(LanceTable.create(spark)).execute()
+    assert lance.dataset(uri).schema == pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.list_(pa.float32(), 4))])
+    assert (lance.dataset(uri).has_stable_row_ids, lance.dataset(uri).config()["team"], lance.dataset(uri).version) == (True, "search", 1)
+    with pytest.raises(TableAlreadyExistsError):
+        builder(LanceTable.create(spark)).execute()
+    assert builder(LanceTable.createIfNotExists(spark)).execute().history()[0].version == 1
+    LanceTable.createOrReplace(spark).location(uri).addColumns(spark.range(1).schema).execute()
+    assert (lance.dataset(uri).version, lance.dataset(uri).schema.names) == (2, ["id"])
+    assert table.restoreToVersion(1) == 3
+    with pytest.raises(ValueError, match="duplicated"):
+        LanceTable.create(spark).addColumn("a", "INT").addColumn("A", "INT")
+
+
+def test_a_created_table_has_a_name_in_the_catalog(spark: SparkSession, uri: str) -> None:
+    try:
+        LanceTable.create(spark).tableName("made_by_builder").location(uri).addColumn("id", "BIGINT").execute()
+        spark.range(3).writeTo("made_by_builder").append()
+        assert LanceTable.forName(spark, "made_by_builder").toDF().count() == 3
+    finally:
+        spark.sql("DROP TABLE IF EXISTS made_by_builder")
