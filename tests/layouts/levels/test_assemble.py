@@ -11,7 +11,7 @@ import pytest
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
 from lance_spark.layouts.levels.read import Slots
-from lance_spark.reading.spans import whole
+from lance_spark.reading.spans import all_rows
 from lance_spark.schema.schema import Field
 
 A, B = Field("a", 2, "int32"), Field("b", 3, "int32")
@@ -48,9 +48,9 @@ def test_items_that_do_not_fill_the_last_list_of_fixed_size_are_refused() -> Non
 
 
 def test_rows_that_were_not_read_cannot_be_picked() -> None:
-    assert pick(NUMBERS, whole(4), whole(0)).to_pylist() == []
+    assert pick(NUMBERS, all_rows(4), all_rows(0)).to_pylist() == []
     with pytest.raises(CorruptFileError, match="4 rows were read where there should be 5"):
-        pick(NUMBERS, whole(5), whole(1))
+        pick(NUMBERS, all_rows(5), all_rows(1))
 
 
 def of(field: Field, child: str, rows: list[Any]) -> pa.Array:
