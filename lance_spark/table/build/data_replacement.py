@@ -21,7 +21,7 @@ def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int
     same = [f for f in fragment.files if (f.fields, f.version) == (new.fields, new.version)]
     covered = {i for f in fragment.files for i in f.fields}
     if same:
-        files = tuple(replace(f, path=new.path, size=new.size, base_id=new.base_id) if f in same else f for f in fragment.files)
+        files = tuple(replace(new, unknown=f.unknown) if f in same else f for f in fragment.files)
     elif covered.isdisjoint(new.fields):
         files = (*fragment.files, new)
     elif covered.issuperset(new.fields) and not any(f.is_legacy and not set(f.fields).isdisjoint(new.fields) for f in fragment.files):

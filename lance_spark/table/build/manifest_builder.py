@@ -43,6 +43,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
 from lance_spark.table.build import index_coverage, lineage
+from lance_spark.table.build.checks import check_operation, check_result, kept_and_new
 from lance_spark.table.build.data_replacement import with_replaced_file
 from lance_spark.table.build.old_writers import completed, format_of, highest_fragment_id
 from lance_spark.version import __version__
@@ -72,18 +73,17 @@ def build(
     InvalidOperationError for an operation that does not fit the table.
     """
     operation = transaction.operation
+    current = completed(current) if current is not None else None
+    check_operation(operation, current, stable_row_ids=current.has_stable_row_ids if current else settings.stable_row_ids)
     if current is None:
         new = _first(operation, settings)
     else:
         builder = _BUILDERS.get(type(operation))
         if builder is None:
             raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
-        current = completed(current)
         indexes = index_coverage.through_reuse(current.indexes)
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
     fragments = new.lazy_fragments.ordered(_without_dead_files)
-    if len(shared := fragments.shared_ids):
-        raise InvalidOperationError(f"two fragments would have the id {shared[0]}")
     highest = highest_fragment_id(new)
     new = replace(
         new,
@@ -94,6 +94,7 @@ def build(
         fragments=fragments,
         max_fragment_id=highest if highest >= 0 else None,
     )
+    check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)
 
@@ -145,13 +146,7 @@ def _first(operation: Any, settings: TableSettings) -> Manifest:
 
 
 def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """The fragments, those without an id (0) with the next free ones, which are never used again.
-
-    Raises InvalidOperationError when a data file is of another version than the table's.
-    """
-    fragments = tuple(fragments)
-    if others := {v for v in format_of(fragments) if v != base.data_format}:
-        raise InvalidOperationError(f"data files of storage version {', '.join(sorted(others))} for a table of version {base.data_format}")
+    """The fragments, those without an id (0) with the next free ones, which are never used again."""
     free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
     done = []
     for fragment in fragments:
@@ -252,17 +247,17 @@ def _create_index(base: Manifest, operation: CreateIndex, settings: TableSetting
 def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
     before = {f.id: f for f in base.fragments}
-    fragments = operation.fragments
-    if missing := before.keys() - {f.id for f in fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
+    if missing := before.keys() - {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
         raise InvalidOperationError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
-    kept, new = [f for f in fragments if f.id in before], [f for f in fragments if f.id not in before]
+    kept, added = kept_and_new(operation, base)
+    new = list(_numbered(base, added))
     next_row_id = base.next_row_id
     if base.has_stable_row_ids:
         kept = [_with_merged_rows(f, before[f.id], base.version) for f in kept]
         with_ids, next_row_id = lineage.with_row_ids(new, next_row_id)
         new = list(lineage.made(with_ids, base.version))
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
-    indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in fragments])
+    indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in (*kept, *new)])
     return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)
 
 

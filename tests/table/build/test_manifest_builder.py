@@ -35,7 +35,7 @@ def metadata(field: int, **values: str | None) -> ops.UpdateConfig:
 
 
 REFUSED: dict[str, tuple[ops.Operation, str]] = {
-    "deleting what is not there": (ops.Delete((Fragment(9, (), 1),)), r"no fragments \[9\]"),
+    "deleting what is not there": (ops.Delete((Fragment(9, (FILE,), 1),)), r"no fragments \[9\]"),
     "removing what is not there": (ops.Delete((), (9,)), r"no fragments \[9\]"),
     "rewriting what is not there": (ops.Rewrite((ops.RewriteGroup((Fragment(9, (), 1),), ()),)), r"no fragments \[9\]"),
     "replacing a file of what is not there": (replaced((0, 1), 9), r"no fragments \[9\]"),

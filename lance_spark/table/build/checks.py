@@ -1,0 +1,294 @@
+"""What an operation must not make: versions that nobody could read. Pure; InvalidOperationError says what is wrong.
+
+Sequences and bitmaps that cannot be parsed are a CorruptFileError, paths that leave the table as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from lance_spark.errors import InvalidOperationError
+from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.fragment import BasePath, Fragment, IndexMetadata
+from lance_spark.metadata.lazy_fragments import Fragments
+from lance_spark.metadata.locations import check_relative
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.operations import (
+    REWRITE_COLUMNS,
+    REWRITE_ROWS,
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+)
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.build.old_writers import format_of
+from lance_spark.table.build.schema_checks import check_kept_data, check_new_schema
+
+_MAX_ID = 2**32 - 1
+_MAX_ROWS = 2**32
+
+
+def check_operation(operation: Operation, before: Manifest | None, *, stable_row_ids: bool) -> None:
+    """Raise InvalidOperationError for an operation that is wrong in itself; `before` is what it changes (None: it makes the table)."""
+    for fragment in _added(operation, before):
+        _check_added(fragment, operation, stable_row_ids)
+    if empty := [f.id for f in _kept(operation) if not f.files]:
+        raise InvalidOperationError(f"fragment {empty[0]} would have no data files")
+    if twice := [i for i, count in Counter(_named(operation)).items() if count > 1]:
+        raise InvalidOperationError(f"fragment {twice[0]} is named twice")
+    match operation:
+        case Update():
+            if operation.update_mode not in (REWRITE_ROWS, REWRITE_COLUMNS):
+                raise InvalidOperationError(f"there is no update mode {operation.update_mode}")
+            for i, rows in operation.updated_fragment_offsets.items():
+                read_bitmap(rows, f"the changed rows of fragment {i}")
+        case Rewrite() if before is not None:
+            _check_moved_rows(operation, before)
+        case CreateIndex() if before is not None:
+            _check_indexes(operation.new_indices, before)
+        case UpdateBases():
+            _check_bases((*(before.base_paths if before is not None else ()), *operation.new_bases))
+        case Overwrite():
+            _check_bases(operation.initial_bases)
+        case DataReplacement() if before is not None:
+            fields = {f.id for f in before.schema.walk()}
+            for i, file in operation.replacements:
+                _check_files(Fragment(i, (file,), 0), before.data_format)
+            if unknown := sorted({i for _, file in operation.replacements for i in file.fields} - fields):
+                raise InvalidOperationError(f"the table has no fields {unknown}")
+
+
+def _added(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
+    """The fragments that an operation adds."""
+    match operation:
+        case Append() | Overwrite():
+            yield from operation.fragments
+        case Update():
+            yield from operation.new_fragments
+        case Rewrite():
+            yield from (f for group in operation.groups for f in group.new_fragments)
+        case Merge() if before is not None:
+            yield from kept_and_new(operation, before)[1]
+
+
+def kept_and_new(operation: Merge, before: Manifest) -> tuple[list[Fragment], list[Fragment]]:
+    """The fragments of a Merge that the table has, and those that it adds, which may have the id 0 for none."""
+    there = set(before.lazy_fragments.ids.tolist())
+    parts: tuple[list[Fragment], list[Fragment]] = ([], [])
+    for fragment in operation.fragments:
+        parts[fragment.id not in there].append(fragment)
+        if fragment.id == 0:
+            there.discard(0)
+    return parts
+
+
+def _check_added(fragment: Fragment, operation: Operation, stable_row_ids: bool) -> None:
+    what = f"the new fragment of {fragment.files[0].path!r}" if fragment.files else f"the new fragment {fragment.id}"
+    if not fragment.files:
+        raise InvalidOperationError(f"{what} has no data files")
+    if fragment.deletion is not None and (fragment.id == 0 or isinstance(operation, Append | Overwrite)):
+        raise InvalidOperationError(
+            f"{what} has a deletion file, which is named after the fragment's id; the fragment would get another id"
+        )
+    if not 0 <= fragment.id <= _MAX_ID:
+        raise InvalidOperationError(f"{what} has the id {fragment.id}; ids end at {_MAX_ID}")
+    if not 1 <= fragment.physical_rows <= _MAX_ROWS:
+        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows; it must have at least one")
+    if fragment.row_ids is not None and (not stable_row_ids or isinstance(operation, Append)):
+        why = "rows that are appended get new ones" if stable_row_ids else "the table's are not stable"
+        raise InvalidOperationError(f"{what} has row ids, but {why}")
+    if fragment.row_ids is None and stable_row_ids and isinstance(operation, Rewrite):
+        raise InvalidOperationError(f"{what} has no row ids; rows that move keep theirs")
+
+
+def _kept(operation: Operation) -> Sequence[Fragment]:
+    """The fragments of the table as they are after an operation that changes them."""
+    match operation:
+        case Delete() | Update():
+            return operation.updated_fragments
+        case Merge():
+            return operation.fragments
+    return ()
+
+
+def _updated(operation: Operation) -> list[int]:
+    """The ids of the fragments that an operation changes."""
+    match operation:
+        case Delete() | Update():
+            return [f.id for f in _kept(operation)]
+        case DataReplacement():
+            return [i for i, _ in operation.replacements]
+    return []
+
+
+def _named(operation: Operation) -> Iterator[int]:
+    """The ids of the fragments that an operation changes or removes; each may be there once."""
+    yield from _updated(operation)
+    match operation:
+        case Delete():
+            yield from operation.deleted_fragment_ids
+        case Update():
+            yield from operation.removed_fragment_ids
+        case Rewrite():
+            for group in operation.groups:
+                yield from {f.id for f in group.old_fragments}
+
+
+def _check_moved_rows(operation: Rewrite, before: Manifest) -> None:
+    """Raise InvalidOperationError if the new fragments of a group have not as many rows as the old ones."""
+    fragments = before.lazy_fragments
+    live = dict(zip(fragments.ids.tolist(), fragments.live_rows.tolist()))
+    for group in () if len(fragments.shared_ids) else operation.groups:
+        old = [live.get(f.id, -1) for f in group.old_fragments]
+        new = sum(f.physical_rows - (f.deletion.num_deleted or 0 if f.deletion else 0) for f in group.new_fragments)
+        if min(old, default=0) >= 0 and sum(old) != new:
+            ids = [f.id for f in group.old_fragments]
+            raise InvalidOperationError(f"a Rewrite keeps all rows; the fragments {ids} have {sum(old)}, the new ones in their place {new}")
+
+
+def _check_indexes(indexes: Iterable[IndexMetadata], before: Manifest) -> None:
+    bases = {b.id for b in before.base_paths}
+    seen: set[bytes] = set()
+    for index in indexes:
+        if len(index.uuid) != 16 or index.uuid in seen:
+            raise InvalidOperationError(
+                f"index {index.name!r} has the uuid {index.uuid.hex()}; it must have 16 bytes, and no other index has the same"
+            )
+        seen.add(index.uuid)
+        if index.fragment_bitmap:
+            read_bitmap(index.fragment_bitmap, f"the fragments of the index {index.name!r}")
+        if index.base_id is not None and index.base_id not in bases:
+            raise InvalidOperationError(f"the index {index.name!r} is at the base path {index.base_id}, which the table does not have")
+
+
+def _check_bases(bases: Sequence[BasePath]) -> None:
+    ids = Counter(b.id for b in bases if b.id)
+    if wrong := [i for i, count in ids.items() if count > 1 or not 0 <= i <= _MAX_ID]:
+        raise InvalidOperationError(
+            f"base paths have ids of their own, from 1 to {_MAX_ID}, or 0 for the next one; these are wrong: {wrong}"
+        )
+    if not all(b.path for b in bases):
+        raise InvalidOperationError("a base path is empty")
+
+
+def check_result(operation: Operation, before: Manifest | None, after: Manifest) -> None:
+    """Raise InvalidOperationError if what `operation` made of `before` cannot be read."""
+    ids, highest = after.lazy_fragments.ids, after.max_fragment_id or 0
+    if len(shared := after.lazy_fragments.shared_ids):
+        raise InvalidOperationError(f"two fragments would have the id {shared[0]}")
+    if highest > _MAX_ID:
+        raise InvalidOperationError(f"the highest fragment id would be {highest}; ids end at {_MAX_ID}")
+    old_schema = before.schema if before is not None else None
+    if after.schema != old_schema:
+        check_new_schema(after.schema, old_schema)
+        if not after.schema.fields and len(ids):
+            raise InvalidOperationError("a table with rows must have columns")
+    if isinstance(operation, Restore):
+        return
+    if before is not None and before.schema != after.schema and not isinstance(operation, Overwrite):
+        check_kept_data(before.schema, after.schema, _pairs(before, after), merges=isinstance(operation, Merge))
+    _check_fragments(operation, before, after)
+
+
+def _pairs(before: Manifest, after: Manifest) -> Iterator[tuple[Fragment, Fragment]]:
+    """The fragments of both, as they were and as they are."""
+    old = {f.id: f for f in before.fragments}
+    return ((old[f.id], f) for f in after.fragments if f.id in old)
+
+
+def _check_fragments(operation: Operation, before: Manifest | None, after: Manifest) -> None:
+    """Check the fragments that the operation added, changed, or gave another schema."""
+    there = before.lazy_fragments if before is not None else Fragments(())
+    if isinstance(operation, Merge | Project | Overwrite):
+        touched: Iterable[Fragment] = after.fragments
+        old = {} if isinstance(operation, Overwrite) else {f.id: f for f in there}
+    else:
+        replaced = [f.id for f in _added(operation, before)] if isinstance(operation, Rewrite) else []
+        ids = [*np.setdiff1d(after.lazy_fragments.ids, there.ids).tolist(), *_updated(operation), *replaced]
+        touched, old = after.lazy_fragments.of_ids(ids).values(), there.of_ids(_updated(operation))
+    required = _required(before.schema) if before is not None else set()
+    layouts: set[tuple[tuple[int, int, tuple[int, int]], ...]] = set()
+    for fragment in touched:
+        was = old.get(fragment.id)
+        if was != fragment:
+            _check_fragment(fragment, was, after)
+        # What says which columns a file has is shared by files that have the same.
+        layout = tuple((id(f.fields), id(f.column_indices), f.version) for f in fragment.files)
+        if layout not in layouts:
+            layouts.add(layout)
+            is_new = was is None or was.files != fragment.files
+            if is_new:
+                _check_layout(fragment, after)
+            _check_required(fragment, after, set() if is_new else required)
+
+
+def _check_fragment(fragment: Fragment, was: Fragment | None, after: Manifest) -> None:
+    what, deletion = f"fragment {fragment.id}", fragment.deletion
+    if was is not None and was.physical_rows != fragment.physical_rows:
+        raise InvalidOperationError(f"{what} has {was.physical_rows} rows, not {fragment.physical_rows}")
+    if deletion is not None and (deletion.num_deleted or 0) > fragment.physical_rows:
+        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows, and {deletion.num_deleted} of them deleted")
+    bases = {None, *(b.id for b in after.base_paths)}
+    for file in (*fragment.files, *([deletion] if deletion else ())):
+        if file.base_id not in bases:
+            raise InvalidOperationError(f"a file of {what} is at the base path {file.base_id}, which the table does not have")
+    for file in fragment.files:
+        check_relative(file.path, "data file")
+
+
+def _check_layout(fragment: Fragment, after: Manifest) -> None:
+    """Check which columns the fragment has."""
+    _check_files(fragment, after.data_format)
+    counted = Counter(i for file in fragment.files for i in file.fields if i >= 0)
+    if twice := [i for i, count in counted.items() if count > 1]:
+        raise InvalidOperationError(f"fragment {fragment.id} has two columns of the field {twice[0]}")
+    if counted.keys().isdisjoint(f.id for f in after.schema.walk()):
+        raise InvalidOperationError(f"fragment {fragment.id} has no column of the table")
+
+
+def _check_files(fragment: Fragment, data_format: str) -> None:
+    if others := sorted(format_of([fragment]) - {data_format}):
+        raise InvalidOperationError(f"data files of storage version {', '.join(others)} for a table of version {data_format}")
+    for file in fragment.files:
+        columns = [c for c in file.column_indices if c >= 0]
+        if not file.fields:
+            raise InvalidOperationError(f"the data file {file.path!r} has no columns")
+        if not file.is_legacy and (len(file.column_indices) != len(file.fields) or len(set(columns)) < len(columns)):
+            what = f"the fields {list(file.fields)} and the columns {list(file.column_indices)}"
+            raise InvalidOperationError(f"the data file {file.path!r} has {what}; each field has a column of its own")
+
+
+def _required(schema: Schema) -> set[int]:
+    return {f.id for f in schema.walk() if not f.nullable}
+
+
+def _check_required(fragment: Fragment, after: Manifest, passed_over: set[int]) -> None:
+    """Raise InvalidOperationError if a field that must not be null has no column; in files of the 0.1 family, if any has none."""
+    there = {i for file in fragment.files for i in file.fields}
+    all_needed = after.data_format == "0.1"
+
+    def has_data(field: Field) -> bool:
+        return field.id in there or any(has_data(child) for child in field.children)
+
+    def check(field: Field) -> None:
+        if not has_data(field):
+            if (all_needed or not field.nullable) and field.id not in passed_over:
+                raise InvalidOperationError(f"fragment {fragment.id} lacks the column {field.name!r}, which must not be null")
+        elif not field.is_leaf:
+            for child in field.children:
+                check(child)
+
+    for field in after.schema.fields:
+        check(field)
