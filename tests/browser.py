@@ -31,7 +31,7 @@ def running() -> Iterator[Browser]:
     if path is None:
         pytest.skip("no Chromium: `make browser` installs one")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
