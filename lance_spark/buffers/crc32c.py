@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 MAGIC = b"LCRC-32C"
 """Stands before the checksum of a file's end, or of a whole small file."""
@@ -51,20 +50,23 @@ def crc32c(data: Data, before: int = 0) -> int:
     """The CRC-32C of the bytes of which `before` is the checksum, followed by `data`."""
     library = _library()
     assert library is not None, "callers ask `available` first"
-    # The library takes no memoryview, but an Arrow buffer without a copy.
-    return int(library.extend(before, pa.py_buffer(data)))
+    return int(library.extend(before, _readable(data)))
 
 
-def crc32c_of_blocks(pieces: Sequence[Data], block: int) -> np.ndarray:
-    """The CRC-32C of each `block` bytes of each piece and of what is left of it after them, uint32."""
+def crc32c_of_blocks(pieces: Sequence[Data], block: int) -> list[int]:
+    """The CRC-32C of each `block` bytes of each piece and of what is left of it after them."""
     library = _library()
     assert library is not None, "callers ask `available` first"
-    value, sums = library.value, []
-    for piece in pieces:
-        buffer = pa.py_buffer(piece)
-        size = buffer.size
-        if size <= block:
-            sums.append(value(buffer))
+    value = library.value
+    sums: list[int] = []
+    for piece in map(_readable, pieces):
+        if len(piece) <= block:
+            sums.append(value(piece))
         else:
-            sums += [value(buffer.slice(start, min(block, size - start))) for start in range(0, size, block)]
-    return np.array(sums, dtype="<u4")
+            sums += [value(piece[start : start + block]) for start in range(0, len(piece), block)]
+    return sums
+
+
+def _readable(data: Data) -> bytes | np.ndarray:
+    """`data` as the library takes it, which it does not for a memoryview."""
+    return np.frombuffer(data, np.uint8) if isinstance(data, memoryview) else data

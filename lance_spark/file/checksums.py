@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,7 +61,7 @@ class SummedOutput:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._sums: list[np.ndarray] = []
+        self._sums = array("I")
         self._open, self._filled = 0, 0
         self.size = 0
 
@@ -76,16 +77,18 @@ class SummedOutput:
             self._open, self._filled = crc32c(head, self._open), self._filled + len(head)
             if self._filled < BLOCK:
                 return
-            self._sums.append(np.array([self._open], "<u4"))
+            self._sums.append(self._open)
         whole = len(rest) - len(rest) % BLOCK
-        self._sums.append(crc32c_of_blocks([rest[:whole]] if whole else [], BLOCK))
+        if whole:
+            self._sums.extend(crc32c_of_blocks([rest[:whole]], BLOCK))
         self._open, self._filled = crc32c(rest[whole:]), len(rest) - whole
 
     def take_sums(self) -> np.ndarray:
-        """The checksums of the blocks written since the last call, the last of which may be shorter; the next one begins here."""
-        last = [np.array([self._open], "<u4")] if self._filled else []
-        sums = np.concatenate([*self._sums, *last, np.empty(0, "<u4")])
-        self._sums, self._open, self._filled = [], 0, 0
+        """The checksums of the blocks written since the last call, the last of which may be shorter; the next one begins here. uint32."""
+        if self._filled:
+            self._sums.append(self._open)
+        sums = np.array(self._sums, "<u4")
+        self._sums, self._open, self._filled = array("I"), 0, 0
         return sums
 
 
@@ -286,8 +289,9 @@ class Checksums:
     def _compare(self, section: _Section, numbers: np.ndarray, expected: np.ndarray, answers: Sequence[Bytes]) -> None:
         """Compare the checksums of the blocks with these numbers, which `answers` hold one after the other, with the expected ones."""
         found = crc32c_of_blocks(answers, self._block)
-        wrong = np.flatnonzero(found != expected)
-        if len(wrong):
-            first = section.start + int(numbers[wrong[0]]) * self._block
-            where = ByteRange(first, min(first + self._block, section.stop))
-            raise _mismatch(where, section.blob_id, int(expected[wrong[0]]), int(found[wrong[0]]))
+        if found == expected.tolist():
+            return
+        for number, right, actual in zip(numbers.tolist(), expected.tolist(), found, strict=True):
+            if actual != right:
+                first = section.start + number * self._block
+                raise _mismatch(ByteRange(first, min(first + self._block, section.stop)), section.blob_id, right, actual)

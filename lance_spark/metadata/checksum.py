@@ -20,7 +20,7 @@ def with_checksum(before: bytes, after: bytes) -> bytes:
 
 def verify_checksum(data: bytes, position: int) -> None:
     """Compare the bytes of a file with its checksum, if there is one at `position`. Raises CorruptFileError."""
-    if position < 0 or not available() or not is_magic(data[position : position + len(MAGIC)]):
+    if position < 0 or not is_magic(data[position : position + len(MAGIC)]) or not available():
         return
     start, stop = position + len(MAGIC), position + CHECKSUM_SIZE
     content = memoryview(data)
