@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 from fuzz import files
 from fuzz.operations import OPERATIONS
-from fuzz.seeds import ROOT, Seed, every_file, seeds
+from fuzz.seeds import ROOT, Seed, every_file, latest_manifests, seeds
 
 FOUND = ROOT / "fuzz" / "found"
 KEPT = ROOT / "tests" / "hostile"
-_WEIGHTS = {".lance": 1, ".manifest": 6, ".txn": 3, ".json": 3, ".arrow": 3, ".bin": 3}
+_SHARES = {"latest": 50, "manifest": 15, "refs": 10, "_deletions": 8, "data": 8, "_transactions": 6, "_indices": 3}
+"""How many of a hundred cases change such a file."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,21 @@ def operation_case(number: int) -> Case:
     # Half of them on the tables that have everything.
     if rng.random() < 0.5:
         candidates = tuple(s for s in candidates if "/history_" in s.table)
-    seed = rng.choices(candidates, [_WEIGHTS.get(Path(s.path).suffix, 1) for s in candidates])[0]
-    operation = rng.choice(sorted(OPERATIONS))
-    return Case(seed, files.mutate(seed.path, seed.data, rng), operation, number)
+    table = rng.choice(sorted({s.table for s in candidates}))
+    kinds = {kind: [s for s in candidates if s.table == table and _kind(s) == kind] for kind in _SHARES}
+    kinds = {kind: found for kind, found in kinds.items() if found}
+    seed = rng.choice(kinds[rng.choices(list(kinds), [_SHARES[kind] for kind in kinds])[0]])
+    data = seed.data
+    for _ in range(rng.choice((1, 1, 2))):
+        data = files.mutate(seed.path, data, rng)
+    return Case(seed, data, rng.choice(sorted(OPERATIONS)), number)
+
+
+def _kind(seed: Seed) -> str:
+    folder = seed.path.partition("/")[0]
+    if seed.path.endswith(".manifest"):
+        return "latest" if seed in latest_manifests() else "manifest"
+    return folder if folder in _SHARES else "refs"
 
 
 def kept_cases() -> dict[str, Case]:

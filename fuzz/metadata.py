@@ -36,7 +36,7 @@ def mutate_manifest(data: bytes, rng: random.Random) -> bytes:
     """A manifest file with one of its messages changed."""
     try:
         parts = _taken_apart(data)
-    except (DecodeError, struct.error):
+    except (DecodeError, struct.error, OverflowError):
         return mutate_bytes(data, rng)
     chance = rng.random()
     if parts.sections and chance < 0.25:

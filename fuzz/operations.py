@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from fuzz.read import BATCHES, checked
 from lance_spark import Dataset
+from lance_spark.inspection.gather import inspect
+from lance_spark.inspection.page import as_html
+from lance_spark.inspection.tables import as_text
 from lance_spark.metadata.operations import Append, UpdateBases, UpdateConfig, UpdateMap
 from lance_spark.schema.schema import quoted
 from lance_spark.table.write.write import begin_write, write_fragments
@@ -141,6 +144,35 @@ def _add_columns(uri: str, rng: random.Random) -> None:
     _at(uri, rng).add_columns(pa.field("a new column", pa.list_(pa.int8())))
 
 
+def _compute_columns(uri: str, rng: random.Random) -> None:
+    dataset = _at(uri, rng)
+    dataset.add_columns({"computed": rng.choice(("1", "_rowaddr", f"{_column(dataset, rng)} IS NULL"))})
+
+
+def _update(uri: str, rng: random.Random) -> None:
+    dataset = _at(uri, rng)
+    column = _column(dataset, rng)
+    dataset.update({column: rng.choice((column, "NULL"))}, rng.choice((None, _condition(dataset, rng))))
+
+
+def _merge_insert(uri: str, rng: random.Random) -> None:
+    dataset = Dataset.open(uri)
+    merge = dataset.merge_insert(_column(dataset, rng)).when_matched_update_all().when_not_matched_insert_all()
+    if rng.random() < 0.3:
+        merge = merge.when_not_matched_by_source_delete()
+    merge.execute(_new_rows(dataset))
+
+
+def _optimize(uri: str, rng: random.Random) -> None:
+    Dataset.open(uri).optimize.compact_files(target_rows_per_fragment=rng.choice((10, 1000)), materialize_deletions_threshold=0.0)
+
+
+def _inspect(uri: str, rng: random.Random) -> None:
+    found = inspect(_at(uri, rng).snapshot)
+    assert as_text(found)
+    assert as_html(found)
+
+
 def _drop_columns(uri: str, rng: random.Random) -> None:
     dataset = _at(uri, rng)
     dataset.drop_columns([_column(dataset, rng)])
@@ -229,11 +261,16 @@ OPERATIONS: dict[str, Operation] = {
     "take": Operation(_take, changes=False),
     "blobs": Operation(_blobs, changes=False),
     "verify": Operation(_verify, changes=False),
+    "inspect": Operation(_inspect, changes=False),
     "append": Operation(_append, rows="more"),
     "overwrite": Operation(_overwrite, rows="other"),
     "create": Operation(_create, rows="other"),
     "delete": Operation(_delete, rows="other"),
     "add_columns": Operation(_add_columns),
+    "compute_columns": Operation(_compute_columns),
+    "update": Operation(_update),
+    "merge_insert": Operation(_merge_insert, rows="other"),
+    "optimize": Operation(_optimize),
     "drop_columns": Operation(_drop_columns),
     "alter_columns": Operation(_alter_columns),
     "config": Operation(_config),

@@ -43,6 +43,12 @@ def every_file() -> tuple[Seed, ...]:
     return tuple(Seed(t.relative_to(ROOT).as_posix(), path.relative_to(t).as_posix()) for t, path in zip(tables, paths))
 
 
+@cache
+def latest_manifests() -> frozenset[Seed]:
+    """The manifest of the latest version of each table."""
+    return frozenset(Seed(table, Dataset.open(str(ROOT / table)).snapshot.path) for table in {s.table for s in every_file()})
+
+
 def _files(table: Path) -> set[str]:
     snapshot = Dataset.open(str(table)).snapshot
     files = {snapshot.path}

@@ -17,6 +17,9 @@ from lance_spark.schema.storage_version import V0_1, StorageVersion
 TOMBSTONE = -2
 """The field id of a column whose values now live in another file of the fragment."""
 
+_UNSAID = (0, 0)
+_V2_0 = frozenset({(0, 3), (2, 0)})
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -43,6 +46,15 @@ class DataFile:
     def storage_version(self) -> StorageVersion:
         """The storage version of the file; `version` are the numbers that writers put down for it."""
         return StorageVersion.of_file(self.version)
+
+    def check_version(self, found: tuple[int, int]) -> None:
+        """Raise CorruptFileError if the file, which says that it is of version `found`, cannot be this one.
+
+        Old writers did not tell versions, and there are two ways to write 2.0.
+        """
+        if self.version not in (_UNSAID, found) and not {self.version, found} <= _V2_0:
+            versions = "version {}.{}, the manifest says {}.{}".format(*found, *self.version)
+            raise CorruptFileError(f"data file {self.path} is of {versions}")
 
     @property
     def columns(self) -> dict[int, int]:

@@ -6,6 +6,7 @@ writers leave it 0.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, SchemaMismatchError
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import EXTENSION_METADATA, EXTENSION_NAME, LISTS, logical_type, nested_type, parse_logical_type
 
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
@@ -268,5 +269,8 @@ def _extension_parameters(t: pa.BaseExtensionType) -> bytes:
 
 def from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
     """The Lance schema of an Arrow schema, ids given depth first from `first_id`. Raises UnsupportedFeatureError naming the column."""
-    ids = iter(range(first_id, 2**31))
-    return Schema(tuple(_from_arrow(f, ids) for f in schema), dict(schema.metadata or {}))
+    ids = itertools.count(first_id)
+    made = Schema(tuple(_from_arrow(f, ids) for f in schema), dict(schema.metadata or {}))
+    if made.max_field_id >= 2**31:
+        raise UnsupportedFeatureError(f"there are no field ids left from {first_id} on for the columns {', '.join(made.names)}")
+    return made

@@ -16,6 +16,7 @@ from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, list_versions
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.new_schema import next_field_id
@@ -141,6 +142,7 @@ def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[s
 
 def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Make the snapshot's version the latest again, as a new one."""
+    check_whole(snapshot)
     latest = max(list_versions(snapshot.store))
     return commit(snapshot.store, Transaction(latest, Restore(snapshot.version), properties=noted))
 

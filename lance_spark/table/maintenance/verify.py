@@ -129,6 +129,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         if wrong := _size(store, path, None if file.is_legacy else file.size):
             return wrong
         reader = open_data_file(store, path, None, snapshot.allow_other_stores)
+        file.check_version(reader.version)
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, the manifest says {fragment.physical_rows}")]
         if decode:

@@ -30,7 +30,7 @@ from lance_spark.table.scan.projection import projected
 from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
 
 _PROVEN_ROWS = 1 << 22
-"""Fragments of more rows are not believed to have them before a data file says so."""
+"""Fragments of more rows are not believed to have them before a data file says so: a few bytes of a manifest can claim billions."""
 
 
 def physical_rows(fragment: Fragment, locations: Locations) -> int:
@@ -74,8 +74,6 @@ class FragmentReader:
 
     @cached_property
     def _deleted(self) -> np.ndarray:
-        if self._fragment.deletion is not None and self._total > _PROVEN_ROWS:
-            self._open(self._fragment.files[0])  # a few bytes can delete any number of rows: are there so many?
         return read_deletions(self._fragment, self._locations)
 
     def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -83,6 +81,8 @@ class FragmentReader:
 
         Fields with the ids of `row_columns` are calculated, all others come from files.
         """
+        if self._total > _PROVEN_ROWS:
+            self._open(self._fragment.files[0])
         rows, dropped = rows_to_read(positions, self._deleted, self._total)
         target = schema.to_arrow()
         done = 0
@@ -170,6 +170,7 @@ class FragmentReader:
             reader = _open(file, self._locations)
             if reader.num_rows != self._total:
                 raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {self._total}")
+            file.check_version(reader.version)
             self._files[file.path] = reader
         return self._files[file.path]
 
