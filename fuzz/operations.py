@@ -49,7 +49,7 @@ def _at(uri: str, rng: random.Random) -> Dataset:
 
 def _column(dataset: Dataset, rng: random.Random) -> str:
     """The path of a column in backticks, whatever its name is."""
-    return quoted([rng.choice(dataset.schema.names)])
+    return quoted([rng.choice(dataset.schema.names or ["there is none"])])
 
 
 def _condition(dataset: Dataset, rng: random.Random) -> str:
