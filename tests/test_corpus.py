@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ KNOWN = {
 
 
 @pytest.mark.skipif(FOLDER is None, reason="LANCE_SPARK_CORPUS does not name the corpus's folder")
-def test_every_table_of_the_corpus_is_read_as_expected(subtests):
+def test_every_table_of_the_corpus_is_read_as_expected(subtests: Any) -> None:
     assert CASES, f"no tables in {FOLDER}"
     for case in CASES:
         with subtests.test(case.id):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import pickle
+from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -34,7 +36,7 @@ def rows(start: int, count: int) -> pa.Table:
     )
 
 
-def same(uri: str, version: int | None = None, **scan: object) -> pa.Table:
+def same(uri: str, version: int | None = None, **scan: Any) -> pa.Table:
     """What we read, after checking that pylance reads the same."""
     expected = lance.dataset(uri, version=version).to_table(**scan)
     got = Dataset.open(uri, version=version).scan(**scan).to_table()
@@ -44,21 +46,21 @@ def same(uri: str, version: int | None = None, **scan: object) -> pa.Table:
 
 
 @pytest.fixture(params=VERSIONS)
-def uri(request, tmp_path) -> str:
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A table of three fragments, in every storage version."""
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(rows(0, 250), uri, max_rows_per_file=100, data_storage_version=request.param)
     return uri
 
 
-def test_all_rows_and_the_schema(uri):
+def test_all_rows_and_the_schema(uri: str) -> None:
     ds = Dataset.open(uri)
     assert ds.schema == lance.dataset(uri).schema
     assert ds.count_rows() == same(uri).num_rows == 250
     assert (ds.uri, ds.version) == (uri, 1)
 
 
-def test_deleted_rows_are_gone(uri):
+def test_deleted_rows_are_gone(uri: str) -> None:
     lance.dataset(uri).delete("id % 10 = 3 OR id BETWEEN 100 AND 190")
     assert same(uri).num_rows == Dataset.open(uri).count_rows()
     same(uri, version=1)
@@ -66,7 +68,7 @@ def test_deleted_rows_are_gone(uri):
     same(uri, columns=["name"], with_row_address=True, with_row_id=True)
 
 
-def test_columns_are_added_renamed_dropped_and_cast(uri):
+def test_columns_are_added_renamed_dropped_and_cast(uri: str) -> None:
     ds = lance.dataset(uri)
     ds.add_columns({"twice": "id * 2"})
     ds.add_columns(pa.field("later", pa.struct([("c", pa.int32())])))
@@ -86,7 +88,7 @@ def late() -> pa.Table:
     return pa.table({"id": table["id"].cast(pa.int32()), "name": table["name"], "y": table["x"], "p": p, "l": table["l"]})
 
 
-def test_parts_of_a_struct_in_different_files_are_one_struct(tmp_path):
+def test_parts_of_a_struct_in_different_files_are_one_struct(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     t = pa.struct([("a", pa.int32()), ("b", pa.string())])
     data = pa.table({"id": range(6), "p": pa.array([None if i == 2 else {"a": i, "b": str(i)} for i in range(6)], t)})
@@ -102,7 +104,7 @@ def test_parts_of_a_struct_in_different_files_are_one_struct(tmp_path):
         assert pc.struct_field(got["p"], child) == lance.dataset(uri).to_table(columns=[f"p.{child}"])[f"p.{child}"]
 
 
-def test_a_missing_child_of_a_present_struct_is_null(tmp_path):
+def test_a_missing_child_of_a_present_struct_is_null(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     old = pa.table({"id": [0, 1, 2], "p": pa.array([{"a": 1}, None, {"a": 3}], pa.struct([("a", pa.int32())]))})
     lance.write_dataset(old, uri, data_storage_version="2.1")
@@ -116,7 +118,7 @@ def test_a_missing_child_of_a_present_struct_is_null(tmp_path):
     assert got == [{"z": None, "a": 1}, None, {"z": None, "a": 3}]
 
 
-def test_merged_updated_and_upserted_rows(uri):
+def test_merged_updated_and_upserted_rows(uri: str) -> None:
     ds = lance.dataset(uri)
     ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(200, 100))
     ds = lance.dataset(uri)
@@ -128,7 +130,7 @@ def test_merged_updated_and_upserted_rows(uri):
 
 
 @pytest.mark.parametrize(("column", "new"), [("name", "new"), ("x", -1.0)])
-def test_a_rewritten_column_replaces_the_old_one(uri, column, new):
+def test_a_rewritten_column_replaces_the_old_one(uri: str, column: Any, new: Any) -> None:
     fragment = lance.dataset(uri).get_fragments()[0]
     update = pa.table({"_rowid": pa.array(range(100), pa.uint64()), column: [new] * 100})
     updated, fields = fragment.update_columns(update, left_on="_rowid", right_on="_rowid")
@@ -139,13 +141,13 @@ def test_a_rewritten_column_replaces_the_old_one(uri, column, new):
     assert same(uri)[column][5].as_py() == new
 
 
-def test_compacted_fragments(uri):
+def test_compacted_fragments(uri: str) -> None:
     lance.dataset(uri).delete("id < 120")
     lance.dataset(uri).optimize.compact_files()
     same(uri)
 
 
-def test_stable_row_ids_stay_with_their_rows(tmp_path):
+def test_stable_row_ids_stay_with_their_rows(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 250), uri, max_rows_per_file=100, enable_stable_row_ids=True)
     ds = lance.dataset(uri)
@@ -159,7 +161,7 @@ def test_stable_row_ids_stay_with_their_rows(tmp_path):
     same(uri, columns=lineage)
 
 
-def test_json_columns_are_text(tmp_path):
+def test_json_columns_are_text(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     json = pa.array(['{"b": [1, 2.5, "x"], "a": null}', None, "true", '"é\\n"'] * 5)
     nested = pa.StructArray.from_arrays([pa.ExtensionArray.from_storage(pa.json_(), json)], ["j"])
@@ -170,7 +172,7 @@ def test_json_columns_are_text(tmp_path):
     assert both["s"].combine_chunks().field(0).storage.to_pylist() == got["j"].combine_chunks().storage.to_pylist()
 
 
-def test_a_shallow_clone_reads_the_files_of_its_source(uri, tmp_path):
+def test_a_shallow_clone_reads_the_files_of_its_source(uri: str, tmp_path: Path) -> None:
     lance.dataset(uri).delete("id = 5")
     clone = str(tmp_path / "clone.lance")
     lance.dataset(uri).shallow_clone(clone, 2)
@@ -178,7 +180,7 @@ def test_a_shallow_clone_reads_the_files_of_its_source(uri, tmp_path):
     assert same(clone).num_rows == 259
 
 
-def test_a_branch_has_its_own_rows(uri):
+def test_a_branch_has_its_own_rows(uri: str) -> None:
     ds = lance.dataset(uri)
     branch = lance.write_dataset(rows(700, 5), ds.create_branch("dev"), mode="append")
     branch.delete("id = 1")
@@ -191,13 +193,13 @@ def test_a_branch_has_its_own_rows(uri):
     assert Dataset.open(uri, tag="mine").count_rows() == 255
 
 
-def test_versions_are_pylances(uri):
+def test_versions_are_pylances(uri: str) -> None:
     lance.write_dataset(rows(0, 1), uri, mode="append")
     expected = lance.dataset(uri).versions()
     assert [v.version for v in Dataset.open(uri).versions()] == [v["version"] for v in expected]
 
 
-def test_legacy_tables(tmp_path):
+def test_legacy_tables(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     data = pa.table({"id": range(500), "s": [str(i) for i in range(500)]})
     lance.write_dataset(data, uri, data_storage_version="legacy", max_rows_per_file=200)
@@ -212,7 +214,7 @@ def test_legacy_tables(tmp_path):
     "scan", [{"limit": 130}, {"limit": 0}, {"limit": 7, "offset": 95}, {"offset": 230}, {"offset": 999}, {"limit": 10**9}], ids=str
 )
 @pytest.mark.parametrize("deleted", [None, "id % 3 = 1"])
-def test_limit_and_offset_count_rows_of_the_result(uri, scan, deleted):
+def test_limit_and_offset_count_rows_of_the_result(uri: str, scan: Any, deleted: Any) -> None:
     if deleted:
         lance.dataset(uri).delete(deleted)
     everything = Dataset.open(uri).scan().to_table()
@@ -224,7 +226,7 @@ def test_limit_and_offset_count_rows_of_the_result(uri, scan, deleted):
     ("filter", "columns"),
     [("id >= 95 AND id < 205", None), ("name = 'n3'", ["id"]), ("x IS NULL", ["v", "l"]), ("p.a > 200", ["p.b"]), ("p.b = 'b7'", ["p.a"])],
 )
-def test_a_filter_may_use_columns_that_are_not_asked_for(uri, filter, columns):
+def test_a_filter_may_use_columns_that_are_not_asked_for(uri: str, filter: Any, columns: Any) -> None:
     lance.dataset(uri).delete("id = 100")
     ds = Dataset.open(uri)
     expected = lance.dataset(uri).to_table(filter=filter)
@@ -236,7 +238,7 @@ def test_a_filter_may_use_columns_that_are_not_asked_for(uri, filter, columns):
     assert ds.scan(columns, filter, limit=5, offset=3).to_table() == got.slice(3, 5)
 
 
-def test_a_filter_on_the_row_address_reads_no_file(uri):
+def test_a_filter_on_the_row_address_reads_no_file(uri: str) -> None:
     ds = Dataset.open(uri)
     assert ds.scan(["id"], f"_rowaddr = {1 << 32 | 5}").to_table()["id"].to_pylist() == [105]
     assert ds.count_rows("_rowaddr >= 0") == 250
@@ -244,7 +246,7 @@ def test_a_filter_on_the_row_address_reads_no_file(uri):
 
 @pytest.mark.parametrize("deleted", [None, "id % 3 = 1", "id > 20"])
 @pytest.mark.parametrize("indices", [[], [0], [5, 3, 5, 0], [81, 2, 33, 80, 82], list(range(50, 83))], ids=str)
-def test_take_gives_rows_in_the_order_asked_for(uri, deleted, indices):
+def test_take_gives_rows_in_the_order_asked_for(uri: str, deleted: Any, indices: Any) -> None:
     if deleted:
         lance.dataset(uri).delete(deleted)
     ds = Dataset.open(uri)
@@ -256,7 +258,7 @@ def test_take_gives_rows_in_the_order_asked_for(uri, deleted, indices):
         ).to_pydict() | {"p": [{"a": row["a"]} for row in lance.dataset(uri).take(indices)["p"].to_pylist()]}
 
 
-def test_take_reads_no_more_than_it_needs(tmp_path):
+def test_take_reads_no_more_than_it_needs(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     values = pa.array([np.random.default_rng(i).bytes(2000) for i in range(3000)])
     lance.write_dataset(pa.table({"a": values}), uri, max_rows_per_file=1000, data_storage_version="2.1")
@@ -267,14 +269,14 @@ def test_take_reads_no_more_than_it_needs(tmp_path):
 
 
 @pytest.mark.parametrize("indices", [[-1], [250], [0, 10**12]])
-def test_a_row_that_is_not_there_cannot_be_taken(uri, indices):
+def test_a_row_that_is_not_there_cannot_be_taken(uri: str, indices: Any) -> None:
     with pytest.raises(IndexError, match="which has 250 rows"):
         Dataset.open(uri).take(indices)
 
 
 @given(st.integers(1, 40), st.integers(1, 300), st.sampled_from([None, "id % 2 = 0"]))
 @settings(max_examples=20)
-def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory, parallelism, batch_size, deleted):
+def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory: Any, parallelism: Any, batch_size: Any, deleted: Any) -> None:
     uri = str(tmp_path_factory.mktemp("t"))
     lance.write_dataset(rows(0, 400), uri, max_rows_per_file=150)
     if deleted:
@@ -286,7 +288,7 @@ def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory, parallelism,
     assert pa.Table.from_batches(batches) == ds.scan().to_table()
 
 
-def test_large_fragments_are_divided_and_small_ones_packed(uri, monkeypatch):
+def test_large_fragments_are_divided_and_small_ones_packed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import lance_spark.table.scan.plan as scan
 
     snapshot = Dataset.open(uri).snapshot
@@ -299,7 +301,7 @@ def test_large_fragments_are_divided_and_small_ones_packed(uri, monkeypatch):
     assert sum(p.num_rows for task in tasks for p in task.parts) == 250
 
 
-def test_what_does_not_exist_is_named(uri):
+def test_what_does_not_exist_is_named(uri: str) -> None:
     ds = Dataset.open(uri)
     with pytest.raises(SchemaMismatchError, match="no column 'nope'"):
         ds.scan(["nope"]).to_table()
@@ -308,7 +310,7 @@ def test_what_does_not_exist_is_named(uri):
             ds.scan(**scan)
 
 
-def test_columns_are_a_sequence_of_names(uri):
+def test_columns_are_a_sequence_of_names(uri: str) -> None:
     ds = Dataset.open(uri)
     for read in (ds.scan, lambda columns: ds.take([0], columns), lambda columns: ds.take_rows([0], columns)):
         with pytest.raises(TypeError, match="columns is a sequence of names"):
@@ -318,13 +320,13 @@ def test_columns_are_a_sequence_of_names(uri):
     assert ds.scan([], with_row_id=True).to_table().column_names == ["_rowid"]
 
 
-def test_a_table_is_found_by_its_path_object(tmp_path):
+def test_a_table_is_found_by_its_path_object(tmp_path: Path) -> None:
     Dataset.write(tmp_path / "t", pa.table({"a": [1, 2]}))
     assert Dataset.open(tmp_path / "t").count_rows() == 2
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_structs_without_fields_are_there_as_pylance_wrote_them(version, tmp_path):
+def test_structs_without_fields_are_there_as_pylance_wrote_them(version: str, tmp_path: Path) -> None:
     empty = pa.struct([])
     table = pa.table(
         {"e": pa.array([{}] * 5, empty), "s": pa.array([{"e": {}, "i": i} for i in range(5)], pa.struct({"e": empty, "i": pa.int8()}))}
@@ -335,14 +337,14 @@ def test_structs_without_fields_are_there_as_pylance_wrote_them(version, tmp_pat
     assert ds.take([3, 1]).to_pylist() == table.take([3, 1]).to_pylist()
 
 
-def tampered(ds: Dataset, **changes: object) -> Dataset:
+def tampered(ds: Dataset, **changes: Any) -> Dataset:
     """The table with its first fragment changed in the manifest."""
     manifest = ds.snapshot.manifest
     fragments = (dataclasses.replace(manifest.fragments[0], **changes), *manifest.fragments[1:])
     return Dataset(dataclasses.replace(ds.snapshot, manifest=dataclasses.replace(manifest, fragments=fragments)))
 
 
-def test_errors_name_the_table_the_version_and_the_file(uri, tmp_path):
+def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path) -> None:
     ds = Dataset.open(uri)
     file = ds.snapshot.manifest.fragments[0].files[0]
     for broken, what in (
@@ -358,7 +360,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri, tmp_path):
             assert f"{uri}, version 1: " in str(e.value)
 
 
-def test_a_table_that_needs_what_we_do_not_know_is_refused(uri, tmp_path):
+def test_a_table_that_needs_what_we_do_not_know_is_refused(uri: str, tmp_path: Path) -> None:
     ds = Dataset.open(uri)
     newer = dataclasses.replace(ds.snapshot.manifest, version=2, reader_flags=1 << 20)
     ds.snapshot.store.put("_versions/18446744073709551613.manifest", serialise(newer))

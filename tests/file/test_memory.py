@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 PROGRAM = """
 import json, sys
@@ -45,7 +46,7 @@ print(json.dumps([size, growth(lambda: Dataset.write(uri, (batch() for _ in rang
 """
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path):
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "t")], capture_output=True, text=True, check=True)
     size, writing, reading = json.loads(done.stdout)
     assert size > 200

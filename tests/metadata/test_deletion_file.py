@@ -1,6 +1,8 @@
 """Deletion files: both forms as pylance writes them, and neither says more than the manifest."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -16,7 +18,7 @@ from lance_spark.table.versions.snapshot import open_snapshot
 
 
 @pytest.mark.parametrize(("rows", "condition", "bitmap"), [(100, "a % 7 = 3", False), (20_000, "a % 2 = 1", True)])
-def test_what_pylance_deleted_is_deleted(tmp_path, rows, condition, bitmap):
+def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: Any, bitmap: Any) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(rows)}), uri)
     lance.dataset(uri).delete(condition)
@@ -35,7 +37,7 @@ def test_what_pylance_deleted_is_deleted(tmp_path, rows, condition, bitmap):
         read_deletions(dataclasses.replace(fragment, physical_rows=5), snapshot.locations)
 
 
-def test_no_deletion_file_is_no_deletion():
+def test_no_deletion_file_is_no_deletion() -> None:
     from lance_spark.metadata.fragment import Fragment
     from lance_spark.metadata.locations import Locations
 
@@ -43,7 +45,7 @@ def test_no_deletion_file_is_no_deletion():
 
 
 @given(st.sets(st.integers(0, 2**32 - 1), max_size=50))
-def test_few_offsets_come_back_from_an_arrow_file(offsets):
+def test_few_offsets_come_back_from_an_arrow_file(offsets: Any) -> None:
     values = np.array(sorted(offsets), dtype=np.uint32)
     is_bitmap, data = serialise_deletions(values)
     assert not is_bitmap
@@ -51,7 +53,7 @@ def test_few_offsets_come_back_from_an_arrow_file(offsets):
 
 
 @pytest.mark.parametrize("step", [1, 3, 70_000])
-def test_many_offsets_come_back_from_a_bitmap(step):
+def test_many_offsets_come_back_from_a_bitmap(step: Any) -> None:
     values = np.arange(0, BITMAP_FROM * step, step, dtype=np.uint32)
     is_bitmap, data = serialise_deletions(values)
     assert is_bitmap
@@ -65,7 +67,7 @@ def arrow_file(array: pa.Array) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def test_offsets_may_be_unsorted_and_signed():
+def test_offsets_may_be_unsorted_and_signed() -> None:
     assert parse_arrow(arrow_file(pa.array([5, 1, 3], pa.int32()))).tolist() == [1, 3, 5]
 
 
@@ -80,13 +82,13 @@ def test_offsets_may_be_unsorted_and_signed():
         arrow_file(pa.array([1, None])),
     ],
 )
-def test_anything_else_is_no_arrow_deletion_file(data):
+def test_anything_else_is_no_arrow_deletion_file(data: Any) -> None:
     with pytest.raises(CorruptFileError):
         parse_arrow(data)
 
 
 @given(st.binary(max_size=40) | st.binary(max_size=40).map(lambda b: b":0\0\0\1\0\0\0" + b))
-def test_any_bytes_are_a_bitmap_or_corrupt(data):
+def test_any_bytes_are_a_bitmap_or_corrupt(data: Any) -> None:
     try:
         offsets = parse_bitmap(data)
     except CorruptFileError:

@@ -1,5 +1,7 @@
 """Locations: files come from the table or its base paths, and from nowhere else."""
 
+from typing import Any
+
 import pytest
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -26,7 +28,7 @@ def fragment(base_id: int | None) -> Fragment:
         (7, ("/other/folder", "x.lance"), ("/other/folder", "3-5-8.bin")),
     ],
 )
-def test_a_base_path_is_a_root_or_a_plain_folder(base_id, data, deletions):
+def test_a_base_path_is_a_root_or_a_plain_folder(base_id: Any, data: Any, deletions: Any) -> None:
     locations = Locations(Store("/table"), BASES)
     for (store, path), expected in (
         (locations.data_file(data_file("x.lance", base_id)), data),
@@ -36,18 +38,18 @@ def test_a_base_path_is_a_root_or_a_plain_folder(base_id, data, deletions):
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./x", "s3://b/x", "file:/x", "a\\..\\x", "x\0"])
-def test_a_path_that_leaves_the_table_is_refused(path):
+def test_a_path_that_leaves_the_table_is_refused(path: Any) -> None:
     with pytest.raises(CorruptFileError, match="leaves the table"):
         Locations(Store("/table"), BASES).data_file(data_file(path))
 
 
-def test_a_base_path_must_be_registered():
+def test_a_base_path_must_be_registered() -> None:
     with pytest.raises(CorruptFileError, match=r"base path 3 .* there are \[0, 7\]"):
         Locations(Store("/table"), BASES).data_file(data_file("x", 3))
 
 
 @pytest.mark.parametrize("path", ["relative/path", "/a/../b", "", "../x"])
-def test_a_base_path_must_be_absolute(path):
+def test_a_base_path_must_be_absolute(path: Any) -> None:
     with pytest.raises(CorruptFileError, match="not absolute"):
         Locations(Store("/table"), (BasePath(0, path, True),)).data_file(data_file("x", 0))
 
@@ -56,7 +58,7 @@ def test_a_base_path_must_be_absolute(path):
     ("table", "base"),
     [("/table", "s3://bucket/x"), ("/table", "memory://x"), ("s3://bucket/t", "s3://other/x"), ("s3://bucket/t", "file:///x")],
 )
-def test_a_base_path_in_another_store_is_refused_unless_allowed(table, base):
+def test_a_base_path_in_another_store_is_refused_unless_allowed(table: Any, base: Any) -> None:
     bases = (BasePath(0, base, True),)
     with pytest.raises(UnsupportedFeatureError, match="another store"):
         Locations(Store(table), bases).data_file(data_file("x", 0))
@@ -65,6 +67,6 @@ def test_a_base_path_in_another_store_is_refused_unless_allowed(table, base):
 
 
 @pytest.mark.parametrize("base", ["s3://bucket/x/y", "x/y", "/x/y"])
-def test_a_bucket_may_be_left_out_of_a_base_path(base):
+def test_a_bucket_may_be_left_out_of_a_base_path(base: Any) -> None:
     store, _ = Locations(Store("s3://bucket/t"), (BasePath(0, base, True),)).data_file(data_file("f", 0))
     assert store.uri == "s3://bucket/x/y"

@@ -4,6 +4,8 @@ import dataclasses
 import struct
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -84,11 +86,11 @@ def field(number: int, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("manifest", [FULL, Manifest(version=1, schema=SCHEMA, data_format="2.0")], ids=["full", "empty"])
-def test_a_manifest_comes_back_as_it_was_written(manifest):
+def test_a_manifest_comes_back_as_it_was_written(manifest: Any) -> None:
     assert parse(serialise(manifest), "m") == manifest
 
 
-def test_pylance_reads_a_table_whose_manifest_was_rewritten(tmp_path):
+def test_pylance_reads_a_table_whose_manifest_was_rewritten(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     data = pa.table({"id": range(10), "s": [{"x": str(i)} for i in range(10)]})
     lance.write_dataset(data, uri)
@@ -103,13 +105,13 @@ def test_pylance_reads_a_table_whose_manifest_was_rewritten(tmp_path):
     assert [i.name for i in seen.describe_indices()] == ["id_idx"]
 
 
-def places(message, fragment):
+def places(message: Any, fragment: Any) -> Any:
     """Messages of all levels."""
     below = [fragment, fragment.files[0], fragment.deletion_file, fragment.external_created_at_versions]
     return [message, *below, message.base_paths[0], message.fields[0]]
 
 
-def test_unknown_fields_survive_a_rewrite_at_every_level():
+def test_unknown_fields_survive_a_rewrite_at_every_level() -> None:
     message = message_of(serialise(dataclasses.replace(FULL, transaction=None, indexes=())))
     fragment = pb.DataFragment.FromString(message.fragments[0])
     for i, place in enumerate(places(message, fragment)):
@@ -122,7 +124,7 @@ def test_unknown_fields_survive_a_rewrite_at_every_level():
             assert field(100 + i, b"new") in place.SerializeToString(), type(place)
 
 
-def test_positions_in_the_old_file_are_not_carried_over():
+def test_positions_in_the_old_file_are_not_carried_over() -> None:
     message = pb.Manifest(version=1, version_aux_data=5)
     before = struct.pack("<I", 3) + b"txn"
     message.old_transaction_section = 0
@@ -135,7 +137,7 @@ def test_positions_in_the_old_file_are_not_carried_over():
     assert not again.HasField("index_section")
 
 
-def test_dictionaries_of_old_tables_keep_their_place():
+def test_dictionaries_of_old_tables_keep_their_place() -> None:
     f = dataclasses.replace(SCHEMA.fields[0], dictionary=(2, 3))
     manifest = dataclasses.replace(FULL, schema=dataclasses.replace(SCHEMA, fields=(f,)), dictionaries=b"0123456789")
     data = serialise(manifest)
@@ -144,14 +146,14 @@ def test_dictionaries_of_old_tables_keep_their_place():
 
 
 @pytest.mark.parametrize("flag", [64, 512, 1 << 40])
-def test_unknown_reader_flags_refuse_reading(flag):
+def test_unknown_reader_flags_refuse_reading(flag: Any) -> None:
     data = serialise(dataclasses.replace(FULL, reader_flags=flag | 1))
     with pytest.raises(UnsupportedFeatureError, match=rf"the/manifest.*{flag}"):
         parse(data, "the/manifest")
 
 
 @pytest.mark.parametrize("flag", [64, 128, 256, 512])
-def test_unknown_writer_flags_refuse_writing_only(flag):
+def test_unknown_writer_flags_refuse_writing_only(flag: Any) -> None:
     manifest = parse(serialise(dataclasses.replace(FULL, writer_flags=flag | 1)), "m")
     with pytest.raises(UnsupportedFeatureError, match=f"my table.*{flag}"):
         check_writable(manifest, "my table")
@@ -162,7 +164,7 @@ def test_unknown_writer_flags_refuse_writing_only(flag):
     ("files", "flags", "expected"),
     [([], 0, "0.1"), ([], 4, "2.0"), ([(0, 0)], 0, "0.1"), ([(0, 2)], 0, "0.1"), ([(0, 3)], 0, "2.0"), ([(0, 3), (2, 1)], 0, "2.1")],
 )
-def test_an_unnamed_data_format_is_that_of_the_files(files, flags, expected):
+def test_an_unnamed_data_format_is_that_of_the_files(files: Any, flags: Any, expected: Any) -> None:
     message = pb.Manifest(version=1, writer_feature_flags=flags)
     for i, (major, minor) in enumerate(files):
         file = pb.DataFile(path="x", file_major_version=major, file_minor_version=minor)
@@ -170,7 +172,7 @@ def test_an_unnamed_data_format_is_that_of_the_files(files, flags, expected):
     assert parse(file_of(message.SerializeToString()), "m").data_format == expected
 
 
-def test_rows_are_unknown_when_a_writer_left_them_out():
+def test_rows_are_unknown_when_a_writer_left_them_out() -> None:
     assert dataclasses.replace(FULL, fragments=FULL.fragments[:1]).num_rows == 6
     assert FULL.num_rows is None
 
@@ -181,7 +183,7 @@ def read_all(manifest: Manifest) -> None:
     assert len(tuple(manifest.fragments)) == len(manifest.fragments)
 
 
-def corrupt(**changes: object) -> bytes:
+def corrupt(**changes: Any) -> bytes:
     return serialise(dataclasses.replace(FULL, **changes))
 
 
@@ -204,14 +206,14 @@ GOOD = serialise(FULL)
         (corrupt(fragments=(Fragment(1, (DataFile("x", (1, 2), (0,)),), 1),)), "column indices"),
     ],
 )
-def test_bytes_that_break_the_format_are_refused(data, message):
+def test_bytes_that_break_the_format_are_refused(data: Any, message: Any) -> None:
     with pytest.raises(CorruptFileError, match=message) as e:
         read_all(parse(data, "the/file"))
     assert str(e.value).startswith("the/file: ")
 
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
-def test_any_change_of_a_byte_gives_a_manifest_or_a_lance_error(at, value):
+def test_any_change_of_a_byte_gives_a_manifest_or_a_lance_error(at: Any, value: Any) -> None:
     data = bytearray(GOOD)
     data[at] = value
     try:
@@ -221,10 +223,10 @@ def test_any_change_of_a_byte_gives_a_manifest_or_a_lance_error(at, value):
         pass
 
 
-def test_the_timestamp_alone_is_the_manifests():
+def test_the_timestamp_alone_is_the_manifests() -> None:
     assert parse_timestamp(GOOD, "m") == FULL.timestamp
 
 
-def test_opening_a_table_does_not_load_the_decoders():
+def test_opening_a_table_does_not_load_the_decoders() -> None:
     code = "import sys, lance_spark.dataset, lance_spark.table.commit.commit; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,6 +1,7 @@
 """Row id and version sequences in every segment form, checked against the rows of the fragment."""
 
 import json
+from typing import Any
 
 import lance
 import numpy as np
@@ -53,14 +54,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
-def test_every_form_of_segment(segment, expected):
+def test_every_form_of_segment(segment: Any, expected: Any) -> None:
     data = pb.RowIdSequence(segments=[segment]).SerializeToString()
     ids = all_values(parse_row_ids(data, len(expected)))
     assert ids.dtype == np.uint64
     assert ids.tolist() == expected
 
 
-def test_segments_follow_each_other():
+def test_segments_follow_each_other() -> None:
     message = pb.RowIdSequence(segments=[s for s, _ in FORMS.values()])
     expected = [v for _, values in FORMS.values() for v in values]
     assert all_values(parse_row_ids(message.SerializeToString(), len(expected))).tolist() == expected
@@ -85,7 +86,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("segment", BROKEN.values(), ids=BROKEN.keys())
-def test_what_does_not_fit_three_rows_is_refused(segment):
+def test_what_does_not_fit_three_rows_is_refused(segment: Any) -> None:
     with pytest.raises(CorruptFileError):
         parse_row_ids(pb.RowIdSequence(segments=[segment]).SerializeToString(), 3)
     with pytest.raises(CorruptFileError):
@@ -93,7 +94,7 @@ def test_what_does_not_fit_three_rows_is_refused(segment):
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_sequence_or_corrupt(data):
+def test_any_bytes_are_a_sequence_or_corrupt(data: Any) -> None:
     for parse in (parse_row_ids, parse_versions):
         try:
             assert len(all_values(parse(data, 3))) == 3
@@ -105,7 +106,7 @@ def test_any_bytes_are_a_sequence_or_corrupt(data):
     st.lists(st.integers(0, 2**64 - 1), max_size=30)
     | st.builds(lambda a, n: list(range(a, a + n)), st.integers(0, 2**60), st.integers(0, 30))
 )
-def test_row_ids_come_back(ids):
+def test_row_ids_come_back(ids: Any) -> None:
     values = np.array(ids, dtype=np.uint64)
     assert all_values(parse_row_ids(serialise_row_ids(values), len(ids))).tolist() == ids
 
@@ -122,14 +123,14 @@ SHORTEST = {
 
 
 @pytest.mark.parametrize(("ids", "form"), SHORTEST.values(), ids=SHORTEST.keys())
-def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids, form):
+def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids: Any, form: Any) -> None:
     data = serialise_row_ids(np.array(ids, dtype=np.uint64))
     assert [s.WhichOneof("segment") for s in pb.RowIdSequence.FromString(data).segments] == [form]
     assert all_values(parse_row_ids(data, len(ids))).tolist() == list(ids)
 
 
 @pytest.mark.parametrize(("segment", "expected"), FORMS.values(), ids=FORMS.keys())
-def test_row_ids_are_looked_up_and_found_without_the_others(segment, expected):
+def test_row_ids_are_looked_up_and_found_without_the_others(segment: Any, expected: Any) -> None:
     data = pb.RowIdSequence(segments=[Segment(range=Segment.Range(start=50, end=53)), segment]).SerializeToString()
     whole = [50, 51, 52, *expected]
     assert row_id_count(data) == len(whole)
@@ -144,7 +145,7 @@ def test_row_ids_are_looked_up_and_found_without_the_others(segment, expected):
     assert [len(found) for found in ids.find(np.empty(0, np.uint64))] == [0, 0]
 
 
-def test_sequences_of_more_rows_than_memory_holds_take_none():
+def test_sequences_of_more_rows_than_memory_holds_take_none() -> None:
     rows = 2**60
     ids = parse_row_ids(with_row_id_range(b"", 7, rows), rows)
     assert ids.at(np.array([0, rows - 1])).tolist() == [7, rows + 6]
@@ -156,14 +157,14 @@ def test_sequences_of_more_rows_than_memory_holds_take_none():
             all_values(sequence)
 
 
-def test_ids_are_added_behind_those_that_are_known():
+def test_ids_are_added_behind_those_that_are_known() -> None:
     data = with_row_id_range(serialise_row_ids(np.array([9, 3], np.uint64)), 20, 3)
     assert all_values(parse_row_ids(data, 5)).tolist() == [9, 3, 20, 21, 22]
     with pytest.raises(CorruptFileError, match="64 bits"):
         with_row_id_range(data, 2**64 - 2, 2)
 
 
-def test_sequences_are_those_that_pylance_writes():
+def test_sequences_are_those_that_pylance_writes() -> None:
     for ids, _ in SHORTEST.values():
         if max(ids) < 2**64 - 1:
             theirs = json.loads(lance.fragment.RowIdSequence(list(ids)).to_inline_metadata().json())
@@ -171,6 +172,6 @@ def test_sequences_are_those_that_pylance_writes():
 
 
 @given(st.lists(st.integers(1, 4), max_size=30))
-def test_versions_come_back(versions):
+def test_versions_come_back(versions: Any) -> None:
     values = np.array(versions, dtype=np.uint64)
     assert all_values(parse_versions(serialise_versions(values), len(versions))).tolist() == versions

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import pickle
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ def chosen(sql: str, table: pa.Table = TABLE) -> list[int]:
 
 
 @pytest.mark.parametrize(("sql", "ids"), CONDITIONS)
-def test_a_condition_selects_the_rows_that_spark_would(sql, ids):
+def test_a_condition_selects_the_rows_that_spark_would(sql: Any, ids: Any) -> None:
     assert chosen(sql) == ids
 
 
@@ -40,49 +41,49 @@ def test_a_condition_selects_the_rows_that_spark_would(sql, ids):
         "NOT " * 100000 + "b", "d + INTERVAL 1 DAY > d", "i = 1e", "1" * 50 + ".5 = i", "CAST(s AS INT) = 1", "s RLIKE 'a'",
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql):
+def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql: Any) -> None:
     with pytest.raises(InvalidOptionError):
         parse(sql, SCHEMA)
 
 
-def test_an_unknown_column_is_named_with_those_that_exist():
+def test_an_unknown_column_is_named_with_those_that_exist() -> None:
     with pytest.raises(SchemaMismatchError, match=r"no column 'nope'; there are: id, i"):
         parse("nope = 1", SCHEMA)
 
 
-def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_names():
+def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_names() -> None:
     assert parse("I > 1 AND i < 5 OR ST.Q.R IS NULL", SCHEMA).columns == ("`i`", "`st`.`q`.`r`")
 
 
 @pytest.mark.parametrize("name", ["a.b", "sp ace", "back`tick", "``", "quote'\"", "Ünï", "from"])
-def test_any_column_name_can_be_said_in_backticks(name):
+def test_any_column_name_can_be_said_in_backticks(name: Any) -> None:
     table = pa.table({"id": [1, 2], name: [3, 4], "s": pa.array([{name: 5}, {name: 6}])})
     said = "`" + name.replace("`", "``") + "`"
     assert chosen(f"{said} = 4", table) == chosen(f"s.{said} = 6", table) == chosen(f"s.{said} > 5 AND {said} > 3", table) == [2]
 
 
-def test_a_thousand_conditions_in_a_row_are_no_nesting():
+def test_a_thousand_conditions_in_a_row_are_no_nesting() -> None:
     assert chosen(" OR ".join(f"id = {n}" for n in range(0, 5000, 2))) == [0, 2, 4]
 
 
-def test_a_predicate_travels_to_other_processes():
+def test_a_predicate_travels_to_other_processes() -> None:
     predicate = parse("i IN (1, 2) AND s LIKE 'a%' AND ts > '2020-01-01'", SCHEMA)
     assert pickle.loads(pickle.dumps(predicate)) == predicate
 
 
-def test_names_with_dots_and_spaces_are_written_in_backticks():
+def test_names_with_dots_and_spaces_are_written_in_backticks() -> None:
     table = pa.table({"id": [0, 1], "a.b": [1, 2], "c d": ["x", "y"]})
     assert chosen("`a.b` = 2 AND `c d` = 'y'", table) == [1]
 
 
-def test_overflow_is_an_error_and_division_by_zero_is_null():
+def test_overflow_is_an_error_and_division_by_zero_is_null() -> None:
     table = pa.table({"id": [0, 1], "x": [2**63 - 1, 1], "zero": [0, 0]})
     with pytest.raises(InvalidOptionError, match="cannot be calculated"):
         chosen("x + 1 > 0", table)
     assert chosen("x / zero IS NULL AND x % zero IS NULL", table) == [0, 1]
 
 
-def test_integers_of_every_width_compare_with_constants_beyond_their_range():
+def test_integers_of_every_width_compare_with_constants_beyond_their_range() -> None:
     table = pa.table({"id": [0, 1], "u8": pa.array([0, 255], pa.uint8()), "i8": pa.array([-128, 127], pa.int8()),
                       "u64": pa.array([0, 2**64 - 1], pa.uint64())})  # fmt: skip
     assert chosen("u8 < 1000", table) == [0, 1]
@@ -91,7 +92,7 @@ def test_integers_of_every_width_compare_with_constants_beyond_their_range():
     assert chosen("u64 > i8", table) == [0, 1]
 
 
-def test_half_floats_dictionaries_and_json_are_compared_by_their_values():
+def test_half_floats_dictionaries_and_json_are_compared_by_their_values() -> None:
     table = pa.table({"id": [0, 1, 2], "h": pa.array(np.array([1, 2, np.nan], "f2")), "d": pa.array(["a", "b", None]).dictionary_encode(),
                       "n": pa.array([1, 1500, 2000], pa.timestamp("ns"))})  # fmt: skip
     assert chosen("h >= 2", table) == [1, 2]
@@ -108,7 +109,7 @@ VALUES = {
 }
 
 
-def order(v):
+def order(v: Any) -> Any:
     """The position of a value in Spark's total order of its type."""
     return (1, 0.0) if v != v else (0, v)
 
@@ -116,7 +117,7 @@ def order(v):
 @given(
     st.sampled_from(sorted(VALUES)).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.none() | VALUES[n][1], max_size=8), VALUES[n][1]))
 )
-def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case):
+def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case: Any) -> None:
     name, values, constant = case
     t, _, write = VALUES[name]
     table = pa.table({"id": list(range(len(values))), "x": pa.array(values, t)})
@@ -131,12 +132,12 @@ def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case):
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_predicate_or_an_error_of_ours(text):
+def test_any_text_is_a_predicate_or_an_error_of_ours(text: Any) -> None:
     with contextlib.suppress(LanceError):
         evaluate(parse(text, SCHEMA), TABLE)
 
 
-def test_what_the_parser_says_is_plain_text():
+def test_what_the_parser_says_is_plain_text() -> None:
     with pytest.raises(InvalidOptionError, match="is no SQL condition") as e:
         parse("i >", SCHEMA)
     assert str(e.value).replace("\n", "").isprintable()

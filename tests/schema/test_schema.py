@@ -1,6 +1,8 @@
 """The schema tree between Arrow and Lance."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,15 +29,15 @@ ARROW = pa.schema(
 )
 
 
-def test_an_arrow_schema_survives_the_way_through_ours():
+def test_an_arrow_schema_survives_the_way_through_ours() -> None:
     assert from_arrow(ARROW).to_arrow().equals(ARROW, check_metadata=True)
 
 
-def test_ids_are_given_depth_first():
+def test_ids_are_given_depth_first() -> None:
     assert [f.id for f in from_arrow(ARROW, first_id=5).walk()] == list(range(5, 5 + len(list(from_arrow(ARROW).walk()))))
 
 
-def test_bfloat16_vectors_stay_what_they_are(tmp_path):
+def test_bfloat16_vectors_stay_what_they_are(tmp_path: Path) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(bfloat16_array([1.0, 2.0, 3.0, 4.0]), 2)
     written = Dataset.write(str(tmp_path / "t"), pa.table({"v": vectors}), mode="create")
     assert written.snapshot.manifest.schema.fields[0].logical_type == "fixed_size_list:lance.bfloat16:2"
@@ -52,17 +54,17 @@ def test_bfloat16_vectors_stay_what_they_are(tmp_path):
         ("`st`.`x.y`", ["st", "x.y"]),
     ],
 )
-def test_columns_are_found_by_path_without_regard_to_case(path, names):
+def test_columns_are_found_by_path_without_regard_to_case(path: Any, names: Any) -> None:
     assert [f.name for f in from_arrow(ARROW).resolve(path)] == names
 
 
-def test_a_selection_keeps_parents_and_unites_children_in_the_order_of_the_table():
+def test_a_selection_keeps_parents_and_unites_children_in_the_order_of_the_table() -> None:
     chosen = from_arrow(ARROW).select(["st.q.s", "id", "st.q.r"]).to_arrow()
     assert chosen.names == ["st", "id"]
     assert chosen.field("st").type == pa.struct([("q", pa.struct([("r", pa.string()), ("s", pa.bool_())]))])
 
 
-def test_a_name_that_fits_two_columns_is_refused_unless_it_is_exact():
+def test_a_name_that_fits_two_columns_is_refused_unless_it_is_exact() -> None:
     schema = from_arrow(pa.schema([("a", pa.int32()), ("A", pa.int32())]))
     assert schema.resolve("A")[0].id == 1
     with pytest.raises(SchemaMismatchError, match="ambiguous"):
@@ -72,12 +74,12 @@ def test_a_name_that_fits_two_columns_is_refused_unless_it_is_exact():
 @pytest.mark.parametrize(
     "t", [pa.month_day_nano_interval(), pa.dense_union([pa.field("a", pa.int8())]), pa.run_end_encoded(pa.int32(), pa.int8())]
 )
-def test_a_type_that_lance_does_not_have_is_refused_with_the_name_of_the_column(t):
+def test_a_type_that_lance_does_not_have_is_refused_with_the_name_of_the_column(t: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="'odd'"):
         from_arrow(pa.schema([("odd", t)]))
 
 
-def test_half_floats_are_what_numpy_says(tmp_path):
+def test_half_floats_are_what_numpy_says(tmp_path: Path) -> None:
     table = pa.table({"h": pa.array(np.array([1.5, np.nan], "f2"))})
     assert Dataset.write(str(tmp_path / "t"), table, mode="create").schema == table.schema
 

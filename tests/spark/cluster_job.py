@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 import lance_spark
 
 
-def where_imported(batches):
+def where_imported(batches: Any) -> Any:
     """The executor that runs the task, and where it has the package from."""
     import os
 

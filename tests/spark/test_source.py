@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -20,7 +21,7 @@ from lance_spark.spark.source import LanceDataSource
 Load = Callable[..., DataFrame]
 
 
-def numbers(uri: str, start: int, stop: int, **options: object) -> lance.LanceDataset:
+def numbers(uri: str, start: int, stop: int, **options: Any) -> lance.LanceDataset:
     """Rows id = start..stop-1 with a name and a nested part, written by pylance."""
     ids = range(start, stop)
     table = pa.table(

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -26,7 +27,7 @@ from tests.spark.test_batches import VALUES
 Load = Callable[..., DataFrame]
 
 
-def save(df: DataFrame, uri: str, mode: str = "append", **options: object) -> None:
+def save(df: DataFrame, uri: str, mode: str = "append", **options: Any) -> None:
     df.write.format("lance").mode(mode).options(**{k: str(v) for k, v in options.items()}).save(uri)
 
 
@@ -41,7 +42,7 @@ def named_files(uri: str) -> set[str]:
     return {f.path for d in versions for fragment in d.get_fragments() for f in fragment.data_files()}
 
 
-def rows(uri: str) -> list[dict[str, object]]:
+def rows(uri: str) -> list[dict[str, Any]]:
     """All rows, as pylance reads them."""
     dataset = lance.dataset(uri)
     dataset.validate()
@@ -323,7 +324,7 @@ def test_a_commit_that_conflicts_leaves_no_files(uri: str) -> None:
 
 
 def test_an_iterator_that_fails_leaves_no_files(uri: str) -> None:
-    def batches():
+    def batches() -> Any:
         yield batch(1)
         raise ZeroDivisionError
 

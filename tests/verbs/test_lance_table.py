@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -20,7 +21,7 @@ def table(uri: str, spark: SparkSession) -> LanceTable:
     return LanceTable.forPath(spark, uri)
 
 
-def names(uri: str, **where: object) -> list[str]:
+def names(uri: str, **where: Any) -> list[str]:
     dataset = lance.dataset(uri, **where)
     dataset.validate()
     return [str(name) for name in dataset.schema.names]

@@ -2,6 +2,8 @@
 
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -14,7 +16,7 @@ from lance_spark.table.versions.snapshot import is_v2_path, list_versions, manif
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(tmp_path: Path) -> Any:
     """Three versions, on a branch two more."""
     uri = str(tmp_path / "t.lance")
     for i in range(3):
@@ -27,13 +29,13 @@ def table(tmp_path):
     return tmp_path / "t.lance"
 
 
-def to_v1_names(table, versions):
+def to_v1_names(table: Any, versions: Any) -> None:
     for version in versions:
         shutil.move(table / manifest_path(version), table / manifest_path(version, v2=False))
 
 
 @pytest.mark.parametrize("old", [[], [1, 2, 3], [1, 3], [2], [3]], ids=str)
-def test_versions_are_found_under_both_naming_schemes(table, old):
+def test_versions_are_found_under_both_naming_schemes(table: Any, old: Any) -> None:
     to_v1_names(table, old)
     store = Store(str(table))
     assert list(list_versions(store)) == [1, 2, 3]
@@ -45,12 +47,12 @@ def test_versions_are_found_under_both_naming_schemes(table, old):
         assert len(snapshot.manifest.fragments) == version
 
 
-def test_a_version_with_two_names_counts_once(table):
+def test_a_version_with_two_names_counts_once(table: Any) -> None:
     shutil.copy(table / manifest_path(2), table / manifest_path(2, v2=False))
     assert list_versions(Store(str(table)))[2] == manifest_path(2)
 
 
-def test_more_than_nine_versions_of_the_first_scheme_are_in_order(tmp_path):
+def test_more_than_nine_versions_of_the_first_scheme_are_in_order(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     for i in range(11):
         lance.write_dataset(pa.table({"a": [i]}), uri, mode="append" if i else "create", enable_v2_manifest_paths=False)
@@ -58,24 +60,24 @@ def test_more_than_nine_versions_of_the_first_scheme_are_in_order(tmp_path):
     assert open_snapshot(Store(uri)).version == 11
 
 
-def test_the_hint_is_not_trusted(table):
+def test_the_hint_is_not_trusted(table: Any) -> None:
     (table / "_versions/latest_version_hint.json").write_text('{"version":99}')
     assert open_snapshot(Store(str(table))).version == 3
 
 
-def test_detached_versions_and_strangers_are_not_versions(table):
+def test_detached_versions_and_strangers_are_not_versions(table: Any) -> None:
     for name in (f"d{2**63 + 5}.manifest", f"{2**63 + 5}.manifest", "x.manifest", "5.manifest.tmp", ".manifest", "²2.manifest"):
         (table / "_versions" / name).write_bytes(b"")
     assert list(list_versions(Store(str(table)))) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("version", [0, 1, 9, 10, 2**63 - 1])
-def test_names_and_versions_go_both_ways(version):
+def test_names_and_versions_go_both_ways(version: str) -> None:
     for v2 in (True, False):
         assert version_of(manifest_path(version, v2).removeprefix("_versions/")) == version
 
 
-def test_tags_and_branches_open_what_pylance_opens(table):
+def test_tags_and_branches_open_what_pylance_opens(table: Any) -> None:
     store = Store(str(table))
     assert open_snapshot(store, tag="second").version == 2
     assert open_snapshot(store, branch="main").version == 3
@@ -89,7 +91,7 @@ def test_tags_and_branches_open_what_pylance_opens(table):
     assert refs.branches(store)["bug/fix"].parent_version == 2
 
 
-def test_a_timestamp_opens_the_latest_version_of_that_time(table):
+def test_a_timestamp_opens_the_latest_version_of_that_time(table: Any) -> None:
     store = Store(str(table))
     times = [v["timestamp"].astimezone(UTC) for v in lance.dataset(str(table)).versions()]
     for i, time in enumerate(times):
@@ -114,12 +116,12 @@ def test_a_timestamp_opens_the_latest_version_of_that_time(table):
     ],
     ids=str,
 )
-def test_what_is_not_there_is_named_with_what_is(table, asked, message):
+def test_what_is_not_there_is_named_with_what_is(table: Any, asked: Any, message: Any) -> None:
     with pytest.raises(VersionNotFoundError, match=message):
         open_snapshot(Store(str(table)), **asked)
 
 
-def test_no_table_is_no_table(tmp_path):
+def test_no_table_is_no_table(tmp_path: Path) -> None:
     for asked in ({}, {"version": 1}):
         with pytest.raises(TableNotFoundError, match="no Lance table at"):
             open_snapshot(Store(str(tmp_path)), **asked)
@@ -129,19 +131,19 @@ def test_no_table_is_no_table(tmp_path):
 @pytest.mark.parametrize(
     "asked", [{"version": 1, "tag": "x"}, {"tag": "x", "branch": "y"}, {"version": 1, "timestamp": "2020-01-01"}], ids=str
 )
-def test_two_answers_to_one_question_are_refused(tmp_path, asked):
+def test_two_answers_to_one_question_are_refused(tmp_path: Path, asked: Any) -> None:
     with pytest.raises(ValueError, match="only one"):
         open_snapshot(Store(str(tmp_path)), **asked)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".x", "x.", "a..b", "x.lock", "a b", "a\0"])
-def test_no_tag_name_is_a_path(tmp_path, name):
+def test_no_tag_name_is_a_path(tmp_path: Path, name: Any) -> None:
     with pytest.raises(ValueError, match="cannot be the name of a tag"):
         refs.tag(Store(str(tmp_path)), name)
 
 
 @pytest.mark.parametrize("name", ["", "main", "../x", "/a", "a/", "a//b", "a\\b", "x.lock", "a b", "a/./b"])
-def test_no_branch_name_is_a_path(tmp_path, name):
+def test_no_branch_name_is_a_path(tmp_path: Path, name: Any) -> None:
     with pytest.raises(ValueError, match="cannot be the name of a branch"):
         refs.branch_folder(name)
 
@@ -149,7 +151,7 @@ def test_no_branch_name_is_a_path(tmp_path, name):
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"version": "1"}', '{"version": 1, "branch": 5}', '{"version": -1}', '{"version": true}']
 )
-def test_a_broken_tag_is_refused_by_name(table, content):
+def test_a_broken_tag_is_refused_by_name(table: Any, content: Any) -> None:
     (table / "_refs/tags/second.json").write_text(content)
     with pytest.raises(CorruptFileError, match=r"second\.json"):
         open_snapshot(Store(str(table)), tag="second")
