@@ -45,7 +45,7 @@ class Case:
 def plain(array: pa.Array) -> list[object]:
     """The values as Python objects; as text where Python has no type that holds them."""
     try:
-        return array.to_pylist()
+        return list(array.to_pylist())
     except ValueError:
         return [str(value) for value in array]
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +306,8 @@ def test_what_does_not_exist_is_named(uri: str) -> None:
     ds = Dataset.open(uri)
     with pytest.raises(SchemaMismatchError, match="no column 'nope'"):
         ds.scan(["nope"]).to_table()
-    for scan in ({"limit": -1}, {"offset": -1}, {"batch_size": 0}):
+    wrong: list[dict[str, Any]] = [{"limit": -1}, {"offset": -1}, {"batch_size": 0}]
+    for scan in wrong:
         with pytest.raises(ValueError, match="at least"):
             ds.scan(**scan)
 
@@ -354,7 +356,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path
         (tampered(ds, files=(dataclasses.replace(file, size=5),)), "it should have 5"),
         (tampered(ds, files=(dataclasses.replace(file, column_indices=tuple(c + 50 for c in file.column_indices)),)), "column"),
     ):
-        for read in (lambda broken=broken: broken.scan().to_table(), lambda broken=broken: broken.take([3])):
+        for read in (broken.scan().to_table, partial(broken.take, [3])):
             with pytest.raises(CorruptFileError, match=what) as e:
                 read()
             assert f"{uri}, version 1: " in str(e.value)

@@ -75,7 +75,7 @@ def test_text_and_bytes_are_pylances(tmp_path: Path) -> None:
     doubles = np.concatenate(
         [10.0 ** np.arange(-25, 25), rng.normal(size=300) * 10.0 ** rng.integers(-20, 30, 300), [5e-324, 1.7976931348623157e308]]
     )
-    texts = [json.dumps(x) for x in doubles.tolist()]
+    texts: list[str | None] = [json.dumps(x) for x in doubles.tolist()]
     texts += [
         '{"b":1,"a":[true,null,"\\u0000\\b\\f\\n\\r\\t\\"\\\\/\\u001f\\u007f\\u2028é😀"],"":{"zz":{},"z":[]}}',
         None,

@@ -42,7 +42,7 @@ class Run:
 
     def __init__(self, capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> None:
         try:
-            self.code = main(words)
+            self.code: Any = main(words)
         except SystemExit as e:
             self.code = e.code
         self.out, self.err = capsys.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lance_spark.buffers.blocks import FixedWidth
 from lance_spark.encodings.constant import Constant
 from lance_spark.errors import CorruptFileError
 from tests.encodings.cases.numbers import bytes_of
@@ -13,6 +14,7 @@ from tests.encodings.cases.strings import as_chunks
 
 def test_the_value_is_repeated() -> None:
     block = Constant(b"ab").decode_block(np.empty(0, np.uint8), 3)
+    assert isinstance(block, FixedWidth)
     assert (block.bits, block.count, bytes_of(block)) == (16, 3, b"ababab")
 
 
@@ -23,7 +25,9 @@ def test_chunks_need_no_buffers() -> None:
 
 
 def test_no_values_need_no_value() -> None:
-    assert Constant(None).decode_block(np.empty(0, np.uint8), 0).view(np.uint64).tolist() == []
+    none = Constant(None).decode_block(np.empty(0, np.uint8), 0)
+    assert isinstance(none, FixedWidth)
+    assert none.view(np.uint64).tolist() == []
 
 
 @pytest.mark.parametrize(("value", "count"), [(None, 1), (b"", 1), (b"a", 2**40), (b"12345678", 2**62)])

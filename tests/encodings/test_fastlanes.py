@@ -20,13 +20,14 @@ def defined(values: np.ndarray, width: int) -> np.ndarray:
     by_lane = values[order[:, None] + np.arange(lanes)]
     as_bits = (by_lane[:, None, :] >> np.arange(width, dtype=values.dtype)[None, :, None]) & values.dtype.type(1)
     words = as_bits.reshape(width, bits, lanes) << np.arange(bits, dtype=values.dtype)[None, :, None]
-    return np.bitwise_or.reduce(words, axis=1).ravel()
+    packed: np.ndarray = np.bitwise_or.reduce(words, axis=1).ravel()
+    return packed
 
 
 @pytest.mark.parametrize(("word", "width"), [(w, n) for w in WORDS for n in range(8 * np.dtype(w).itemsize + 1)])
 def test_blocks_of_every_width_are_packed_as_defined(word: type, width: int) -> None:
     values = random_numbers(width, word, width, 1024)
-    words = np.empty(1024 * width // (8 * values.itemsize), word)
+    words: np.ndarray = np.empty(1024 * width // (8 * values.itemsize), word)
     zero, full = np.zeros(1, np.int64), np.full(1, 1024)
     pack_blocks(values, zero, full, np.array([width]), zero, words)
     np.testing.assert_array_equal(words, defined(values, width))
@@ -45,7 +46,7 @@ def test_short_blocks_are_filled_up_with_zeros() -> None:
 def test_the_width_of_a_chunk_is_that_of_its_largest_value(word: type) -> None:
     bits = 8 * np.dtype(word).itemsize
     largest = [0, 1, 2, 3, 2 ** (bits - 1) - 1, 2 ** (bits - 1), 2**bits - 1]
-    values = np.array([v for n in largest for v in (0, n, 0)], word)
+    values: np.ndarray = np.array([v for n in largest for v in (0, n, 0)], word)
     assert chunk_widths(block_of(values), split_evenly(len(values), 3)).tolist() == [n.bit_length() for n in largest]
     assert chunk_widths(block_of(values[:0]), split_evenly(0, 3)).tolist() == []
 

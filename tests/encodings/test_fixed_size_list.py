@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,6 +120,7 @@ def test_lists_with_nulls_come_back_from_a_block(block: FixedSizeList) -> None:
 def test_a_block_with_nulls_has_a_bitmap_before_each_list() -> None:
     data = np.array([0b101, 1, 2, 3, 0b011, 4, 5, 6], np.uint8)
     block = FixedSizeListEncoding(3, True, Flat(8)).decode_block(data, 2)
+    assert isinstance(block, FixedSizeList)
     assert isinstance(block.items, FixedWidth)
     assert block.items.data.tolist() == [1, 2, 3, 4, 5, 6]
     assert block.validity is not None
@@ -144,7 +146,7 @@ def test_lists_of_another_size_than_their_items_are_refused(size: int) -> None:
 
 
 def test_items_without_end_are_refused() -> None:
-    node = Flat(8)
+    node: Any = Flat(8)
     for _ in range(10):
         node = FixedSizeListEncoding(2**31 - 1, False, node)
     with pytest.raises(CorruptFileError):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.buffers.blocks import split_evenly
+from lance_spark.buffers.blocks import Block, FixedWidth, split_evenly
 from lance_spark.encodings import out_of_line_bitpacking, rle
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
@@ -25,6 +25,12 @@ CASES = [
     ("a run longer than a byte can say", np.array([1] * 600, "<u1"), 1024, [b"\1\1\1"], [b"\xff\xff\x5a"]),
     ("a run as long as a byte can say", np.array([1] * 255 + [2], "<u1"), 1024, [b"\1\2"], [b"\xff\1"]),
 ]
+
+
+def numbers_of(block: Block, word: type) -> list[int]:
+    """The values of a block of numbers."""
+    assert isinstance(block, FixedWidth)
+    return [int(value) for value in block.view(np.dtype(word))]
 
 
 def named() -> pytest.MarkDecorator:
@@ -62,7 +68,7 @@ def test_runs_come_back_from_blocks(values: np.ndarray, size: int) -> None:
 def test_a_block_is_the_size_of_its_values_then_values_then_lengths() -> None:
     node, data = rle.encode_block(block_of(np.array([1, 1, 2], "<u2")))
     assert bytes(data) == b"\4\0\0\0\0\0\0\0\1\0\2\0\2\1"
-    assert node.decode_block(data, 3).view(np.uint16).tolist() == [1, 1, 2]
+    assert numbers_of(node.decode_block(data, 3), np.uint16) == [1, 1, 2]
 
 
 @given(runs())
@@ -73,7 +79,8 @@ def test_runs_are_counted_however_long(values: np.ndarray) -> None:
 @pytest.mark.parametrize("word", WORDS)
 def test_values_or_lengths_may_be_bit_packed(word: type) -> None:
     bits = 8 * np.dtype(word).itemsize
-    run_values, lengths = np.arange(200, dtype=word) % 8, np.arange(200, dtype=np.uint8) % 5
+    run_values: np.ndarray = np.arange(200, dtype=word) % 8
+    lengths = np.arange(200, dtype=np.uint8) % 5
     packed_values, value_bytes = out_of_line_bitpacking.encode_block(block_of(run_values))
     packed_lengths, length_bytes = out_of_line_bitpacking.encode_block(block_of(lengths))
     count = [int(lengths.sum())]
@@ -153,11 +160,12 @@ def test_trees_that_cannot_be_are_refused() -> None:
 def test_a_block_of_runs_whose_values_follow_a_formula_stores_lengths_only() -> None:
     data = b"".join([bytes(8), np.array([2, 1, 3], "<u4").tobytes()])
     block = Rle(Range(64, 10, 5), Flat(32)).decode_block(np.frombuffer(data, np.uint8), 6)
+    assert isinstance(block, FixedWidth)
     assert block.view(np.uint64).tolist() == [10, 10, 15, 20, 20, 20]
 
 
 def test_runs_whose_lengths_follow_a_formula_too_take_no_bytes() -> None:
     node = Rle(Range(64, 1, 2), Range(32, 1, 1))
     assert node.num_buffers == 0
-    assert node.decode_block(np.empty(0, np.uint8), 6).view(np.uint64).tolist() == [1, 3, 3, 5, 5, 5]
-    assert node.decode_block(np.empty(0, np.uint8), 5).view(np.uint64).tolist() == [1, 3, 3, 5, 5]
+    assert numbers_of(node.decode_block(np.empty(0, np.uint8), 6), np.uint64) == [1, 3, 3, 5, 5, 5]
+    assert numbers_of(node.decode_block(np.empty(0, np.uint8), 5), np.uint64) == [1, 3, 3, 5, 5]

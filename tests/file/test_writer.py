@@ -19,6 +19,7 @@ from lance_spark.file.reader import open_data_file
 from lance_spark.file.writer import DataFileWriter, WrittenFile
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
 from lance_spark.storage.store import Store
 from tests.arrays import LEAVES, ArrayMaker, types
 
@@ -28,7 +29,7 @@ SIZES = [0, 1, 7, 1023, 1024, 1025, 4096, 5000]
 
 def write(path: Path, batches: Iterable[pa.RecordBatch], schema: pa.Schema, version: tuple[int, int]) -> WrittenFile:
     with path.open("wb") as out:
-        writer = DataFileWriter(out, from_arrow(schema), version)
+        writer = DataFileWriter(out, from_arrow(schema), StorageVersion(*version))
         for batch in batches:
             writer.write(batch)
         return writer.finish()
@@ -139,14 +140,14 @@ def test_values_with_many_empty_lists_between_them_are_read_back(item: pa.DataTy
 
 def test_a_map_is_refused_before_2_2() -> None:
     table = pa.table({"m": pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))})
-    writer = DataFileWriter(io.BytesIO(), from_arrow(table.schema), (2, 2))
+    writer = DataFileWriter(io.BytesIO(), from_arrow(table.schema), V2_2)
     writer.write(table.to_batches()[0])
     with pytest.raises(UnsupportedFeatureError, match="map"):
-        DataFileWriter(io.BytesIO(), from_arrow(table.schema), (2, 1))
+        DataFileWriter(io.BytesIO(), from_arrow(table.schema), V2_1)
 
 
 def test_other_columns_than_the_schemas_are_refused() -> None:
-    writer = DataFileWriter(io.BytesIO(), from_arrow(pa.schema({"a": pa.int64()})), (2, 2))
+    writer = DataFileWriter(io.BytesIO(), from_arrow(pa.schema({"a": pa.int64()})), V2_2)
     with pytest.raises(SchemaMismatchError, match=r"'b'"):
         writer.write(pa.record_batch({"b": [1]}))
     with pytest.raises(SchemaMismatchError, match="int32"):
@@ -157,7 +158,7 @@ def test_field_ids_name_the_leaves() -> None:
     t = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int32()))])
     table = pa.table({"s": pa.array([{"x": 1, "y": [2]}], t), "z": [1]})
     out = io.BytesIO()
-    writer = DataFileWriter(out, from_arrow(table.schema), (2, 2))
+    writer = DataFileWriter(out, from_arrow(table.schema), V2_2)
     writer.write(table.to_batches()[0])
     written = writer.finish()
     assert written.field_ids == (1, 3, 4)  # s is 0 and y is 2, which own no column
@@ -202,7 +203,7 @@ def test_what_metadata_asks_for_is_read_back(options: dict[str, str], version: t
 
 def test_an_option_with_a_wrong_value_is_refused() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), metadata={"lance-encoding:compression": "brotli"})])
-    writer = DataFileWriter(io.BytesIO(), from_arrow(schema), (2, 2))
+    writer = DataFileWriter(io.BytesIO(), from_arrow(schema), V2_2)
     writer.write(pa.record_batch([pa.array([1, 2])], schema=schema))
     with pytest.raises(InvalidOptionError, match=r"'a'.*brotli.*zstd"):
         writer.finish()

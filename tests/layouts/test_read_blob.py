@@ -10,9 +10,10 @@ import pytest
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
 from lance_spark.layouts.nodes.page_layouts import Blob, Constant, Dense, Layer
-from lance_spark.layouts.read_blob import BlobKind, ExternalRange, SidecarRange, described, load, locate, place
+from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, described, load, locate, place
 from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
 from lance_spark.reading.steps import run
+from lance_spark.schema.blobs import BlobKind
 from lance_spark.schema.schema import Field
 
 PATH = (Field("b", 0, "blob"),)

@@ -23,6 +23,7 @@ from lance_spark.layouts.levels.shred import split
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.layouts.write_page import encode_pages
 from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.storage_version import V2_2, StorageVersion
 
 RANDOM = np.random.default_rng(7)
 COUNT = 5000
@@ -33,7 +34,7 @@ def describe(array: pa.Array, version: tuple[int, int]) -> list[pb.PageLayout]:
     (field,) = from_arrow(pa.schema([pa.field("c", array.type)])).fields
     (leaf,) = field.leaves()
     (part,) = split(field, array)
-    return [pb.PageLayout.FromString(page.encoding) for page in encode_pages(leaf, part, GRAMMARS[version])]
+    return [pb.PageLayout.FromString(page.encoding) for page in encode_pages(leaf, part, GRAMMARS[StorageVersion(*version)])]
 
 
 PACKED = {"packed": "true"}
@@ -51,7 +52,7 @@ PACKED = {"packed": "true"}
 def test_what_cannot_be_written_is_refused(array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
     (field,) = from_arrow(pa.schema([pa.field("c", array.type, metadata=metadata)])).fields
     with pytest.raises(UnsupportedFeatureError, match=complaint):
-        [encode_pages(leaf, part, GRAMMARS[2, 2]) for leaf, part in zip(field.leaves(), split(field, array))]
+        [encode_pages(leaf, part, GRAMMARS[V2_2]) for leaf, part in zip(field.leaves(), split(field, array))]
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,14 @@ def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: A
     lance.dataset(uri).delete(condition)
     snapshot = open_snapshot(Store(uri))
     (fragment,) = snapshot.manifest.fragments
+    assert fragment.deletion is not None
     assert fragment.deletion.is_bitmap == bitmap
     left = lance.dataset(uri).to_table()["a"].to_numpy()
     deleted = read_deletions(fragment, snapshot.locations)
     assert deleted.dtype == np.uint32
     assert np.array_equal(np.delete(np.arange(rows), deleted), left)
 
+    assert fragment.deletion is not None
     more = dataclasses.replace(fragment, deletion=dataclasses.replace(fragment.deletion, num_deleted=1))
     with pytest.raises(CorruptFileError, match="the manifest says 1"):
         read_deletions(more, snapshot.locations)
@@ -64,7 +66,7 @@ def arrow_file(array: pa.Array) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, pa.schema([("row_id", array.type)])) as writer:
         writer.write_batch(pa.record_batch([array], ["row_id"]))
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def test_offsets_may_be_unsorted_and_signed() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -244,14 +245,19 @@ def little_memory() -> Iterator[None]:
 MANY = 2**32 - 5
 
 
-def stable(uri: str, **changes: object) -> Dataset:
+def stable(uri: str, **changes: Any) -> Dataset:
     """The table with stable row ids, and other fragments."""
-    flags = lambda m: replace(m, reader_flags=m.reader_flags | 2, writer_flags=m.writer_flags | 2)  # noqa: E731
-    return spoilt(uri, lambda m: flags(fragments(lambda f: replace(f, **changes))(m)))  # type: ignore[arg-type]
+
+    def with_flags(m: Manifest) -> Manifest:
+        return replace(m, reader_flags=m.reader_flags | 2, writer_flags=m.writer_flags | 2)
+
+    return spoilt(uri, lambda m: with_flags(fragments(lambda f: replace(f, **changes))(m)))
 
 
 def reads(dataset: Dataset) -> list[Callable[[], object]]:
-    first = lambda columns: next(dataset.scan(columns).to_batches())  # noqa: E731
+    def first(columns: list[str]) -> pa.RecordBatch:
+        return next(dataset.scan(columns).to_batches())
+
     return [
         lambda: dataset.scan().to_table(),
         lambda: dataset.count_rows("a > 1"),

@@ -46,7 +46,7 @@ CASES: dict[str, ops.Operation] = {
         ops.UpdateMap({}),
         {3: ops.UpdateMap({"d": "2"})},
     ),
-    "data_replacement": ops.DataReplacement(((7, NEW.files[0]),)),
+    "data_replacement": ops.DataReplacement((ops.DataReplacementGroup(7, NEW.files[0]),)),
     "update_mem_wal_state": ops.UpdateMemWalState((b"1",), (b"2",), (b"3",)),
     "clone": ops.Clone(True, 3, "/source", "main", "branch"),
     "update_bases": ops.UpdateBases((BasePath(0, "/x", False),)),

@@ -2,7 +2,9 @@
 
 import contextlib
 import datetime
+import operator
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +25,7 @@ SCHEMA = lance_schema.from_arrow(TABLE.schema)
 def chosen(sql: str, table: pa.Table = TABLE) -> list[int]:
     """The ids of the rows that the condition selects."""
     mask = evaluate(parse(sql, lance_schema.from_arrow(table.schema)), table)
-    return table.filter(mask)["id"].to_pylist()
+    return list(table.filter(mask)["id"].to_pylist())
 
 
 @pytest.mark.parametrize(("sql", "ids"), CONDITIONS)
@@ -100,7 +102,7 @@ def test_half_floats_dictionaries_and_json_are_compared_by_their_values() -> Non
     assert chosen("n = TIMESTAMP_NTZ '1970-01-01 00:00:00.000001'", table) == [1]
 
 
-VALUES = {
+VALUES: dict[str, tuple[pa.DataType, Any, Callable[[Any], str]]] = {
     "bigint": (pa.int64(), st.integers(-5, 5), str),
     "double": (pa.float64(), st.sampled_from([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")]), lambda v: f"CAST('{v}' AS DOUBLE)"),
     "string": (pa.string(), st.sampled_from(["", "a", "b", "ab"]), lambda v: f"'{v}'"),
@@ -122,8 +124,15 @@ def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case: Any) -> 
     t, _, write = VALUES[name]
     table = pa.table({"id": list(range(len(values))), "x": pa.array(values, t)})
     text = write(constant)
-    for op, holds in {"=": lambda a, b: a == b, "<>": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-                      ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}.items():  # fmt: skip
+    comparisons: dict[str, Callable[[Any, Any], bool]] = {
+        "=": operator.eq,
+        "<>": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+    for op, holds in comparisons.items():
         expected = [i for i, v in enumerate(values) if v is not None and holds(order(v), order(constant))]
         assert chosen(f"x {op} {text}", table) == expected, op
         assert chosen(f"NOT (x {op} {text})", table) == [i for i, v in enumerate(values) if v is not None and i not in expected]

@@ -101,7 +101,7 @@ def test_extension_types_whose_metadata_cannot_be_read_are_refused(kind: str, na
     assert Schema((good,)).to_arrow().names == ["good"]
 
 
-class _Picky(pa.ExtensionType):
+class _Picky(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     """A type of somebody's own, which fails as Python code does."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ def main(uri: str) -> None:
     workers = spark.range(0, 4, 1, 4).mapInArrow(where_imported, "executor string, file string").distinct().collect()
     result = {
         "rows": table.count(),
-        "sum": table.selectExpr("sum(id)").first()[0],
+        "sum": table.selectExpr("sum(id)").collect()[0][0],
         "old": spark.read.format("lance").option("version", 1).option("filter", "s LIKE '99%'").load(uri).count(),
         "failed": "broken" in error,
         "executors": len({w.executor for w in workers}),

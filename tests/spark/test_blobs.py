@@ -31,10 +31,12 @@ def test_binary_columns_are_written_as_blobs_and_read_as_bytes_descriptors_or_no
     assert sorted((r.id, r.b) for r in reader.load(uri).where("id <> 4").collect()) == sorted(list(enumerate(VALUES[:4])) * 2)
 
     descriptors = spark.read.format("lance").option("blob_handling", "descriptor").load(uri)
-    parts = [("position", st.LongType()), ("size", st.LongType())]
+    parts: list[tuple[str, st.DataType]] = [("position", st.LongType()), ("size", st.LongType())]
     if version == "2.2":
         parts = [("kind", st.ShortType()), *parts, ("blob_id", st.LongType()), ("blob_uri", st.StringType())]
-    assert [(f.name, f.dataType) for f in descriptors.schema["b"].dataType.fields] == parts
+    struct = descriptors.schema["b"].dataType
+    assert isinstance(struct, st.StructType)
+    assert [(f.name, f.dataType) for f in struct.fields] == parts
     sizes = [None if v is None else len(v) for v in VALUES]
     assert sorted((r.id, r.size) for r in descriptors.select("id", "b.size").collect()) == sorted(list(enumerate(sizes)) * 2)
 

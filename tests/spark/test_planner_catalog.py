@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
 from lance_spark.spark.types import SPARK_VERSION
@@ -90,11 +90,12 @@ def test_partitions_buckets_and_clusters_are_refused_not_forgotten(sql: Sql, row
         for what in ("t (id BIGINT, s STRING) USING lance {}", "t USING lance {} AS SELECT 1L AS id, 'a' AS s"):
             with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
                 sql("CREATE TABLE " + what.format(clause))
-    for write in (
+    writes: list[Callable[[], None]] = [
         lambda: rows.write.format("lance").partitionBy("s").saveAsTable("t"),
         lambda: rows.write.format("lance").bucketBy(4, "id").saveAsTable("t"),
         lambda: rows.writeTo("t").using("lance").partitionedBy(rows.s).create(),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
             write()
     assert sql("SHOW TABLES") == []
@@ -214,7 +215,7 @@ def test_a_place_without_a_table_stays_an_error_without_a_declaration(spark: Spa
 def test_temporary_views(spark: SparkSession, uri: str) -> None:
     write(uri)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}')")
-    assert spark.sql("SELECT count(*) FROM v WHERE id = 3").collect() == [Row(1)]
+    assert spark.sql("SELECT count(*) FROM v WHERE id = 3").collect() == [(1,)]
     spark.sql("INSERT INTO v VALUES (100, 'x')")
     assert Dataset.open(uri).count_rows() == 11
     spark.sql("DROP VIEW v")

@@ -121,7 +121,7 @@ def test_limits_and_the_first_rows_of_an_order_reach_the_reader(df: DataFrame) -
 def test_aggregates_give_one_row_of_each_task(df: DataFrame) -> None:
     counted = df.agg(F.count("*"), F.count("a"), F.min("s"), F.max("st.p"), F.min("id"))
     assert rows_read(counted) == 1
-    assert counted.collect() == [Row(1000, 857, "name-000", 999, 0)]
+    assert counted.collect() == [(1000, 857, "name-000", 999, 0)]
     filtered = df.where("id >= 990").agg(F.count("*").alias("n"), F.max("a").alias("a"))
     assert rows_read(filtered) == 1
     assert filtered.collect() == [Row(n=10, a=9)]
@@ -184,7 +184,7 @@ def test_options_come_before_what_spark_pushes(load: Load, stored: str) -> None:
     assert limited.where("id = 700").count() == 0
     assert limited.count() == 5
     assert limited.orderBy(F.desc("id")).limit(1).select("id").collect() == [Row(id=4)]
-    assert limited.agg(F.max("id")).collect() == [Row(4)]
+    assert limited.agg(F.max("id")).collect() == [(4,)]
     assert load(stored, limit=5, filter="id > 10").where("id > 12").select("s").count() == 3
     assert "ReadSchema: struct<s:string>" in scans(limited.select("s"))[0]
     assert load(stored, columns="st.q.r, id").where("st.q.r = 'r1' AND id < 10").select("st").collect() == [
@@ -205,7 +205,7 @@ def test_deleted_rows_do_not_count(load: Load, uri: str) -> None:
     assert df.count() == 66
     assert df.where("id < 10").count() == 6
     assert [r.id for r in df.orderBy(F.desc("id")).limit(2).collect()] == [98, 97]
-    assert df.agg(F.min("id"), F.max("id")).collect() == [Row(1, 98)]
+    assert df.agg(F.min("id"), F.max("id")).collect() == [(1, 98)]
 
 
 @pytest.mark.usefixtures("plainly")

@@ -13,7 +13,7 @@ def frame(spark: SparkSession) -> Any:
     previous = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     yield spark.createDataFrame(TABLE)  # not cached: the bounds that Spark keeps of cached columns leave NaN out, and lose its rows
-    spark.conf.set("spark.sql.session.timeZone", previous)
+    spark.conf.set("spark.sql.session.timeZone", str(previous))
 
 
 def test_every_condition_selects_what_spark_selects(frame: Any) -> None:

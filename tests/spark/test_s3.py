@@ -22,10 +22,10 @@ def storage(s3_server: str) -> dict[str, str]:
 
 def test_a_table_in_s3(spark: SparkSession, storage: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     uri = "s3a://tables/through/spark.lance"
-    lance_spark.write(spark.range(10), uri, **storage)
+    lance_spark.write(spark.range(10), uri, "error", **storage)
     lance_spark.write(spark.range(10), uri, mode="ignore", **storage)
     with pytest.raises(lance_spark.TableAlreadyExistsError):
-        lance_spark.write(spark.range(10), uri, **storage)
+        lance_spark.write(spark.range(10), uri, "error", **storage)
     spark.range(10, 20).write.format("lance").mode("append").options(**storage).save(uri)
     df = spark.read.format("lance").options(**storage).load(uri)
     assert sorted(row.id for row in df.where("id > 7").collect()) == list(range(8, 20))

@@ -110,9 +110,12 @@ def test_nullability_and_metadata_are_kept() -> None:
     assert not schema["id"].nullable
     assert schema["id"].metadata == {"lance-schema:unenforced-primary-key": "true"}
     assert schema["s"].nullable
-    assert not schema["s"].dataType["x"].nullable
-    assert schema["s"].dataType["x"].metadata == {"unit": "m"}
-    assert not schema["l"].dataType.containsNull
+    struct, items = schema["s"].dataType, schema["l"].dataType
+    assert isinstance(struct, st.StructType)
+    assert isinstance(items, st.ArrayType)
+    assert not struct["x"].nullable
+    assert struct["x"].metadata == {"unit": "m"}
+    assert not items.containsNull
 
 
 def test_row_ids_and_addresses_are_long_and_never_null() -> None:

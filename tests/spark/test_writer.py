@@ -46,7 +46,8 @@ def rows(uri: str) -> list[dict[str, Any]]:
     """All rows, as pylance reads them."""
     dataset = lance.dataset(uri)
     dataset.validate()
-    return dataset.to_table().to_pylist()
+    rows: list[dict[str, Any]] = dataset.to_table().to_pylist()
+    return rows
 
 
 # Values by column name, three rows each. Spark has no string_view to write, and pylance no struct without fields.
@@ -82,7 +83,7 @@ def test_what_a_new_table_gets_from_spark(spark: SparkSession, uri: str) -> None
         "timestamp_micros(id) t, CAST(timestamp_micros(id) AS timestamp_ntz) n, INTERVAL '1' SECOND i, named_struct('x', id) st, "
         "map('k', id) m, CAST(NULL AS void) nothing, DATE'2024-02-29' day FROM range(3)"
     )
-    save(df, uri, **{"v.arrow.fixed-size-list.size": 2})
+    save(df, uri, "append", **{"v.arrow.fixed-size-list.size": 2})
     schema = lance.dataset(uri).schema
     assert [str(f.type) for f in schema] == [
         *("int64", "int8", "decimal128(10, 2)", "string", "fixed_size_list<item: float>[2]", "timestamp[us, tz=UTC]"),
@@ -265,7 +266,8 @@ def test_types_that_lance_does_not_have_are_refused_with_the_way_around(spark: S
 def a_writer(uri: str, overwrite: bool = False, **options: str) -> LanceWriter:
     schema = st.StructType([st.StructField("id", st.LongType())])
     writer = LanceDataSource({"path": uri, **options}).writer(schema, overwrite)
-    return pickle.loads(pickle.dumps(writer))
+    copy: LanceWriter = pickle.loads(pickle.dumps(writer))
+    return copy
 
 
 def batch(*ids: int) -> pa.RecordBatch:

@@ -23,7 +23,7 @@ from tests.rows import assert_same_values
 from tests.v2_0.files import without_struct_nulls
 
 VERSIONS = ["2.0", "2.1", "2.2"]
-EXAMPLES = settings.default.max_examples * 4 // 10
+EXAMPLES = settings().max_examples * 4 // 10
 SIZES = [0, 1, 2, 7, 1023, 1024, 1025, 4095, 4096, 4097]
 WISHES = {
     "compression": ["none", "zstd", "lz4", "fsst"],

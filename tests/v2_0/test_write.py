@@ -15,6 +15,7 @@ from lance.file import LanceFileReader
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.writer import DataFileWriter
 from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.storage_version import V2_0
 from lance_spark.v2_0.tree import decode_page
 from tests.arrays import LEAVES, ArrayMaker, types
 from tests.rows import assert_same_values, without_dictionaries
@@ -24,7 +25,7 @@ from tests.v2_0.files import OpenFile, without_struct_nulls
 def write(path: Path, array: pa.Array, batch_rows: int, metadata: dict[str, str] | None = None) -> None:
     schema = pa.schema([pa.field("c", array.type, metadata=metadata)])
     with path.open("wb") as out:
-        writer = DataFileWriter(out, from_arrow(schema), (2, 0))
+        writer = DataFileWriter(out, from_arrow(schema), V2_0)
         for start in range(0, max(len(array), 1), batch_rows):
             writer.write(pa.record_batch([array.slice(start, batch_rows)], schema=schema))
         written = writer.finish()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -36,7 +38,7 @@ def random_numbers(seed: int, word: type, width: int, count: int) -> np.ndarray:
 
 
 @st.composite
-def numbers(draw: st.DrawFn, words: list[type] = WORDS) -> np.ndarray:
+def numbers(draw: st.DrawFn, words: list[Any] = WORDS) -> np.ndarray:
     """Numbers of any width and of sizes around the block size."""
     word = draw(st.sampled_from(words))
     width = draw(st.integers(0, 8 * np.dtype(word).itemsize))
@@ -45,7 +47,7 @@ def numbers(draw: st.DrawFn, words: list[type] = WORDS) -> np.ndarray:
 
 
 @st.composite
-def runs(draw: st.DrawFn, words: list[type] = WORDS) -> np.ndarray:
+def runs(draw: st.DrawFn, words: list[Any] = WORDS) -> np.ndarray:
     """Numbers in runs, some of them longer than a byte can say."""
     word = draw(st.sampled_from(words))
     lengths = draw(st.lists(st.sampled_from([1, 2, 3, 17, 254, 255, 256, 511, 600]), max_size=9))

@@ -50,8 +50,8 @@ def _only_page(folder: Path, array: pa.Array, version: str, metadata: dict[str, 
         writer.write_batch(pa.table({"c": array}, schema=schema))
     data = np.fromfile(path, np.uint8)
     data.flags.writeable = False
-    metadata_offset, offset_table = struct.unpack("<2Q", data[-40:-24])
-    size = struct.unpack("<2Q", data[offset_table : offset_table + 16])[1]
+    metadata_offset, offset_table = struct.unpack("<2Q", data[-40:-24].tobytes())
+    size = struct.unpack("<2Q", data[offset_table : offset_table + 16].tobytes())[1]
     column = file2_pb2.ColumnMetadata.FromString(data[metadata_offset : metadata_offset + size].tobytes())
     (page,) = column.pages
     message = Any.FromString(page.encoding.direct.encoding).value

@@ -11,6 +11,7 @@ from lance_spark.buffers.blocks import FixedWidth, VariableWidth
 from lance_spark.layouts.choose.auto_dictionary import deduplicate, encode_dictionary, make_dictionary
 from lance_spark.layouts.choose.encoding_options import EncodingOptions
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.schema.storage_version import V2_1, V2_2
 
 
 def strings(values: list[bytes]) -> VariableWidth:
@@ -67,8 +68,8 @@ def test_a_page_of_few_values_gets_one(distinct: int) -> None:
 
 def test_items_are_compressed_only_from_2_2_on() -> None:
     items = strings([b"the same beginning %d" % i for i in range(100)])
-    plain = encode_dictionary(items, EncodingOptions(), GRAMMARS[2, 1])
-    packed = encode_dictionary(items, EncodingOptions(), GRAMMARS[2, 2])
+    plain = encode_dictionary(items, EncodingOptions(), GRAMMARS[V2_1])
+    packed = encode_dictionary(items, EncodingOptions(), GRAMMARS[V2_2])
     assert len(packed.data) < len(plain.data)
     for dictionary in (plain, packed):
         assert values_of(dictionary.encoding.decode_block(dictionary.data, 100)) == values_of(items)

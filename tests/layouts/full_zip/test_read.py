@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,9 +50,9 @@ def test_values_of_no_bits_are_refused_unless_all_are_null(layout: pb.FullZipLay
 
 
 VALID, ALL_VALID_LIST = pb.REPDEF_ALL_VALID_ITEM, pb.REPDEF_ALL_VALID_LIST
-STRINGS = {"value_compression": pb.CompressiveEncoding(variable=pb.Variable(offsets=flat(32))), "layers": [VALID]}
-NUMBERS = {"value_compression": flat(32), "bits_per_value": 32, "layers": [VALID]}
-NUMBER_LISTS = {"value_compression": flat(32), "bits_per_value": 32, "bits_rep": 1, "layers": [VALID, ALL_VALID_LIST]}
+STRINGS: dict[str, Any] = {"value_compression": pb.CompressiveEncoding(variable=pb.Variable(offsets=flat(32))), "layers": [VALID]}
+NUMBERS: dict[str, Any] = {"value_compression": flat(32), "bits_per_value": 32, "layers": [VALID]}
+NUMBER_LISTS: dict[str, Any] = {"value_compression": flat(32), "bits_per_value": 32, "bits_rep": 1, "layers": [VALID, ALL_VALID_LIST]}
 TWO_STRINGS = b"\2\0\0\0ab\1\0\0\0c"
 TWO_LISTS = b"\1abcd\0efgh\1ijkl"
 

@@ -144,6 +144,7 @@ def test_byte_streams_are_read_and_written_like_pylance(tmp_path: Path, dtype: s
     block = found.decode_chunks(chunks)
     stored_bytes(block, array)
     planes = General("zstd", None, Flat(bits)).decode_chunks(chunks)
+    assert isinstance(block, FixedWidth)
     (buffer,) = byte_stream_split.encode_chunks(block, chunks.counts).buffers
     assert bytes(buffer.data) == bytes_of(planes)
 

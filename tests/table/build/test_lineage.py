@@ -53,7 +53,7 @@ def test_two_appends_from_one_version_get_different_ids(tmp_path: Path) -> None:
         other = str(tmp_path.parent / f"{tmp_path.name}-{number}")
         fragments = Dataset.write(other, rows(number)).snapshot.manifest.fragments
         os.link(Path(other) / "data" / fragments[0].files[0].path, tmp_path / "data" / fragments[0].files[0].path)
-        Dataset.commit(uri, Append(fragments), read_version=base.version)
+        Dataset.commit(uri, Append(tuple(fragments)), read_version=base.version)
     table = Dataset.open(uri).scan(columns=COLUMNS).to_table()
     assert table["_rowid"].to_pylist() == [0, 1, 2]
     assert table["_row_created_at_version"].to_pylist() == [1, 2, 3]
@@ -82,7 +82,7 @@ def test_rows_without_ids_come_after_those_that_have_them() -> None:
 def versions(f: Fragment) -> tuple[list[int], list[int]]:
     assert isinstance(f.created_at, bytes)
     assert isinstance(f.updated_at, bytes)
-    return tuple(all_values(parse_versions(s, f.physical_rows)).tolist() for s in (f.created_at, f.updated_at))  # type: ignore[return-value]
+    return tuple(all_values(parse_versions(s, f.physical_rows)).tolist() for s in (f.created_at, f.updated_at))
 
 
 def test_moved_rows_know_when_they_were_made() -> None:

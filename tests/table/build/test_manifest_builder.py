@@ -27,7 +27,7 @@ def after(operation: ops.Operation, table: Manifest | None = TABLE, source: Mani
 
 
 def replaced(fields: tuple[int, ...], fragment: int = 0, version: tuple[int, int] = (2, 2)) -> ops.DataReplacement:
-    return ops.DataReplacement(((fragment, DataFile("n", fields, tuple(range(len(fields))), version)),))
+    return ops.DataReplacement((ops.DataReplacementGroup(fragment, DataFile("n", fields, tuple(range(len(fields))), version)),))
 
 
 def metadata(field: int, **values: str | None) -> ops.UpdateConfig:
@@ -110,7 +110,7 @@ def test_columns_of_old_files_are_replaced_as_a_whole_only() -> None:
 
 def test_files_whose_columns_are_all_struck_out_are_dropped() -> None:
     updated = replace(FRAGMENTS[0], files=(replace(FILE, fields=(-2, -2)), replace(FILE, path="n")))
-    assert [f.path for f in after(ops.Update((), (updated,), (), (0, 1), ops.REWRITE_COLUMNS)).fragments[0].files] == ["n"]
+    assert [f.path for f in after(ops.Update((), (updated,), (), (0, 1), update_mode=ops.REWRITE_COLUMNS)).fragments[0].files] == ["n"]
 
 
 def test_base_paths_get_ids_after_the_highest() -> None:

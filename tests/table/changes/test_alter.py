@@ -99,7 +99,7 @@ def test_transaction_and_version_are_those_of_pylance(tmp_path: Path, name: str)
         if isinstance(operation, Merge | Project):
             operation = replace(operation, schema=plain(operation.schema))
         if isinstance(operation, Merge):
-            operation = replace(operation, fragments=a.fragments)
+            operation = replace(operation, fragments=tuple(a.fragments))
         operations.append(operation)
     assert operations[0] == operations[1]
     ds = lance.dataset(tmp_path / "ours")
@@ -132,7 +132,7 @@ def test_rows_stay_countable_when_all_columns_that_are_in_files_are_dropped(tmp_
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     ds = make(tmp_path / "t")
-    for change, message in (
+    refused: list[tuple[Callable[[], object], str]] = [
         (lambda: ds.add_columns(pa.field("n", pa.int32(), nullable=False)), "must be nullable"),
         (lambda: ds.add_columns(pa.field("a", pa.int32())), "two columns called 'a'"),
         (lambda: ds.drop_columns(["nothing"]), "no column 'nothing'"),
@@ -141,7 +141,8 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         (lambda: ds.alter_columns({"path": "b", "nullable": False}), "has nulls"),
         (lambda: ds.add_columns(pa.field("_rowid", pa.uint64())), "_rowid; these names are reserved"),
         (lambda: ds.alter_columns({"path": "a", "name": "_rowaddr"}), "_rowaddr; these names are reserved"),
-    ):
+    ]
+    for change, message in refused:
         with pytest.raises(SchemaMismatchError, match=message):
             change()
     with pytest.raises(TypeError, match="sequence of names"):
@@ -173,9 +174,9 @@ def test_operations_prepared_by_hand(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     source = make(tmp_path / "source").snapshot.manifest
     shutil.copytree(tmp_path / "source" / "data", tmp_path / "t" / "data")
-    ds = Dataset.commit(uri, Overwrite(source.fragments, source.schema), commit_message="first", enable_stable_row_ids=True)
+    ds = Dataset.commit(uri, Overwrite(tuple(source.fragments), source.schema), commit_message="first", enable_stable_row_ids=True)
     assert (ds.version, ds.snapshot.manifest.has_stable_row_ids, ds.snapshot.manifest.data_format) == (1, True, "2.2")
-    ds = Dataset.commit(uri, Append(source.fragments[:1]), read_version=1)
+    ds = Dataset.commit(uri, Append(tuple(source.fragments[:1])), read_version=1)
     ds = Dataset.commit(uri, UpdateConfig(UpdateMap({"k": "v"})), read_version=1)
     assert (ds.version, ds.count_rows()) == (3, 9)
     with pytest.raises(CommitConflictError):
@@ -197,4 +198,4 @@ def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
     lance.write_dataset(TABLE, tmp_path / "other", data_storage_version="2.1")
     fragments = open_snapshot(Store(str(tmp_path / "other"))).manifest.fragments
     with pytest.raises(ValueError, match=r"storage version 2\.1 for a table of version 2\.2"):
-        Dataset.commit(str(tmp_path / "t"), Append(fragments), read_version=2)
+        Dataset.commit(str(tmp_path / "t"), Append(tuple(fragments)), read_version=2)

@@ -57,7 +57,7 @@ def _verb(run: Callable[[lance.LanceDataset, str], object]) -> Change:
 
 
 def _new(ds: lance.LanceDataset, side: str, mode: str = "append") -> list[lance.FragmentMetadata]:
-    return lance.fragment.write_fragments(rows(100 if side == "ours" else 200), ds.uri, mode=mode)
+    return list(lance.fragment.write_fragments(rows(100 if side == "ours" else 200), ds.uri, mode=mode))
 
 
 def _metadata(ds: lance.LanceDataset) -> list[lance.FragmentMetadata]:

@@ -69,7 +69,7 @@ class UndeletableStore(Store):
 
     __slots__ = ()
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str) -> bool:
         raise ValueError(f"deleting {path}")
 
 

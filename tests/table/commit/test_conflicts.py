@@ -44,7 +44,7 @@ def _moved(*ids: int) -> ops.Rewrite:
 
 
 def _replaced(fragment: int, field: int) -> ops.DataReplacement:
-    return ops.DataReplacement(((fragment, DataFile("x", (field,))),))
+    return ops.DataReplacement((ops.DataReplacementGroup(fragment, DataFile("x", (field,))),))
 
 
 def _inserts(*hashes: int) -> ops.Update:
@@ -93,8 +93,16 @@ CASES = {
     "moving rows beside a reuse index": (_moved(1), _index("__lance_frag_reuse"), Outcome.COMPATIBLE),
     "the index of the logs after new columns": (_index("__lance_mem_wal"), MERGE, Outcome.RETRYABLE),
     "new columns after the index of the logs": (MERGE, _index("__lance_mem_wal"), Outcome.RETRYABLE),
-    "an index of changed values": (_index(fields=(3,)), ops.Update((), (FRAGMENT,), (), (3,), ops.REWRITE_COLUMNS), Outcome.REBASE),
-    "an index of other values": (_index(fields=(4,)), ops.Update((), (FRAGMENT,), (), (3,), ops.REWRITE_COLUMNS), Outcome.COMPATIBLE),
+    "an index of changed values": (
+        _index(fields=(3,)),
+        ops.Update((), (FRAGMENT,), (), (3,), update_mode=ops.REWRITE_COLUMNS),
+        Outcome.REBASE,
+    ),
+    "an index of other values": (
+        _index(fields=(4,)),
+        ops.Update((), (FRAGMENT,), (), (3,), update_mode=ops.REWRITE_COLUMNS),
+        Outcome.COMPATIBLE,
+    ),
     "a key inserted twice": (_inserts(1, 2), _inserts(2, 3), Outcome.RETRYABLE),
     "other keys": (_inserts(1, 2), _inserts(3), Outcome.COMPATIBLE),
     "keys of other columns": (_inserts(1), ops.Update(inserted_keys=ops.InsertedKeys((7,), (3,))), Outcome.RETRYABLE),

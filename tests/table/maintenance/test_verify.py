@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.__main__ import main
+from lance_spark.cli.main import main
 from lance_spark.metadata.manifest import Manifest, serialise
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.verify import Report

@@ -74,7 +74,7 @@ def test_a_clone_in_another_store_is_only_asked_for_where_that_is_allowed(uri: s
     endpoint, seen = server
     options = {"endpoint": endpoint, "access_key_id": "our-key", "secret_access_key": "s", "region": "us-east-1", "allow_http": "true"}
     note(uri, {"uri": "s3://bucket-of-another/t", "version": 2})
-    assert versions_after_cleanup(uri, **options) == [2, 3]
+    assert versions_after_cleanup(uri, False, **options) == [2, 3]
     branch = Dataset.open(uri, storage_options=options).create_branch("b")
     note(uri, {"uri": "s3://bucket-of-another/t", "version": branch.version, "branch": "b"}, "y")
     with pytest.raises(RefConflictError, match=r"clone 's3://bucket-of-another/t' \(noted in _refs/clones/y.json\)"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import lance
@@ -26,8 +27,8 @@ def dataset(tmp_path: Path) -> Dataset:
     return Dataset.write(str(tmp_path), ROWS, "append")
 
 
-def put(dataset: Dataset, path: str, content: str | bytes | dict[str, object]) -> None:
-    data = json.dumps(content) if isinstance(content, dict) else content
+def put(dataset: Dataset, path: str, content: str | bytes | Mapping[str, object]) -> None:
+    data = content if isinstance(content, str | bytes) else json.dumps(content)
     (Path(dataset.uri) / "_refs" / path).write_bytes(data.encode() if isinstance(data, str) else data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -201,7 +202,7 @@ def test_views_become_what_they_are_views_of(array: pa.Array, plain: pa.DataType
     ids=str,
 )
 def test_nulls_within_are_refused_where_the_table_forbids_them(t: pa.DataType) -> None:
-    null = {"x": None} if pa.types.is_struct(t) and t.field(0).name == "x" else {"l": [{"x": None}]} if pa.types.is_struct(t) else None
+    null: Any = {"x": None} if pa.types.is_struct(t) and t.field(0).name == "x" else {"l": [{"x": None}]} if pa.types.is_struct(t) else None
     null = [("k", None)] if pa.types.is_map(t) else [None] if null is None else null
     free = pa.array([null], _all_nullable(t))
     with pytest.raises(SchemaMismatchError, match="must not be null"):

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -159,7 +160,7 @@ def test_files_end_at_their_limits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file"])
 def test_files_without_rows_are_not_written_for_ever(limit: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{limit} must be at least 1, it is 0"):
-        WriteOptions(**{limit: 0})
+        replace(WriteOptions(), **dict[str, Any]({limit: 0}))
 
 
 def test_whatever_gives_arrow_data_can_be_written(tmp_path: Path) -> None:
