@@ -17,10 +17,10 @@ import pytest
 from hypothesis import settings
 
 from lance_spark import Dataset
-from lance_spark.buffers.crc32c import crc32c
+from lance_spark.buffers.crc32c import MAGIC, crc32c
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.checksums import _TRAILER, BLOCK
-from lance_spark.file.footer import FOOTER, MAGIC
+from lance_spark.file.footer import FOOTER
 from lance_spark.file.reader import open_data_file
 from lance_spark.file.source import open_source
 from lance_spark.storage.store import Store
