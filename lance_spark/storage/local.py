@@ -59,7 +59,7 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
     def walk(self, folder: str) -> list[Entry]: ...
     def list(self, folder: str) -> list[Entry]: ...
-    def put(self, path: str, data: bytes) -> None: ...
+    def put(self, path: str, data: bytes, durable: bool = True) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> None: ...
     def create(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]: ...
     def delete(self, path: str) -> None: ...
@@ -107,8 +107,8 @@ class LocalFiles:
         # A folder with the name of a file, such as x.json, is an error for whoever reads it and must not look like nothing.
         return files + [Entry(name, 0, None) for name in folders if "." in name[1:]]
 
-    def put(self, path: str, data: bytes) -> None:
-        with self._temporary(path, data) as (folder, temporary, name):
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
+        with self._temporary(path, data, durable) as (folder, temporary, name):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -189,10 +189,10 @@ class LocalFiles:
         return files, folders
 
     @contextlib.contextmanager
-    def _temporary(self, path: str, data: bytes) -> Iterator[tuple[int, str, str]]:
-        """The folder of `path`, a synced file with `data` in it, to be moved or linked, and the name; then the folder is synced.
+    def _temporary(self, path: str, data: bytes, durable: bool = True) -> Iterator[tuple[int, str, str]]:
+        """The folder of `path`, a new file with `data` in it, to be moved or linked, and the name.
 
-        Syncing the folder is what keeps the name through a crash.
+        If `durable`, the file is synced, and afterwards the folder, which keeps the name through a crash.
         """
         with self._folder_of(path, make=True) as (folder, name):
             temporary = f".{name}.{uuid.uuid4().hex}.tmp"
@@ -200,12 +200,14 @@ class LocalFiles:
                 with _new_file(folder, temporary) as f:
                     f.write(data)
                     f.flush()
-                    os.fsync(f.fileno())
+                    if durable:
+                        os.fsync(f.fileno())
                 yield folder, temporary, name
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
-            _sync(folder)
+            if durable:
+                _sync(folder)
 
 
 def _file_size(about: os.stat_result, path: str) -> int:

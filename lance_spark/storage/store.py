@@ -169,10 +169,13 @@ class Store:
             self._count(1, 0)
             return sorted(self._files().list(full), key=lambda entry: entry.name)
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write a whole file, atomically; one that is there already is replaced."""
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
+        """Write a whole file, atomically; one that is there already is replaced.
+
+        A file that is not `durable` may be older or empty after the machine has crashed.
+        """
         with self._explained(path, writes=True) as full:
-            self._files().put(full, data)
+            self._files().put(full, data, durable)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a whole file, atomically and durably, unless there is one.
@@ -326,7 +329,7 @@ class _RemoteFiles:
         inside = [f for f in found if f["type"] == "file" and posixpath.dirname(f["name"].strip("/")) == folder.strip("/")]
         return [Entry(posixpath.basename(f["name"]), int(f["size"] or 0), _modified(f)) for f in inside if not f["name"].endswith("/")]
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self.fs.pipe_file(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> None:

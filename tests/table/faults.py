@@ -92,9 +92,9 @@ class FaultyFiles:
         with self._connection():
             return self._listing(folder, self._inner.list(folder))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
         with self._connection():
-            self._inner.put(path, data)
+            self._inner.put(path, data, durable)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         with self._connection():

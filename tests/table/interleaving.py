@@ -52,8 +52,8 @@ class InterruptedFiles:
     def list(self, folder: str) -> list[Entry]:
         return self._called().list(folder)
 
-    def put(self, path: str, data: bytes) -> None:
-        self._called().put(path, data)
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
+        self._called().put(path, data, durable)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._called().put_if_absent(path, data)

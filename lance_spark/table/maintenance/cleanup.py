@@ -90,11 +90,14 @@ def cleanup_old_versions(
     unless the policy says otherwise.
     """
     cleanup = _Cleanup(snapshot, policy, track)
-    cleanup.find_old(snapshot.version if oldest_kept is None else oldest_kept)
-    cleanup.remove_versions()
-    cleanup.keep_what_is_new()
-    files = cleanup.find_files()
-    cleanup.keep_what_is_new(pause=True)
+    with contextlib.ExitStack() as undo:
+        undo.callback(cleanup.put_back_all)
+        cleanup.find_old(snapshot.version if oldest_kept is None else oldest_kept)
+        cleanup.remove_versions()
+        cleanup.keep_what_is_new()
+        files = cleanup.find_files()
+        cleanup.keep_what_is_new(pause=True)
+        undo.pop_all()
     return cleanup.remove_files(files)
 
 
@@ -152,13 +155,13 @@ class _Cleanup:
                 manifest = self._store.read(path)
             except MissingFileError:
                 continue  # another cleanup was faster
+            if not self._policy.dry_run:
+                self._held[version] = manifest
             self._removal.remove(Entry(path, len(manifest), None))
-            if self._policy.dry_run:
-                continue
-            self._held[version], self._since = manifest, time.monotonic()
+            self._since = time.monotonic()
             if (held := held + len(manifest)) > _MOST_HELD:
                 self._pause()
-                self._put_back()
+                self._put_back_named()
                 self._held.clear()
                 held = 0
 
@@ -168,10 +171,15 @@ class _Cleanup:
             self._known.update((self._store.uri, version) for version in self._old)
         if pause:
             self._pause()
-        self._put_back()
+        self._put_back_named()
         for version, manifest in self._opened(list_versions(self._store)):
             self._keep(version, manifest)
         self._keep_branches()
+
+    def put_back_all(self) -> None:
+        """Put back the manifests that were removed last: what is named now could not be found out."""
+        for version, manifest in self._held.items():
+            self._removal.put_back(self._old[version], manifest)
 
     def find_files(self) -> list[Entry]:
         """The files that no version needs, named by their paths."""
@@ -229,11 +237,12 @@ class _Cleanup:
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
 
-    def _put_back(self) -> None:
+    def _put_back_named(self) -> None:
         """Put back those of the manifests that were removed last that are named now."""
         for version in sorted(self._held.keys() & self._named()) if self._held else ():
-            manifest = self._held.pop(version)
+            manifest = self._held[version]
             self._removal.put_back(self._old[version], manifest)
+            del self._held[version]
             self._keep(version, parse(manifest, f"{self._store.uri}/{self._old[version]}", version))
 
     def _keep_branches(self) -> None:

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 
 from lance_spark.errors import MissingFileError, logged
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import VERSIONS, list_versions
+from lance_spark.table.versions.snapshot import VERSIONS, list_versions, manifest_path
 
 PATH = f"{VERSIONS}/latest_version_hint.json"
 _MOST_BYTES = 4096
 _TRIES = 10
+_SHORT_S = 0.005
 
 
 def is_kept_at(store: Store) -> bool:
@@ -44,15 +46,19 @@ def read_hint(store: Store) -> int | None:
 def move_hint(store: Store, version: int) -> None:
     """Move the hint forward to `version`, which was committed; never backwards. A failure is logged: the commit has taken place.
 
-    There is no conditional replacing of files. So what was written is read again, and the versions are listed again: a slower writer
-    may have put an older hint in its place, or we may have done so to a faster one.
+    There is no conditional replacing of files. So what was written is read again, and it is looked for later versions: a slower writer may
+    have put an older hint in its place, or we may have done so to a faster one. It need not survive a crash of the machine:
+    without a hint pylance lists the versions.
     """
     if not is_kept_at(store):
         return
     with logged(f"{store.uri}: moving the version hint to {version}"):
         for _ in range(_TRIES):
+            begun = time.monotonic()
             found = read_hint(store)
             if found is not None and found >= version:
                 return
-            store.put(PATH, json.dumps({"version": version}, separators=(",", ":")).encode())
-            version = max(list_versions(store))
+            store.put(PATH, json.dumps({"version": version}, separators=(",", ":")).encode(), durable=False)
+            # In so short a time no two versions were committed and the first of them removed.
+            if time.monotonic() > begun + _SHORT_S or any(store.exists(manifest_path(version + 1, v2)) for v2 in (True, False)):
+                version = max(list_versions(store))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset, LanceError
+from lance_spark.errors import StorageError
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.versions import ref_files as refs
@@ -170,6 +172,54 @@ def test_two_cleanups_at_once_remove_what_is_old_and_count_it_once(table: Table,
         for count in ("old_versions", "data_files_removed", "transaction_files_removed", "bytes_removed"):
             assert getattr(first[-1], count) + getattr(second[-1], count) == getattr(first[0], count) + getattr(second[0], count), count
     assert (first[-1].old_versions, second[-1].old_versions) == (LATEST - 1, 0)
+
+
+def test_a_cleanup_that_fails_leaves_nothing_named_that_cannot_be_read(table: Table) -> None:
+    """Its connection is lost at one of its calls, just after somebody has tagged a version."""
+    told = list[bool]()
+
+    def tag_and_fail() -> None:
+        told.append(done(NAMINGS["tag"].change, table.opener("pylance")))
+        raise ConnectionResetError
+
+    def clean_up(store: Callable[[str], Store]) -> None:
+        with contextlib.suppress(StorageError):
+            table.interrupted_cleanup(store)
+
+    for _ in interrupted_everywhere(clean_up, table.prepare, tag_and_fail):
+        table.check()
+        if told[-1]:
+            assert read(Dataset.open(table.uri, tag="new")) == [OLD]
+    assert told[0]
+
+
+@pytest.mark.parametrize("name", ["tag", "branch", "clone"])
+def test_a_branch_that_is_being_deleted_is_not_named(table: Table, name: str) -> None:
+    table.prepare()
+    branch = f"{table.uri}/tree/dev"
+    Dataset.write(branch, rows(OLD), "overwrite")
+    shutil.rmtree(table.template)
+    shutil.copytree(table.uri, table.template)
+    changes: dict[str, Callable[[At], object]] = {
+        "tag": lambda at: at(None).tags.create("new"),
+        "branch": lambda at: at(None).create_branch("new"),
+        "clone": lambda at: at(None).shallow_clone(f"{table.uri}-clone"),
+    }
+    told, deleted = list[bool](), list[bool]()
+
+    def delete(store: Callable[[str], Store]) -> None:
+        deleted.append(done(lambda at: at(None).branches.delete("dev"), table.opened(store)))
+
+    def change() -> None:
+        told.append(done(changes[name], lambda version: Dataset.open(branch)))
+
+    for _ in interrupted_everywhere(delete, table.prepare, change):
+        table.check()
+        assert told[-1] != deleted[-1]
+        if told[-1]:
+            assert read(NAMINGS[name].named(table.opener("ours"))) == [OLD]
+    assert told[0]
+    assert deleted[-2]
 
 
 @pytest.fixture
