@@ -17,12 +17,10 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
-from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.delete import delete
-from lance_spark.table.changes.merge_insert import MergeInsert, merge_insert
-from lance_spark.table.changes.optimize import optimize
+from lance_spark.table.changes.merge_insert import MergeInsert, MergeInsertBuilder
+from lance_spark.table.changes.optimize import Optimizer
 from lance_spark.table.changes.row_changes import RowChanges
-from lance_spark.table.changes.runner import Here
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
@@ -36,7 +34,7 @@ from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
-from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, read_all, write
+from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 
 @dataclass(frozen=True)
@@ -289,14 +287,15 @@ class Dataset:
         """Give columns new values, SQL text by name, in the rows that fulfil `where`; in all rows without one."""
         return self._latest_after(update(self.snapshot, updates, where, NO_OPTIONS))
 
-    def merge_insert(self, on: str | Sequence[str]) -> MergeInsertBuilder:
+    def merge_insert(self, on: str | Sequence[str]) -> MergeInsertBuilder[Dataset]:
         """Merge rows into the table by the columns `on`: add what is to be done to what this returns, then `execute(data)`."""
-        return MergeInsertBuilder(self, MergeInsert((on,) if isinstance(on, str) else tuple(on)))
+        keys = (on,) if isinstance(on, str) else tuple(on)
+        return MergeInsertBuilder(self.snapshot, MergeInsert(keys), self._latest_after)
 
     @property
-    def optimize(self) -> DatasetOptimizer:
+    def optimize(self) -> Optimizer[Dataset]:
         """Compaction: `optimize.compact_files()`."""
-        return DatasetOptimizer(self)
+        return Optimizer(self.snapshot, self._at)
 
     def restore(self) -> Dataset:
         """Make this version the latest again, as a new one."""
@@ -306,7 +305,7 @@ class Dataset:
         """Add columns: values as SQL text by name, or a field, a list of fields or a schema for columns that are null in all rows."""
         if isinstance(columns, Mapping):
             added = add_calculated_columns(self.snapshot, columns, NO_OPTIONS)
-            return self._changed(open_snapshot(self.snapshot.store, version=added.version))
+            return self._at(added.version)
         return self._changed(alter.add_columns(self.snapshot, columns))
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:
@@ -329,7 +328,10 @@ class Dataset:
         return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
 
     def _latest_after(self, changes: RowChanges) -> Dataset:
-        return self._changed(open_snapshot(self.snapshot.store, version=changes.version))
+        return self._at(changes.version)
+
+    def _at(self, version: int) -> Dataset:
+        return self._changed(open_snapshot(self.snapshot.store, version=version))
 
     def _changed(self, snapshot: Snapshot) -> Dataset:
         own = self.snapshot
@@ -401,53 +403,6 @@ class Dataset:
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these ids, those of the column `_rowid`, in the order given; ids that no row has are passed over."""
         return take_by_row_id(self.snapshot, row_ids, ScanPlan(_names(columns)))
-
-
-@dataclass(frozen=True)
-class MergeInsertBuilder:
-    """A merge that is being put together, with pylance's names."""
-
-    dataset: Dataset
-    merge: MergeInsert
-
-    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
-        """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`."""
-        return replace(self, merge=replace(self.merge, update=True, update_condition=condition))
-
-    def when_matched_delete(self) -> MergeInsertBuilder:
-        """Delete matched rows of the table."""
-        return replace(self, merge=replace(self.merge, delete=True))
-
-    def when_not_matched_insert_all(self) -> MergeInsertBuilder:
-        """Insert rows of the source that match no row of the table; columns that the source lacks are null."""
-        return replace(self, merge=replace(self.merge, insert=True))
-
-    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
-        """Delete rows of the table that no row of the source matches, if they fulfil `expr`."""
-        return replace(self, merge=replace(self.merge, delete_by_source=expr or ""))
-
-    def execute(self, data: Data) -> Dataset:
-        """Merge the rows, which are held in memory. Raises AmbiguousMergeError when two of them change the same row of the table."""
-        table = read_all(data)
-        return self.dataset._latest_after(merge_insert(self.dataset.snapshot, self.merge, table, NO_OPTIONS))
-
-
-@dataclass(frozen=True)
-class DatasetOptimizer:
-    """What keeps a table fast."""
-
-    dataset: Dataset
-
-    def compact_files(
-        self,
-        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
-        materialize_deletions: bool = COMPACTION.materialize_deletions,
-        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
-    ) -> Dataset:
-        """Join fragments that are too small, and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
-        options = CompactionOptions(target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold)
-        done = optimize(Here(), self.dataset.snapshot, None, options, NO_OPTIONS)
-        return self.dataset._changed(open_snapshot(self.dataset.snapshot.store, version=done.version))
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:

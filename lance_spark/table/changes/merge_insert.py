@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,9 @@ from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.write import NO_OPTIONS, Data, WriteOptions, read_all
 
+Result = TypeVar("Result")
 _PLACE = "__source_row"
 _CHUNK_ROWS = 1 << 20
 
@@ -154,3 +156,35 @@ def _with_operation(rows: pa.Table, operation: int, addresses: pa.Array | pa.Chu
     columns = {OPERATION: pa.array(np.full(count, operation, np.int32))}
     columns[ROW_ADDRESS] = pa.nulls(count, pa.uint64()) if addresses is None else addresses
     yield from pa.table({**columns, **dict(zip(rows.column_names, rows.columns))}).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True)
+class MergeInsertBuilder(Generic[Result]):
+    """A merge that is being put together, with pylance's names."""
+
+    snapshot: Snapshot
+    merge: MergeInsert
+    result: Callable[[RowChanges], Result]
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
+        """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`."""
+        return self._with(update=True, update_condition=condition)
+
+    def when_matched_delete(self) -> MergeInsertBuilder[Result]:
+        """Delete matched rows of the table."""
+        return self._with(delete=True)
+
+    def when_not_matched_insert_all(self) -> MergeInsertBuilder[Result]:
+        """Insert rows of the source that match no row of the table; columns that the source lacks are null."""
+        return self._with(insert=True)
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder[Result]:
+        """Delete rows of the table that no row of the source matches, if they fulfil `expr`."""
+        return self._with(delete_by_source=expr or "")
+
+    def execute(self, data: Data) -> Result:
+        """Merge the rows, which are held in memory. Raises AmbiguousMergeError when two of them change the same row of the table."""
+        return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
+
+    def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:
+        return replace(self, merge=replace(self.merge, **changes))

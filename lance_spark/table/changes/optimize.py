@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.table.changes.compaction import Compacted, CompactionOptions, CompactionPlan, commit_compaction, plan_compaction
+from lance_spark.table.changes.compaction import (
+    COMPACTION,
+    Compacted,
+    CompactionOptions,
+    CompactionPlan,
+    commit_compaction,
+    plan_compaction,
+)
 from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
-from lance_spark.table.changes.runner import Runner
+from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions, WriteTarget, discard, rewrite_target
+from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, discard, rewrite_target
 
+Result = TypeVar("Result")
 _STEP_TASKS = 16
 """Tasks of a step for each core: what a conflict or a lost driver costs is at most one step."""
 
@@ -107,3 +116,21 @@ def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], con
         files_added=result.files_added + sum(len(f.files) for f in new),
         conflicts=result.conflicts + conflicts,
     )
+
+
+@dataclass(frozen=True)
+class Optimizer(Generic[Result]):
+    """What keeps a table fast, in this process; `result` is made of the version that it leads to."""
+
+    snapshot: Snapshot
+    result: Callable[[int], Result]
+
+    def compact_files(
+        self,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        materialize_deletions: bool = COMPACTION.materialize_deletions,
+        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
+    ) -> Result:
+        """Join fragments that are too small, and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
+        options = CompactionOptions(target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold)
+        return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
