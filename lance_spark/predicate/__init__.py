@@ -9,14 +9,14 @@ __all__ = ["Formula", "Predicate", "calculate", "conjunction", "evaluate", "from
 
 
 def parse(text: str, schema: Schema) -> Predicate:
-    """The condition in a text of Spark's SQL, see `from_sql.parse`."""
+    """The condition in a Spark SQL text, see `from_sql.parse`."""
     from lance_spark.predicate import from_sql
 
     return from_sql.parse(text, schema)
 
 
 def parse_formula(text: str, schema: Schema) -> Formula:
-    """The value in a text of Spark's SQL, see `from_sql.parse_formula`."""
+    """The value of a Spark SQL expression, see `from_sql.parse_formula`."""
     from lance_spark.predicate import from_sql
 
     return from_sql.parse_formula(text, schema)

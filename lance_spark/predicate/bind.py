@@ -1,4 +1,4 @@
-"""Typing of predicates: which types compare, and as what, by the rules of Spark's ANSI mode. Builds the nodes of tree.py."""
+"""Type checking of predicates: which types compare, and as which common type, by Spark's ANSI rules. Builds the nodes of tree.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = (
 NUMBERS = ("int", "float", "decimal")
 ZONED = pa.timestamp("us", "UTC")
 UNZONED = pa.timestamp("us")
-# Every decimal that Arrow can do arithmetic on.
+# The widest decimal that Arrow can calculate with.
 _WIDEST = 76
 
 
@@ -46,7 +46,7 @@ def column(schema: Schema, name: str) -> Column:
 
 
 def _seen_type(f: Field) -> pa.DataType:
-    """The type that Spark sees, as far as comparing is concerned."""
+    """The type that Spark compares values of `t` as."""
     t = pa.string() if f.logical_type == "json" else f.type
     if types.is_dictionary(t):
         t = t.value_type
@@ -60,9 +60,9 @@ def _seen_type(f: Field) -> pa.DataType:
 
 
 def predicate(root: Expression, text: str) -> Predicate:
-    """The finished predicate; refuses an expression that is not a condition."""
+    """The predicate for `root`. Raises InvalidOptionError for an expression that is not a condition."""
     if kind(root.type) not in ("bool", "null"):
-        raise InvalidOptionError(f"the filter {text!r} is no condition: it gives {root.type}")
+        raise InvalidOptionError(f"the filter {text!r} is not a condition: its type is {root.type}")
     return Predicate(convert(root, pa.bool_()), text)
 
 
@@ -77,10 +77,10 @@ def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
     plain = []
     for v in values:
         if not isinstance(v, Literal):
-            raise InvalidOptionError("IN takes constants only; write the comparisons out with OR")
+            raise InvalidOptionError("IN takes only literals; use comparisons joined by OR instead")
         if v.value is not None:
             plain.append(v)
-    # Bring all to one type first, so that every literal is compared as it would be alone.
+    # First find one type for all, so that every literal compares as it would on its own.
     for v in plain:
         operand, _ = unify(operand, v, "look up with IN")
     unified = []
@@ -88,7 +88,7 @@ def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
         operand, literal = unify(operand, v, "look up with IN")
         unified.append(literal)
     if any(not isinstance(u, Literal) or u.type != operand.type for u in unified):
-        raise InvalidOptionError("the values of IN are of too different types; write the comparisons out with OR")
+        raise InvalidOptionError("the values of IN have no common type; use comparisons joined by OR instead")
     return In(operand, tuple(u.value for u in unified if isinstance(u, Literal)), len(plain) < len(values))
 
 
@@ -135,7 +135,7 @@ def numeric(name: str, left: Expression, right: Expression) -> Call:
 
 
 def _decimal_arithmetic(name: str, left: Expression, right: Expression) -> Call:
-    """Exact decimals of as many digits as the result can have."""
+    """Exact decimal arithmetic with as many digits as the result can have."""
     sizes = [_digits(side) for side in (left, right)]
     (p1, s1), (p2, s2) = sizes
     scale = s1 + s2 if name == "*" else max(s1, s2)
@@ -148,7 +148,7 @@ def _decimal_arithmetic(name: str, left: Expression, right: Expression) -> Call:
 
 
 def _digits(node: Expression) -> tuple[int, int]:
-    """Precision and scale of a decimal that holds any value of `node`."""
+    """Precision and scale of a decimal type that can hold every value of `node`."""
     if kind(node.type) == "decimal":
         return node.type.precision, node.type.scale
     if isinstance(node, Literal) and node.value is not None:
@@ -165,7 +165,7 @@ def _named(node: Expression) -> str:
 
 
 def _typed_text(node: Expression, other: Expression) -> Expression:
-    """A string constant next to a date or timestamp is that date or timestamp, as in Spark."""
+    """A string literal compared with a date or timestamp becomes that date or timestamp, as in Spark."""
     wanted = kind(other.type)
     if isinstance(node, Literal) and isinstance(node.value, str) and wanted in ("date", "timestamp", "timestamp_ntz"):
         if wanted == "date" and len(node.value.strip()) <= 10:
@@ -179,24 +179,24 @@ def date_literal(text: str) -> Literal:
     try:
         return Literal(datetime.date.fromisoformat(text.strip()), pa.date32())
     except ValueError as e:
-        raise InvalidOptionError(f"{text!r} is no date of the form yyyy-mm-dd") from e
+        raise InvalidOptionError(f"{text!r} is not a date; expected yyyy-mm-dd") from e
 
 
 def timestamp_literal(text: str, zoned: bool) -> Literal:
-    """TIMESTAMP '...' in ISO 8601, no zone is UTC; without `zoned` a wall-clock time, whose zone is not allowed."""
+    """TIMESTAMP '...' in ISO 8601, UTC if it has no zone; if not `zoned`, a wall-clock time, which must not have a zone."""
     try:
         at = datetime.datetime.fromisoformat(text.strip())
     except ValueError as e:
-        raise InvalidOptionError(f"{text!r} is no timestamp of the form yyyy-mm-dd hh:mm:ss[.ffffff][zone]") from e
+        raise InvalidOptionError(f"{text!r} is not a timestamp; expected yyyy-mm-dd hh:mm:ss[.ffffff][zone]") from e
     if zoned:
         return Literal(at if at.tzinfo else at.replace(tzinfo=datetime.UTC), ZONED)
     if at.tzinfo:
-        raise InvalidOptionError(f"{text!r} has a time zone, the column has none")
+        raise InvalidOptionError(f"{text!r} has a time zone, but the column has none; remove the zone")
     return Literal(at, UNZONED)
 
 
 def _exactly(literal: Literal, t: pa.DataType) -> Literal | None:
-    """The literal as type `t` when the value is the same there and compares the same, else None."""
+    """The literal as type `t` if its value and its comparisons stay the same, else None."""
     value, source, target = literal.value, kind(literal.type), kind(t)
     if value is None:
         return Literal(None, t)
@@ -228,7 +228,7 @@ def _exact_decimal(value: decimal.Decimal, t: pa.DataType) -> Literal | None:
 
 
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type as which Spark compares an `a` with a `b`, None if it does not."""
+    """The type that Spark compares `a` and `b` as; None if it cannot compare them."""
     x, y = kind(a), kind(b)
     if x == "nested" or y == "nested":
         return None

@@ -1,4 +1,4 @@
-"""Whether a condition can hold of any value between two bounds: what statistics can say of a page without reading it."""
+"""Whether a condition can be true for any value between two bounds, such as the statistics of a page that has not been read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lance_spark.predicate.tree import And, Column, Compare, Expression, In, Lit
 
 @dataclass(frozen=True)
 class Bounds:
-    """An array of a value that is not above any of a column's, and one that is not below any. Nulls do not count, NaN does."""
+    """A lower and an upper bound of a column's values, as an array of two. Nulls are ignored, NaN is not."""
 
     values: pa.Array
 
 
 def may_hold(condition: Expression, name: str, bounds: Bounds) -> bool:
-    """Whether a value of the column `name` within `bounds` can fulfil the condition, which is about that column alone; True where
-    that cannot be told.
+    """Whether a value of the column `name` within `bounds` can satisfy the condition, which uses only that column; True if
+    this is not known.
     """
     match condition:
         case And(operands):
@@ -28,7 +28,7 @@ def may_hold(condition: Expression, name: str, bounds: Bounds) -> bool:
         case Or(operands):
             return any(may_hold(o, name, bounds) for o in operands)
         case Compare(op, Column(), Literal()) | Compare(op, Literal(), Column()) if op in ("<", "<=", ">", ">="):
-            # If it holds of any value at all, then of one of the bounds.
+            # If it is true for any value, it is true for one of the bounds.
             batch = pa.record_batch({name: bounds.values})
             return bool(pc.any(evaluate(Predicate(condition, ""), batch)).as_py())
         case Compare("=", Column(), Literal()) | Compare("=", Literal(), Column()):

@@ -17,24 +17,24 @@ from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Express
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """Whether each row of `batch` fulfils the predicate: true, false or null (unknown, which selects nothing).
 
-    `batch` must hold the predicate's columns under their own names; structs may be pruned. Raises InvalidOptionError for values
-    that the filter cannot be calculated with, such as an integer overflow.
+    `batch` must have the predicate's columns under their own names; structs may be pruned. Raises InvalidOptionError for values
+    that the filter cannot be evaluated on, for example where an integer overflows.
     """
     try:
         result = _value(predicate.root, batch)
     except pa.ArrowInvalid as e:
-        raise InvalidOptionError(f"the filter {predicate.text!r} cannot be calculated: {e}") from e
+        raise InvalidOptionError(f"the filter {predicate.text!r} cannot be evaluated: {e}") from e
     if isinstance(result, pa.Scalar):
         return pa.repeat(pc.cast(result, pa.bool_()), batch.num_rows)
     return result
 
 
 def calculate(formula: Formula, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-    """The value of the formula for each row of `batch`, as `evaluate` gives that of a predicate."""
+    """The value of the formula for each row of `batch`; otherwise like `evaluate`."""
     try:
         result = _value(formula.root, batch)
     except pa.ArrowInvalid as e:
-        raise InvalidOptionError(f"{formula.text!r} cannot be calculated: {e}") from e
+        raise InvalidOptionError(f"{formula.text!r} cannot be evaluated: {e}") from e
     return pa.repeat(result, batch.num_rows) if isinstance(result, pa.Scalar) else result
 
 
@@ -66,10 +66,10 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
 
 
 def column_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-    """The column's values in `batch`, with the type that they are compared as."""
+    """The column's values in `batch`, in the type that they are compared as."""
     values = raw_values(node, batch)
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-        # A cast alone would round towards 1970.
+        # A cast alone would round toward 1970.
         values = pc.floor_temporal(values, unit="microsecond")
     return _cast(values, node.type, strict=False)
 
@@ -79,7 +79,7 @@ def raw_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
     head, *rest = node.path
     at = batch.schema.get_field_index(head)
     if at < 0:
-        raise SchemaMismatchError(f"the filter needs column {head!r}, which the batch does not have")
+        raise SchemaMismatchError(f"the filter needs column {head!r}, which the batch lacks")
     values = batch.column(at)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -103,7 +103,7 @@ def _cast(values: Values, t: pa.DataType, strict: bool) -> Values:
         values = pc.trunc(values)
     if pa.types.is_fixed_size_binary(values.type) and t == pa.large_binary():
         values = pc.cast(values, pa.binary())
-    # To a floating point number rounds, as in Spark; that is no error.
+    # A cast to a floating point type rounds, as in Spark; that is not an error.
     return pc.cast(values, t, safe=strict and not pa.types.is_floating(t))
 
 
@@ -148,7 +148,7 @@ COMPARISONS: dict[str, Callable[[Values, Values], Values]] = {
 
 def _in(node: In, values: Values) -> Values:
     if _is_float(values):
-        # Adding zero makes one zero of the two; the set knows NaN as equal to itself.
+        # Adding zero turns -0.0 into 0.0; the set lookup treats NaN as equal to itself.
         values = pc.add(values, pa.scalar(0.0, values.type))
     known = pa.array([v + 0.0 if isinstance(v, float) else v for v in node.values], node.operand.type)
     found = pc.is_in(values, value_set=known)

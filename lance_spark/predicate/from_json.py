@@ -22,7 +22,7 @@ _UTC_EPOCH = _EPOCH.replace(tzinfo=datetime.UTC)
 def from_json(tree: list[Any], schema: Schema) -> Predicate:
     """The condition `tree`: ["c", name, ...] a column, ["l", type, value] a literal, anything else [operator, operand, ...].
 
-    Raises UnsupportedFeatureError for an operator or literal type that is not known here.
+    Raises UnsupportedFeatureError for an unknown operator or literal type.
     """
     return bind.predicate(_node(tree, schema), _text(tree))
 
@@ -42,14 +42,14 @@ def _node(tree: list[Any], schema: Schema) -> Expression:
         return bind.compare(head, *(_node(r, schema) for r in rest))
     build = OPERATORS.get(head)
     if build is None:
-        raise UnsupportedFeatureError(f"the predicate operator {head!r} is not known")
+        raise UnsupportedFeatureError(f"unknown predicate operator {head!r}")
     return build([_node(r, schema) for r in rest])
 
 
 def _literal(name: str, value: Any) -> Literal:
     read = LITERALS.get(name)
     if read is None:
-        raise UnsupportedFeatureError(f"literals of type {name!r} are not known")
+        raise UnsupportedFeatureError(f"unknown literal type {name!r}")
     t, convert = read
     if value is None:
         return Literal(None, t or pa.null())

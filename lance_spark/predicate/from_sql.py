@@ -1,4 +1,4 @@
-"""Predicates from SQL text: sqlglot parses Spark's dialect, this file turns what it understands into typed nodes and refuses the rest."""
+"""Predicates from SQL text: sqlglot parses Spark's dialect; this file converts supported expressions to typed nodes."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _TYPES = {
 def parse(sql: str, schema: Schema) -> Predicate:
     """The condition `sql` (Spark's dialect) on the columns of `schema`, matched case-insensitively.
 
-    Understands comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
+    Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
     and the functions of functions.FUNCTIONS. TIMESTAMP literals without a zone are UTC. Raises InvalidOptionError for anything else and for
-    types that do not compare, SchemaMismatchError for a column that does not exist.
+    types that do not compare, and SchemaMismatchError for a column that does not exist.
     """
     return _translated(sql, schema, lambda node: bind.predicate(node, sql))
 
 
 def parse_formula(sql: str, schema: Schema) -> Formula:
-    """The value `sql` (Spark's dialect) of the columns of `schema`; understands and raises what `parse` does."""
+    """The expression `sql` (Spark's dialect) over the columns of `schema`; supports and raises the same as `parse`."""
     return _translated(sql, schema, lambda node: Formula(node, sql))
 
 
 def _translated(sql: str, schema: Schema, made: Callable[[Expression], Result]) -> Result:
     if len(sql) > _MAX_LENGTH:
-        raise InvalidOptionError(f"the filter is {len(sql)} characters long, at most {_MAX_LENGTH} are taken")
+        raise InvalidOptionError(f"the filter is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
     try:
         tree = sqlglot.parse_one(_doubled_quotes(sql), read="spark")
         return made(_Translation(schema, sql).node(tree))
     except SqlglotError as e:
-        reason = re.sub("\x1b\\[\\d*m", "", str(e))  # sqlglot underlines for terminals
-        raise InvalidOptionError(f"the filter {_short(sql)} is no SQL condition: {reason}") from e
+        reason = re.sub("\x1b\\[\\d*m", "", str(e))  # sqlglot underlines with terminal escapes
+        raise InvalidOptionError(f"the filter {_short(sql)} is not a SQL condition: {reason}") from e
     except RecursionError as e:
         raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
 
@@ -70,7 +70,7 @@ def _short(sql: str) -> str:
 
 
 def _doubled_quotes(sql: str) -> str:
-    """Spark 4 reads two quotes inside a string as one; sqlglot takes them for two strings, so they are escaped."""
+    """Spark 4 reads two quotes inside a string as one; sqlglot reads two strings, so the quotes are escaped."""
     tokens = sqlglot.tokenize(sql, read="spark")
     cuts = [b.start for a, b in itertools.pairwise(tokens) if a.token_type == b.token_type == TokenType.STRING and b.start == a.end + 1]
     for at in reversed(cuts):
@@ -79,7 +79,7 @@ def _doubled_quotes(sql: str) -> str:
 
 
 class _Translation:
-    """One sqlglot tree on its way into ours: the schema its columns come from, and the text for messages."""
+    """Translates one sqlglot tree into our nodes; `schema` has the columns, `sql` is the text for messages."""
 
     def __init__(self, schema: Schema, sql: str) -> None:
         self.schema, self.sql = schema, sql
@@ -105,7 +105,7 @@ class _Translation:
         return bind.column(self.schema, ".".join(_quoted(p) for p in e.parts))
 
     def field_of(self, e: Any) -> Expression:
-        """a.b.c.d.e (deeper than sqlglot's columns go) and a['b']."""
+        """a.b.c.d.e (deeper than sqlglot's own columns) and a['b']."""
         steps: list[str] = []
         at: Any = e
         while not isinstance(at, exp.Column):
@@ -242,7 +242,7 @@ class _Translation:
                 values[0], values[i] = bind.unify(values[0], values[i], "coalesce")
             values = [bind.convert(v, values[0].type) for v in values]
         if name in CONSTANT_ARGUMENTS and not all(isinstance(v, Literal) and v.value is not None for v in values[1:]):
-            raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes constants behind its first argument")
+            raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes only literals after the first argument")
         t = values[0].type if f.type is None else f.type
         return Call(name, tuple(values), t)
 
@@ -252,7 +252,7 @@ def _quoted(part: Any) -> str:
 
 
 def _number(text: str) -> Literal:
-    """Spark's types of number literals: an integer, a decimal with a point, a double with an exponent."""
+    """Spark's types of number literals: integer, decimal (with a point) or double (with an exponent)."""
     if re.fullmatch(r"[+-]?\d+", text):
         value = int(text)
         if -(1 << 63) <= value < 1 << 63:
@@ -262,12 +262,12 @@ def _number(text: str) -> Literal:
         digits, exponent = len(number.as_tuple().digits), int(number.as_tuple().exponent)
         precision = max(digits, -exponent, 1)
         if precision > 38:
-            raise InvalidOptionError(f"the number {text} has more than 38 digits")
+            raise InvalidOptionError(f"the number {text} has more than 38 digits, which is the maximum")
         return Literal(number, pa.decimal128(precision, -exponent))
     try:
         return Literal(float(text), pa.float64())
     except ValueError as e:
-        raise InvalidOptionError(f"{text!r} is no number") from e
+        raise InvalidOptionError(f"{text!r} is not a number") from e
 
 
 def _like_regex(pattern: str, escape: str) -> str:
@@ -278,7 +278,7 @@ def _like_regex(pattern: str, escape: str) -> str:
         if c == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise InvalidOptionError(f"the pattern {pattern!r} has an escape before nothing that it could escape")
+                raise InvalidOptionError(f"the pattern {pattern!r} has an escape character that is not followed by %, _ or itself")
             out.append(re.escape(pattern[at]))
         else:
             out.append({"%": ".*", "_": "."}.get(c) or re.escape(c))

@@ -1,4 +1,4 @@
-"""The scalar functions that a filter may call: a literal table of name, argument kinds, result type and meaning on Arrow arrays."""
+"""The scalar functions that a filter may call: a table of name, argument kinds, result type and implementation on Arrow arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values: TypeAlias = pa.Array | pa.Scalar
 
 @dataclass(frozen=True)
 class Function:
-    """`kinds` are the families (see bind.kind) that the first argument may be of; the others are constants or of its type.
+    """`kinds` are the type families (see bind.kind) allowed for the first argument; the others are literals or of its type.
 
     `type` is None when the result has the first argument's type.
     """
@@ -36,7 +36,7 @@ def _substring(text: Values, start: pa.Scalar, length: pa.Scalar | None = None) 
         return pc.utf8_slice_codeunits(text, begin)
     end = begin + max(size, 0)
     if begin < 0 <= end:
-        # From the end, and beyond it: nothing is behind the last character.
+        # Positions past the last character give empty text.
         return pc.utf8_slice_codeunits(text, begin)
     return pc.utf8_slice_codeunits(text, begin, max(end, begin))
 
@@ -75,7 +75,7 @@ _ONE, _TWO = range(1, 2), range(2, 3)
 FUNCTIONS: dict[str, Function] = {
     "lower": Function(_TEXT, _ONE, None, pc.utf8_lower),
     "upper": Function(_TEXT, _ONE, None, pc.utf8_upper),
-    # Spark trims the space character alone.
+    # Spark trims only the space character.
     "trim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_trim(s, " ")),
     "ltrim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_ltrim(s, " ")),
     "rtrim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_rtrim(s, " ")),

@@ -1,4 +1,4 @@
-"""The nodes of a predicate: frozen values, typed when they are built (see bind.py), so that evaluation need not look at types again."""
+"""The nodes of a predicate: frozen values, typed when they are built (see bind.py), so that evaluation does not check types again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant: a Python value that `pa.scalar(value, type)` takes, None for null."""
+    """A literal: a Python value that `pa.scalar(value, type)` accepts, None for null."""
 
     value: Any
     type: pa.DataType
@@ -34,7 +34,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Cast:
-    """`operand` as another type. `strict` refuses values that do not fit, otherwise they are truncated as Spark sees them."""
+    """`operand` cast to another type. If `strict`, values that do not fit are an error; otherwise they are truncated as in Spark."""
 
     operand: Expression
     type: pa.DataType
@@ -62,7 +62,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class In:
-    """Whether `operand` equals one of `values` (all of the operand's type); `has_null` says that null was among them."""
+    """Whether `operand` equals one of `values` (all of the operand's type); `has_null` says that the list also has a null."""
 
     operand: Expression
     values: tuple[Any, ...]
@@ -72,7 +72,7 @@ class In:
 
 @dataclass(frozen=True)
 class Like:
-    """Whether the string matches `pattern`, a regular expression for the whole of it."""
+    """Whether the whole string matches the regular expression `pattern`."""
 
     operand: Expression
     pattern: str
@@ -82,7 +82,7 @@ class Like:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Whether `operand` is null; never null itself."""
+    """Whether `operand` is null; the result is never null."""
 
     operand: Expression
     type: pa.DataType = pa.bool_()
@@ -90,7 +90,7 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Not:
-    """Kleene's negation."""
+    """Three-valued NOT."""
 
     operand: Expression
     type: pa.DataType = pa.bool_()
@@ -98,7 +98,7 @@ class Not:
 
 @dataclass(frozen=True)
 class And:
-    """Kleene's conjunction of one or more conditions."""
+    """Three-valued AND of one or more conditions."""
 
     operands: tuple[Expression, ...]
     type: pa.DataType = pa.bool_()
@@ -106,7 +106,7 @@ class And:
 
 @dataclass(frozen=True)
 class Or:
-    """Kleene's disjunction of one or more conditions."""
+    """Three-valued OR of one or more conditions."""
 
     operands: tuple[Expression, ...]
     type: pa.DataType = pa.bool_()
@@ -131,7 +131,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """`node` and all below it."""
+    """`node` and all expressions below it."""
     todo = [node]
     while todo:
         at = todo.pop()
@@ -141,14 +141,14 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 @dataclass(frozen=True)
 class Formula:
-    """A value for each row of one schema. `text` is how a person wrote it, or would."""
+    """An expression with a value for each row of one schema. `text` is its SQL, for messages."""
 
     root: Expression
     text: str
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads, as paths that `Schema.select` takes, each once."""
+        """The columns that it reads, as paths for `Schema.select`, without duplicates."""
         return tuple(dict.fromkeys(n.quoted for n in walk(self.root) if isinstance(n, Column)))
 
     def __str__(self) -> str:
@@ -161,7 +161,7 @@ class Predicate(Formula):
 
 
 def conjunction(predicates: Sequence[Predicate]) -> Predicate:
-    """The condition that all of `predicates`, of which there is at least one, hold."""
+    """The conjunction of `predicates`, at least one."""
     if len(predicates) == 1:
         return predicates[0]
     return Predicate(And(tuple(p.root for p in predicates)), " AND ".join(f"({p.text})" for p in predicates))

@@ -91,7 +91,7 @@ def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn], noted:
 
 
 def _check_no_nulls(snapshot: Snapshot, path: str) -> None:
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
     plan = ScanPlan(columns=("_rowaddr",), predicate=parse(f"{path} IS NULL", snapshot.manifest.schema), limit=1)
     if any(batch.num_rows for task in plan_tasks(snapshot, plan) for batch in read_task(task)):

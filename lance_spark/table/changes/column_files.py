@@ -181,7 +181,7 @@ class _ColumnFileWriter:
 
     @cached_property
     def _old(self) -> FragmentReader:
-        from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver has no use for
+        from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
 
         # Deleted rows have values in the file like the others.
         return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations)

@@ -46,7 +46,7 @@ def compact(task: CompactionTask) -> Compacted:
 
 
 def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
     target = task.target
     rows = task.rows_per_fragment

@@ -68,7 +68,7 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
 
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
     """Fragment id -> the offsets of the rows that fulfil the plan's predicate."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
     parts: dict[int, list[np.ndarray]] = {}
     for task in plan_tasks(snapshot, plan):

@@ -175,7 +175,7 @@ def _with_row_ids(fragments: Iterable[Fragment], ids: np.ndarray) -> tuple[Fragm
 
 def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
     """The rows at these addresses, which ascend. Raises LanceError for an address that no row has, or a row that is deleted."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver has no use for
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
 
     batches: list[pa.RecordBatch] = []
     groups = list(by_fragment(addresses))

@@ -86,7 +86,7 @@ def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], sou
 
 def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iterator[pa.Table]:
     """The columns of the table that the merge looks at, many rows at once."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does without
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
     schema = snapshot.manifest.schema
     columns = [quoted([key]) for key in keys]

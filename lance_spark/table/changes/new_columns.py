@@ -68,7 +68,7 @@ def plan_columns(
 
 def add_columns_of(task: ColumnTask, compute: Compute) -> list[ColumnFile]:
     """Run one task."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
     return write_columns(task.target, _computed(read_task(task.scan), compute))
 

@@ -36,7 +36,7 @@ def plan_rows(
 
 def run_row_task(task: RowTask) -> DeltaPart:
     """Run one task. If that fails the files that it has written are deleted."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver has no use for
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
     return write_rows(task.target, (_delta_rows(batch, task.values) for batch in read_task(task.scan)))
 

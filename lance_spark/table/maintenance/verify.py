@@ -121,7 +121,7 @@ def _size(store: Store, path: str, expected: int | None) -> _Found:
 
 
 def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> _Found:
-    # Decoding needs the compiled kernels, which the driver has no use for.
+    # Decoding needs the compiled kernels, which the driver does not need.
     from lance_spark.file.reader import open_data_file
 
     try:

@@ -1,4 +1,4 @@
-"""Counts, minima and maxima of a scan, added up batch by batch."""
+"""Counts, minima and maxima of a scan, accumulated batch by batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.predicate.tree import Column
 class Aggregate:
     """The number of rows (`count` without a column) or of values that are not null, or the smallest or largest value.
 
-    A minimum or maximum is null when there is no value. It is not for floating point numbers, whose order in Arrow is not Spark's.
+    A minimum or maximum is null if there is no value. Floating point numbers are excluded: Arrow orders them differently than Spark.
     """
 
     function: Literal["count", "min", "max"]
@@ -25,7 +25,7 @@ class Aggregate:
 
 
 def counted(aggregates: Sequence[Aggregate], rows: int) -> pa.RecordBatch:
-    """The one row of aggregates that all are counts of rows."""
+    """The row of aggregates if all of them count rows."""
     return _row([pa.array([rows], pa.int64()) for _ in aggregates])
 
 

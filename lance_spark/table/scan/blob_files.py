@@ -1,4 +1,4 @@
-"""Blobs as files: opened by row, read in ranges, wherever the bytes are."""
+"""Blobs as files: opened by row and read in ranges, wherever their bytes are stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BlobFile(io.RawIOBase):
-    """One blob, to be read from and moved about in. Nothing is fetched before it is asked for, and nothing twice is kept."""
+    """One blob as a seekable, read-only file. Each read fetches only its own range; nothing is cached."""
 
     def __init__(self, fetch: Callable[[ByteRange], Bytes], start: int, size: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class BlobFile(io.RawIOBase):
         self._at = 0
 
     def size(self) -> int:
-        """How many bytes the blob has."""
+        """The size of the blob in bytes."""
         return self._size
 
     def readable(self) -> bool:
@@ -48,13 +48,13 @@ class BlobFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """The position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset` from the start, from here (`whence` 1) or from the end (2)."""
+        """Move to `offset` from the start, from the current position (`whence` 1) or from the end (2)."""
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
-            raise ValueError(f"whence must be 0, 1 or 2, it is {whence}")
+            raise ValueError(f"whence must be 0, 1 or 2, not {whence}")
         at = offset + (0, self._at, self._size)[whence]
         if at < 0:
             raise ValueError(f"position {at} is before the start of the blob")
@@ -62,13 +62,13 @@ class BlobFile(io.RawIOBase):
         return at
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` as far as there are bytes; how many it were."""
+        """Read into `buffer`; returns the number of bytes read."""
         data = self._read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
-        """All bytes from here on, in one read of the store."""
+        """All remaining bytes, in one read of the store."""
         return bytes(self._read(self._size))
 
     def _read(self, count: int) -> memoryview:
@@ -93,17 +93,17 @@ def take_blobs(
     """The blobs of `column` in some rows, see `Dataset.take_blobs`."""
     given = [rows for rows in (ids, addresses, indices) if rows is not None]
     if len(given) != 1:
-        raise ValueError("give one of ids, addresses and indices")
+        raise ValueError("give exactly one of ids, addresses and indices")
     steps = snapshot.manifest.schema.resolve(column)
     if not steps[-1].is_blob:
-        raise SchemaMismatchError(f"column {column!r} is no blob column")
+        raise SchemaMismatchError(f"column {column!r} is not a blob column")
     plan = ScanPlan((quoted(f.name for f in steps), "_rowaddr"), blob_handling="descriptor")
     if indices is not None:
         rows = take(snapshot, indices, plan)
     else:
         rows = take_by_row_id(snapshot, given[0], plan, are_addresses=addresses is not None)
     if rows.num_rows != len(given[0]):
-        raise IndexError(f"{len(given[0]) - rows.num_rows} of the rows are not in {snapshot}")
+        raise IndexError(f"{len(given[0]) - rows.num_rows} of the rows do not exist in {snapshot}")
     descriptors: pa.ChunkedArray = rows[steps[0].name]
     for step in steps[1:]:
         descriptors = pc.struct_field(descriptors, step.name)
@@ -116,28 +116,28 @@ def take_blobs(
 
 def _file(fragment: Fragment, field: Field) -> DataFile:
     file = next((f for f in fragment.files if field.id in f.fields), None)
-    assert file is not None, "a field that is in no file has no descriptors"
+    assert file is not None, "a descriptor must come from a data file"
     return file
 
 
 def _source(snapshot: Snapshot, file: DataFile) -> Source:
-    from lance_spark.file.source import open_blobs  # loads the decoders, which opening a table does without
+    from lance_spark.file.source import open_blobs  # loads the decoders, which opening a table does not need
 
     return open_blobs(*snapshot.locations.data_file(file), snapshot.verify_checksums)
 
 
 def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFile, place: Mapping[str, Any]) -> BlobFile:
-    """The blob in `file` with this descriptor. `source` opens a data file: once for all its blobs, and not before one of them is read."""
+    """The blob in `file` with this descriptor. `source` opens a data file when its first blob is read, once for all its blobs."""
     start, size, kind = place["position"], place["size"], place.get("kind", BlobKind.INLINE)
     if kind > BlobKind.EXTERNAL:
-        raise UnsupportedFeatureError(f"{file.path}: a blob of kind {kind}")
+        raise UnsupportedFeatureError(f"{file.path}: reading blobs of kind {kind} is not supported")
     if kind == BlobKind.EXTERNAL:
         if place["blob_id"]:
-            raise UnsupportedFeatureError(f"a blob at the URI {place['blob_uri']!r} below base path {place['blob_id']}")
+            raise UnsupportedFeatureError(f"the blob {place['blob_uri']!r} is below base path {place['blob_id']}: not supported")
         store, path = external_store(snapshot.locations.data_file(file)[0], place["blob_uri"], snapshot.allow_other_stores)
         size = size or store.size(path) - start
     if start < 0 or size < 0:
-        raise CorruptFileError(f"{file.path}: a blob of {size} bytes at {start}")
+        raise CorruptFileError(f"{file.path}: invalid blob position {start} or size {size}; expected 0 or more")
 
     def fetch(wanted: ByteRange) -> Bytes:
         if kind == BlobKind.EXTERNAL:

@@ -1,7 +1,7 @@
-"""The rows of one fragment: columns from several data files side by side, without the deleted rows.
+"""The rows of one fragment: columns from several data files joined by position, without deleted rows.
 
-Implements fragments, data evolution and deletions of the table specification. Positions of rows count only those that are not deleted;
-offsets count all rows of the data files.
+Implements fragments, data evolution and deletions of the table specification. Row positions count only rows that are
+not deleted; offsets count all rows of the data files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROVEN_ROWS = 1 << 22
 
 
 def physical_rows(fragment: Fragment, locations: Locations) -> int:
-    """The rows of the fragment's files, deleted ones included; very old manifests leave it out, so that a file must be asked."""
+    """The number of rows in the fragment's files, including deleted ones; read from a file where a very old manifest lacks it."""
     if not fragment.files:
         raise CorruptFileError(f"fragment {fragment.id} has no data files")
     if fragment.physical_rows:
@@ -43,7 +43,7 @@ def physical_rows(fragment: Fragment, locations: Locations) -> int:
 
 
 def count_rows(fragment: Fragment, locations: Locations) -> int:
-    """The rows of the fragment that are not deleted."""
+    """The number of rows in the fragment that are not deleted."""
     deletion = fragment.deletion
     if deletion is None:
         return physical_rows(fragment, locations)
@@ -52,7 +52,7 @@ def count_rows(fragment: Fragment, locations: Locations) -> int:
 
 
 class FragmentReader:
-    """The rows of one fragment; its files are opened when they are first needed, and once."""
+    """The rows of one fragment; each file is opened once, when it is first needed."""
 
     def __init__(self, fragment: Fragment, locations: Locations, stable_row_ids: bool = False) -> None:
         self._fragment = fragment
@@ -62,7 +62,7 @@ class FragmentReader:
         self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
     def counts(self) -> Counts:
-        """What reading has cost so far. Files that were not opened count with the size that the manifest says they have."""
+        """The cost of reading so far. Files that were not opened count with their size from the manifest."""
         total = Counts(bytes=sum(f.size or 0 for f in self._fragment.files if f.path not in self._files))
         for reader in self._files.values():
             total.add(reader.counts)
@@ -77,9 +77,9 @@ class FragmentReader:
         return read_deletions(self._fragment, self._locations)
 
     def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows` as `schema` is shown.
+        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows`, with the columns of `schema`.
 
-        Fields with the ids of `row_columns` are calculated, all others come from files.
+        Fields with the ids of `row_columns` are calculated, all others are read from files.
         """
         if self._total > _PROVEN_ROWS:
             self._open(self._fragment.files[0])
@@ -107,7 +107,7 @@ class FragmentReader:
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
-        """The positions in pages of `field` that may have a match, see `DataFileReader.prune_pages`; all if pages do not tell."""
+        """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); all if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
         if len(files) != 1:
             return spans.from_rows(positions)
@@ -128,18 +128,18 @@ class FragmentReader:
         return pa.array(np.ones(len(rows), dtype=np.uint64) if sequence is None else sequence.at(rows))
 
     def _sequence(self, field_id: int) -> RowIds | RowVersions | None:
-        """The row ids or versions of the fragment; None if it has no versions, which stands for the first."""
+        """The row ids or versions of the fragment; None if it has no versions, which means version 1."""
         fragment = self._fragment
         sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
         if sequence is None and field_id == ROW_ID:
-            raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+            raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
         if sequence is None:
             return None
         parse = parse_row_ids if field_id == ROW_ID else parse_versions
         return parse(load_sequence(sequence, self._locations), self._total)
 
     def _from_files(self, schema: Schema, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
-        """The top-level fields' arrays by field id as the data files have them, and the number of rows; fields in no file are left out."""
+        """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
         sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
         taken: set[int] = set()
         stored = {i for file in self._fragment.files for i in file.fields}
@@ -169,27 +169,27 @@ class FragmentReader:
         if file.path not in self._files:
             reader = _open(file, self._locations)
             if reader.num_rows != self._total:
-                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, the fragment {self._total}")
+                raise CorruptFileError(f"data file {file.path} has {reader.num_rows} rows, but the fragment has {self._total}")
             file.check_version(reader.version)
             self._files[file.path] = reader
         return self._files[file.path]
 
 
 def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows, np.ndarray]:
-    """What to read for the rows at `positions` among those that are not deleted, and which of these offsets to drop afterwards.
+    """The offsets to read for the rows at `positions`, and which of these offsets to drop afterward.
 
-    Where at least half of the rows between the first and the last are wanted, reading them all and dropping the rest costs less
+    If at least half of the rows between the first and the last are wanted, reading all of them and dropping the rest costs less
     than picking each of them in every column.
     """
     nothing = np.empty(0, dtype=np.int64)
     live = total - len(deleted)
     if len(deleted) and deleted[-1] >= total:
-        raise CorruptFileError(f"row {deleted[-1]} is deleted of a fragment with {total} rows")
+        raise CorruptFileError(f"row {deleted[-1]} is deleted, but the fragment has {total} rows")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < live:
-        raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are asked for, there are {live} that are not deleted")
+        raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
         return positions, nothing
-    # How many rows that are not deleted come before each that is.
+    # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
     span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
@@ -205,7 +205,7 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
 def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
     try:
-        # Writers of 0.1 files recorded a size before they had written all of it.
+        # Writers of 0.1 files recorded the size before the file was complete.
         size = None if file.is_legacy else file.size
         return open_data_file(store, path, size, locations.allow_other_stores, locations.verify_checksums)
     except FileNotFoundError as e:
@@ -213,7 +213,7 @@ def _open(file: DataFile, locations: Locations) -> DataFileReader:
 
 
 def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[list[pa.Array]]]:
-    """Batches of several files that end at different rows, cut so that they end at the same."""
+    """Batches of several files, sliced so that they end at the same rows."""
     current: list[list[pa.Array]] = [[] for _ in sources]
     while True:
         for i, source in enumerate(sources):
@@ -223,7 +223,7 @@ def side_by_side(sources: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[l
         if all(ended):
             return
         if any(ended):
-            raise CorruptFileError("a data file of the fragment gave fewer rows than another one")
+            raise CorruptFileError("a data file of the fragment has fewer rows than another one")
         count = min(len(arrays[0]) for arrays in current)
         yield [[a.slice(0, count) for a in arrays] for arrays in current]
         current = [[a.slice(count) for a in arrays] for arrays in current]

@@ -1,6 +1,6 @@
-"""Scanning a version: the plan of what to read, and the tasks that it is cut into on the driver; `task` reads one of them anywhere else.
+"""Scanning a version: the plan of what to read, and the tasks that the driver splits it into; `task` reads one of them.
 
-A task knows everything that it needs, so that it can be pickled and read by a process that has seen nothing of the table.
+A task is self-contained: it can be pickled and read by a process that has not opened the table.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _UNKNOWN_ROW_BYTES = 64
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What a scan gives.
+    """What a scan returns.
 
-    `columns` are names (None: all), nested ones as `Schema.select` takes them; the columns of `row_columns` can be among them, and the row
-    id and address follow at the end when they are asked for by flag. `limit` and `offset` count rows of the result, exactly.
-    `blob_handling` is what becomes of blob columns, see `blobs.handled`.
+    `columns` are names (None: all), nested ones as for `Schema.select`; the columns of `row_columns` can be among them. The row
+    id and address come last if requested by flag. `limit` and `offset` count rows of the result, exactly.
+    `blob_handling` says how blob columns are returned, see `blobs.handled`.
 
-    The rest is for an engine that finishes the work itself, and does not go with `limit` and `offset`. `task_limit`: of each task no
-    more rows are needed. `order`: those that come first in it. `aggregates` (of `columns`): each task gives one row, see `aggregated`.
+    The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
+    needed from each task. `order`: which rows these are. `aggregates` (of `columns`): each task returns one row, see `aggregated`.
     """
 
     columns: tuple[str, ...] | None = None
@@ -61,18 +61,18 @@ class ScanPlan:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, it is {value}")
+                raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.blob_handling not in BLOB_HANDLINGS:
-            raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, it is {self.blob_handling!r}")
+            raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, not {self.blob_handling!r}")
         if (self.limit is not None or self.offset) and (self.task_limit is not None or self.aggregates):
-            raise ValueError("a limit of all rows comes before what is left out or added up in each task")
+            raise ValueError("limit and offset cannot be combined with task_limit or aggregates")
 
     def known(self, snapshot: Snapshot) -> Schema:
-        """All fields that the scan can give: the table's, and those of `row_columns`."""
+        """All fields that the scan can return: the table's, and those of `row_columns`."""
         return with_row_columns(handled(snapshot.manifest.schema, self.blob_handling))
 
     def fields(self, snapshot: Snapshot) -> Schema:
-        """The fields that the scan gives, in order."""
+        """The fields that the scan returns, in order."""
         known = self.known(snapshot)
         own = handled(snapshot.manifest.schema, self.blob_handling)
         chosen = own if self.columns is None else known.select(self.columns)
@@ -80,7 +80,7 @@ class ScanPlan:
         return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
 
     def fields_to_read(self, snapshot: Snapshot) -> Schema:
-        """The fields that have to be read: those that the scan gives, and whatever else the predicate needs."""
+        """The fields that must be read: those that the scan returns, and those that the predicate needs."""
         given = self.fields(snapshot)
         if self.predicate is None:
             return given
@@ -90,12 +90,12 @@ class ScanPlan:
         return _and(given, known.select(self.predicate.columns))
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
-        """The Arrow schema of every batch that the scan gives."""
+        """The Arrow schema of every batch that the scan returns."""
         return self.fields(snapshot).to_arrow()
 
 
 def _and(schema: Schema, more: Schema) -> Schema:
-    """`schema` with the top-level fields of `more` that it does not have."""
+    """`schema` with the top-level fields of `more` that it lacks."""
     there = {f.id for f in schema.fields}
     return Schema((*schema.fields, *(f for f in more.fields if f.id not in there)), schema.metadata)
 
@@ -110,17 +110,17 @@ class Part:
 
     @property
     def num_rows(self) -> int:
-        """How many rows that is."""
+        """The number of rows."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True)
 class ScanTask:
-    """A piece of a scan: the rows of `parts` that fulfil the predicate, in order, without the first `offset` and at most `limit` of them.
+    """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
-    `table` names table and version for error messages; `fields` are what is read and `given` what comes out of it. With an `order`,
-    those `limit` rows that come first in it: the fields `first` say which, before `fields` are read. `num_rows` and `num_bytes` are about
-    what the task gives and reads; the number of rows is exact, and there are no parts, where no field is to be read at all.
+    `table` is the table and version for error messages; `fields` are read and `given` are returned. With an `order`,
+    the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `num_rows` and `num_bytes` estimate
+    what the task returns and reads; if no field is read, the number of rows is exact and there are no parts.
     """
 
     table: str
@@ -141,14 +141,14 @@ class ScanTask:
 
 
 def live_rows(fragment: Fragment, locations: Locations) -> int:
-    """The rows of the fragment that are not deleted, from the manifest alone unless an old writer left something out."""
+    """The number of rows in the fragment that are not deleted, from the manifest unless an old writer left it out."""
     deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
     if not fragment.physical_rows or deleted is None:
         from lance_spark.table.scan.fragment_reader import count_rows  # opens files, and so loads the decoders
 
         return count_rows(fragment, locations)
     if deleted > fragment.physical_rows:
-        raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, and {deleted} of them deleted")
+        raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, but {deleted} deleted rows")
     return fragment.physical_rows - deleted
 
 
@@ -160,16 +160,16 @@ def all_live_rows(snapshot: Snapshot) -> list[int]:
 
 
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
-    """Cut a scan into tasks, of which there is at least one; their rows one task after the other are the scan's.
+    """Split a scan into one or more tasks; their rows in the order of the tasks are the scan's rows.
 
-    How many tasks there are says `pack`. Without a predicate, `limit` and `offset` are settled here; with one there is a single task,
-    because nobody knows before which rows count.
+    `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
+    because only reading shows which rows count.
     """
     fields = plan.fields_to_read(snapshot)
     parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
-        # Any rows will do for a limit of each task, so all tasks together need give no more.
+        # Any rows satisfy a task limit, so all tasks together need no more rows than that.
         parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
@@ -180,14 +180,14 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
 
 
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
-    """A scan without limits of the fragments with these ids: one task for each that has rows."""
+    """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     task = _task(snapshot, plan, plan.fields_to_read(snapshot))
     rows = zip(snapshot.manifest.fragments, all_live_rows(snapshot))
     return [_with_parts(task, [Part(f, 0, count)], plan, snapshot) for f, count in rows if count and f.id in fragments]
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
-    """One task for all rows of these fragments, in this order."""
+    """A single task for all rows of these fragments, in this order."""
     parts = [Part(fragment, 0, live_rows(fragment, snapshot.locations)) for fragment in fragments]
     return _with_parts(_task(snapshot, plan, plan.fields_to_read(snapshot)), [p for p in parts if p.num_rows], plan, snapshot)
 
@@ -214,7 +214,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 
 def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
-    """The task of these parts."""
+    """The task for these parts."""
     rows = sum(part.num_rows for part in parts)
     size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
     if plan.order and task.limit is not None and task.limit < rows:
@@ -240,11 +240,11 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
 
 
 def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[list[Part]]:
-    """The rows of `parts` in groups of about the same work, in order: small parts together, large ones divided.
+    """The rows of `parts` in groups of about equal work, in order: small parts are joined, large ones are split.
 
-    They are `cores` times 1 to `TASKS_PER_CORE` groups where there is enough work for that, so that all cores end at about the same time,
-    fewer where starting a task would cost more than reading it, and more where one would read more than about `max_bytes`. The fields
-    `first` (None: all) are read of every row, others of those that fulfil the predicate, which are taken to be few.
+    Normally there are `cores` times 1 to `TASKS_PER_CORE` groups, so that all cores finish at about the same time;
+    fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. The fields
+    `first` (None: all) are read for every row, others for rows that satisfy the predicate, which are assumed to be few.
     """
     # A row costs its reader at least a byte, even if no column is read.
     sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
@@ -252,7 +252,7 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
     always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, row_bytes(parts, first)))
     rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
     target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
-    # Sizes in a manifest are what it says, not what is there: no part is worth any number of tasks.
+    # Sizes in a manifest are untrusted: they must not make the number of tasks of a part unbounded.
     target = max(target, max(sizes, default=0) // _MAX_PIECES)
     slack = target // 16
     groups: list[list[Part]] = []
@@ -261,7 +261,7 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
         start = part.start
         while start < part.stop:
             rest = size * (part.stop - start) // part.num_rows + _OPEN_BYTES
-            # What is less than a slack is not worth the cut, neither as the end of a group nor as the end of a part.
+            # Do not split off less than `slack`, neither from a group nor from a part.
             if room <= 0 or (room <= slack and rest > room + slack):
                 groups.append([])
                 room = target
@@ -273,7 +273,7 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
 
 
 def row_bytes(parts: Sequence[Part], fields: Schema) -> list[float]:
-    """About how many bytes of files a row of these fields takes in each part; columns of a file are taken to be of equal size."""
+    """The estimated file bytes per row of these fields in each part; columns of a file are assumed to be of equal size."""
     ids = {f.id for f in fields.walk()}
     wanted: dict[tuple[int, ...], int] = {}  # most files have the same fields
     sizes = []

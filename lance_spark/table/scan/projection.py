@@ -1,4 +1,4 @@
-"""From what data files hold to what a scan shows: columns that are in no file become nulls, and JSON becomes text."""
+"""From the columns of data files to those of a scan: columns that are in no file become nulls, and JSON becomes text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_spark.schema.schema import Field, Schema
 
 
 def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.RecordBatch:
-    """The columns `fields`, which are shown as `target`, of a batch that has them and others, by name."""
+    """The columns `fields` of a batch, by name, converted to `target`."""
     if batch.schema.equals(target):
         return batch
     columns = [projected(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(fields.fields, target)]
@@ -19,10 +19,10 @@ def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.Reco
 
 
 def projected(array: pa.Array | None, field: Field, target: pa.DataType, count: int) -> pa.Array:
-    """`array` as the type `target`, in which `field` is shown.
+    """`array` converted to `target`, the type that a scan returns for `field`.
 
-    `array` has the storage type of `field` but for struct children that are in no data file (None: the field itself is in none, so that
-    all `count` values are null), that are not asked for, or that have another order.
+    `array` has the storage type of `field`, except for struct children that are in no data file, are not requested, or have
+    another order. None: the field itself is in no file, so that all `count` values are null.
     """
     if array is None:
         return pa.nulls(count, target)
@@ -46,7 +46,7 @@ def projected(array: pa.Array | None, field: Field, target: pa.DataType, count: 
 
 
 def _struct(array: pa.StructArray, field: Field, target: pa.StructType) -> pa.Array:
-    """A struct whose children are brought into the order of `field`, those that are in no file as nulls."""
+    """A struct with its children in the order of `field`; those that are in no file are null."""
     there = {array.type.field(i).name: i for i in range(array.type.num_fields)}
     children = []
     for i, child in enumerate(field.children):
@@ -59,7 +59,7 @@ def _struct(array: pa.StructArray, field: Field, target: pa.StructType) -> pa.Ar
 
 
 def _items(array: pa.Array) -> pa.Array:
-    """All items that a list, map or fixed-size list array refers to, also those before its first row."""
+    """All items of a list, map or fixed-size list array, including those before its first row."""
     return array.values
 
 
@@ -71,7 +71,7 @@ def _with_children(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.
 
 
 def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The same buffers under a type that differs in the names and nullability of what is inside."""
+    """The same buffers with a type that differs only in the names and nullability of its children."""
     if array.type.equals(target):
         return array
     if pa.types.is_nested(target) and target.num_fields == 1 and array.type.num_fields == 1:
@@ -79,4 +79,4 @@ def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return array.cast(target)
     except pa.ArrowException as e:
-        raise CorruptFileError(f"values of {array.type} where the schema has {target}") from e
+        raise CorruptFileError(f"found values of type {array.type}; the schema says {target}") from e

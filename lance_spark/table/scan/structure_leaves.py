@@ -1,7 +1,7 @@
-"""Leaves that are read for the shape of what is around them only.
+"""Leaf columns that are read only for the structure of their parents.
 
-Where nothing that is wanted of a struct or list is in any data file of a fragment, which rows of it are null and how long its lists
-are is known from another leaf below it, which is borrowed for that.
+If no requested leaf of a struct or list is in any data file of a fragment, another leaf of it is read, which has the
+validity and the list lengths of its parents.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lance_spark.schema.schema import Field, Schema
 
 
 def lacks_structure(schema: Schema, ids: Collection[int]) -> bool:
-    """Whether there is a struct or list of which no wanted leaf is among the fields `ids` that the files have."""
+    """Whether a struct or list has no requested leaf among the fields `ids`, which the files have."""
     return any(_lacks(f, ids) for f in schema.fields)
 
 
@@ -24,7 +24,7 @@ def _lacks(field: Field, ids: Collection[int]) -> bool:
 
 
 def with_structure_leaves(schema: Schema, ids: Collection[int], in_files: Iterable[Field]) -> Schema:
-    """The schema with a leaf borrowed wherever one is needed; `in_files` are all fields of the data files' own schemas."""
+    """The schema with a structure leaf added wherever one is needed; `in_files` are all fields of the data files' own schemas."""
     known: dict[int, list[Field]] = {}
     for field in in_files:
         known.setdefault(field.id, []).append(field)
@@ -36,7 +36,7 @@ def _with_structure_leaf(field: Field, ids: Collection[int], known: dict[int, li
         return field
     field = replace(field, children=tuple(_with_structure_leaf(child, ids, known) for child in field.children))
     if field.logical_type != "struct" or any(leaf.id in ids for leaf in field.leaves()):
-        return field  # a list has a shape when its item has
+        return field  # an item's structure includes that of its list
     for stored in known.get(field.id, ()):
         path = _first_leaf(stored, ids)
         if path is not None and path.children:
@@ -45,11 +45,11 @@ def _with_structure_leaf(field: Field, ids: Collection[int], known: dict[int, li
 
 
 def _first_leaf(field: Field, ids: Collection[int]) -> Field | None:
-    """The field with nothing but the first of its leaves that is among `ids`; on the way there names are such as no other field has."""
+    """The field with only the first of its leaves that is among `ids`; the names of fields below it are made unique."""
     if field.is_leaf:
         return field if field.id in ids else None
     for child in field.children:
         found = _first_leaf(child, ids)
         if found is not None:
-            return replace(field, children=(replace(found, name=f"borrowed {found.id}"),))
+            return replace(field, children=(replace(found, name=f"structure {found.id}"),))
     return None

@@ -1,4 +1,4 @@
-"""Single rows by their numbers or ids, reading no more of the files than what holds them."""
+"""Single rows by number or id, reading only the parts of the files that contain them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 
 def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table:
-    """The rows with these numbers, counted over the rows of the table that are not deleted, in the order given, as often as given.
+    """The rows with these numbers (counting rows that are not deleted), in the given order, with duplicates.
 
-    Only the columns of `plan` matter. Raises IndexError for a number that no row has.
+    Of `plan`, only the columns are used. Raises IndexError for a number that no row has.
     """
     numbers = np.asarray(indices, dtype=np.int64)
     wanted, back = np.unique(numbers, return_inverse=True)
@@ -30,7 +30,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
     if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < total:
-        raise IndexError(f"row {wanted[0] if wanted[0] < 0 else wanted[-1]} of {snapshot}, which has {total} rows")
+        raise IndexError(f"{snapshot} has {total} rows; row {wanted[0] if wanted[0] < 0 else wanted[-1]} does not exist")
     bounds = np.searchsorted(wanted, np.concatenate([[0], ends]))
     chosen = [
         (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0))
@@ -40,9 +40,9 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
 
 
 def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
-    """The rows with these ids, in the order given, as often as given; ids of rows that are deleted, or never were, are passed over.
+    """The rows with these ids, in the given order, with duplicates; ids of rows that do not exist are skipped.
 
-    Only the columns of `plan` matter. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
+    Of `plan`, only the columns are used. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
     `are_addresses` in any table.
     """
     wanted, back = np.unique(np.asarray(row_ids, dtype=np.uint64), return_inverse=True)
@@ -54,7 +54,7 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
     for fragment in manifest.fragments:
         which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
-        # Where fragments share an id, an address means the first one's row.
+        # If fragments share an id, an address refers to the first one's row.
         alive = ~np.isin(offsets, deleted) & (places[which] < 0)
         which, offsets = which[alive], offsets[alive]
         if len(which):
@@ -67,21 +67,21 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
 
 
 def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the sorted ids `wanted` the fragment has, and at which of its rows, deleted ones included."""
+    """Which of the sorted ids `wanted` the fragment has, and their row offsets (deleted rows included)."""
     total = fragment.physical_rows
     if not stable:
         start = np.uint64(RowAddress.of(fragment.id, 0))
         which = np.flatnonzero((wanted >= start) & (wanted < start + np.uint64(total or 2**32)))
         return which, (wanted[which] - start).astype(np.int64)
     if fragment.row_ids is None:
-        raise CorruptFileError(f"fragment {fragment.id} has no row ids, though the table's are stable")
+        raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
     sequence = load_sequence(fragment.row_ids, locations)
     return parse_row_ids(sequence, total).find(wanted)
 
 
 def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray]]) -> pa.Table:
     """The rows at these positions of these fragments, in this order."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does without
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does not need
 
     batches: list[pa.RecordBatch] = []
     for fragment, positions in chosen:

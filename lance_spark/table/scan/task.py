@@ -1,7 +1,7 @@
-"""Reading one task of a scan: only what its rows need, the columns of the predicate first.
+"""Reading one task of a scan: only the pages that its rows need, the predicate's columns first.
 
-Late materialisation: of a window of rows the predicate's columns are read and evaluated, then the other columns of the rows that are left,
-which are few most of the time; readers get single rows out of pages without decoding the rest.
+Late materialisation: for a window of rows, the predicate's columns are read and evaluated, then the other columns of the matching
+rows, which are usually few; readers take single rows out of pages without decoding the rest.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ WINDOW_ROWS = 1 << 20
 
 
 def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches, all with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
+    """The rows of a task in batches with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
     skip, left, rows = task.offset, task.limit, 0
     counts, start = Counts(), time.perf_counter()
     try:
         if task.aggregates:
             yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
             return
-        # Whoever wants few rows is served faster without more of them being read.
+        # A small limit is answered faster without reading more rows.
         for batch in prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
@@ -68,7 +68,7 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
 
 
 def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
-    """Say what a task has read and what it did not need to; of each fragment when it has been read to its end."""
+    """Log what a task has read and skipped, for each fragment after it has been read."""
     _LOG.info(
         "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s",
         *(task.table, rows, sum(part.num_rows for part in task.parts), len(task.parts)),
@@ -77,7 +77,7 @@ def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
 
 
 def row_counts(task: ScanTask) -> Iterator[int]:
-    """The number of rows of a task, in pieces of a batch; nothing is read where no field is needed to know it."""
+    """The number of rows of a task, split into batches; if no field is needed, nothing is read."""
     if task.fields.fields:
         yield from (batch.num_rows for batch in read_task(task))
         return
@@ -86,8 +86,8 @@ def row_counts(task: ScanTask) -> Iterator[int]:
 
 
 def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a task after its predicate, before offset and limit; what reading them cost is added to `counts`."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which counting rows does without
+    """The batches of a task after its predicate, before offset and limit; the cost of reading them is added to `counts`."""
+    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which counting rows does not need
     from lance_spark.table.scan.projection import project
 
     given = task.given.to_arrow()
@@ -110,8 +110,8 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
 
 
 def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
-    """The same rows, small batches put together: tiny fragments and rare matches would make many, and each costs Spark the same."""
-    # Arrow does not put dictionaries with nulls together.
+    """The same rows with small batches combined: tiny fragments and rare matches make many, and Spark has a cost per batch."""
+    # Arrow cannot combine dictionaries with nulls.
     most = 0 if any(pa.types.is_dictionary(f.type) for f in task.given.walk()) else task.batch_rows
     small: list[pa.RecordBatch] = []
     rows = size = 0
@@ -131,16 +131,16 @@ def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.R
 
 
 def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """All rows in one batch, but where text would be too large for one array."""
+    """All rows in one batch, unless text would be too large for one array."""
     return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
-    """The rows of a part that fulfil the predicate, with the fields that are given at least."""
+    """The rows of a part that satisfy the predicate, with at least the fields that are returned."""
     first, rest = _divided(task)
     window: list[pa.RecordBatch] = []
     found: list[np.ndarray] = []
-    # Whoever needs few rows should not wait for a whole window.
+    # A reader of few rows should not wait for a full window.
     enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
     positions = _pruned_positions(task, part, reader, first)
     start = at = 0
@@ -161,7 +161,7 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
 
 
 def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
-    """The rows of a part without those of pages that say themselves that no value in them fulfils the predicate."""
+    """The rows of a part, without pages whose statistics show that no value satisfies the predicate."""
     assert task.predicate is not None
     root = task.predicate.root
     rows = range(part.start, part.stop)
@@ -179,7 +179,7 @@ def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first:
                     return may_hold(predicate.root, name, values)
                 return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
             except InvalidOptionError:
-                return True  # whether a row has the value that it cannot be calculated for, its rows must show
+                return True  # only the rows show whether one has a value that it fails on
 
         if first.select([quoted([name])]).to_arrow().field(0).type == field.type:
             left = spans.both(left, reader.prune_pages(rows, field, may_match))
@@ -187,16 +187,16 @@ def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first:
 
 
 def _divided(task: ScanTask) -> tuple[Schema, Schema]:
-    """The fields that the predicate needs, and those that are given besides. A struct may be in both, with different children."""
+    """The fields that the predicate needs, and the other returned fields. A struct may be in both, with different children."""
     assert task.predicate is not None
-    # A batch without columns would not say how many rows it has.
+    # A batch without columns would lose its number of rows.
     first = task.fields.select(task.predicate.columns) if task.predicate.columns else Schema(task.given.fields)
     there = set(first.fields)
     return first, Schema(tuple(f for f in task.given.fields if f not in there))
 
 
 def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The given columns of the same rows: those that are in `rest` from there, the others from `window`."""
+    """The returned columns of the same rows: from `rest` if they are there, the others from `window`."""
     from lance_spark.table.scan.fragment_reader import side_by_side
 
     known = _concatenated(window)
@@ -214,7 +214,7 @@ def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.Rec
 
 
 def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schema) -> dict[int, Rows]:
-    """Where in each part, by its number in the task, the rows are that come first in the task's order."""
+    """The positions of the first rows in the task's order, by the number of the part in the task."""
     top = Top(task.order, task.limit or 0)
     for i, (part, reader) in enumerate(zip(task.parts, readers)):
         start = part.start

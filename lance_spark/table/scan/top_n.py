@@ -1,4 +1,4 @@
-"""The rows of a scan that come first in an order, found batch by batch from the columns of the order alone."""
+"""The first rows of a scan in an order, found batch by batch from the sort columns alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lance_spark.predicate.tree import Column
 
 @dataclass(frozen=True)
 class SortKey:
-    """A column to sort by. Its values must not be floating point numbers, whose order in Arrow is not Spark's."""
+    """A column to sort by. Floating point numbers are not allowed, since Arrow orders them differently than Spark."""
 
     column: Column
     ascending: bool
@@ -23,20 +23,20 @@ class SortKey:
 
 
 class Top:
-    """A running selection of the first `count` rows in the order of `keys`; rows are known by a part of the scan and a position in it."""
+    """A running selection of the first `count` rows in the order of `keys`; a row is identified by a part and a position in it."""
 
     def __init__(self, keys: Sequence[SortKey], count: int) -> None:
         self._keys = keys
         self._count = count
         self._best: pa.Table | None = None
-        # Nulls are sorted by a key of their own: Arrow can put those of all keys at one end only.
+        # Nulls get a sort key of their own, because Arrow places the nulls of all keys at the same end.
         self._order = []
         for i, key in enumerate(keys):
             self._order.append((f"null{i}", "descending" if key.nulls_first else "ascending"))
             self._order.append((f"key{i}", "ascending" if key.ascending else "descending"))
 
     def add(self, part: int, positions: np.ndarray, batch: pa.RecordBatch) -> None:
-        """Offer the rows of `batch`, which are at `positions` of the part with number `part`."""
+        """Add the rows of `batch`, which are at `positions` of the part with number `part`."""
         columns: dict[str, pa.Array] = {"part": pa.repeat(part, len(positions)), "position": pa.array(positions, pa.int64())}
         for i, key in enumerate(self._keys):
             values = column_values(key.column, batch)
@@ -48,7 +48,7 @@ class Top:
         self._best = both
 
     def _candidates(self, offered: pa.Table) -> pa.Table:
-        """Without the rows that the last of the best beats by its first key, which are most of them soon."""
+        """Drop the rows that already lose to the worst selected row by the first key, soon most of them."""
         if self._best is None or self._best.num_rows < self._count or not self._count:
             return offered
         first, worst = self._keys[0], self._best["key0"][-1]
@@ -58,7 +58,7 @@ class Top:
         return offered.filter(pc.fill_null(beats(offered["key0"], worst), first.nulls_first))
 
     def positions(self) -> dict[int, np.ndarray]:
-        """The chosen positions, ascending, by the number of the part."""
+        """The selected positions, ascending, by the number of the part."""
         if self._best is None:
             return {}
         parts, positions = (self._best[name].to_numpy() for name in ("part", "position"))

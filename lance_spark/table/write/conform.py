@@ -167,7 +167,7 @@ def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
 
 
 def _json(array: pa.Array, path: str) -> pa.Array:
-    from lance_spark.arrow.jsonb import from_text  # loads the kernels of reading, which planning a write does without
+    from lance_spark.arrow.jsonb import from_text  # loads the kernels of reading, which planning a write does not need
 
     try:
         return from_text(array)

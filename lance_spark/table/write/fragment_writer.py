@@ -63,7 +63,7 @@ class FragmentWriter:
         return tuple(self._fragments)
 
     def _open(self) -> DataFileWriter:
-        # Encoding needs the compiled kernels, which the driver has no use for.
+        # Encoding needs the compiled kernels, which the driver does not need.
         from lance_spark.file.writer import DataFileWriter
 
         self._name, self._rows = fresh_name(self._job), 0

@@ -274,5 +274,5 @@ def test_what_blobs_cannot_be_taken_by_is_refused(tmp_path: Path) -> None:
         dataset.take_blobs("b")
     with pytest.raises(ValueError, match="one of"):
         dataset.take_blobs("b", ids=[0], indices=[0])
-    with pytest.raises(SchemaMismatchError, match="no blob"):
+    with pytest.raises(SchemaMismatchError, match="not a blob"):
         dataset.take_blobs("id", indices=[0])
