@@ -18,10 +18,12 @@ _SHARES = {"latest": 50, "manifest": 15, "refs": 10, "_deletions": 8, "data": 8,
 
 @dataclass(frozen=True)
 class Case:
-    """`data` in the place of a file of a table. It is scanned, or `operation` is done to it, which makes its choices by `number`."""
+    """`data` in the place of a file of a table, which is missing if this is None. The table is scanned, or `operation` is done to it, which
+    makes its choices by `number`.
+    """
 
     seed: Seed
-    data: bytes
+    data: bytes | None
     operation: str = ""
     number: int = 0
 
@@ -46,10 +48,43 @@ def operation_case(number: int) -> Case:
     kinds = {kind: [s for s in candidates if s.table == table and _kind(s) == kind] for kind in _SHARES}
     kinds = {kind: found for kind, found in kinds.items() if found}
     seed = rng.choice(kinds[rng.choices(list(kinds), [_SHARES[kind] for kind in kinds])[0]])
-    data = seed.data
+    return Case(*_changed(seed, rng), rng.choice(sorted(OPERATIONS)), number)
+
+
+def _changed(seed: Seed, rng: random.Random) -> tuple[Seed, bytes | None]:
+    """Mostly the file with other content; else a file that is missing, one of the same kind in its place, or a copy of another name."""
+    chance, data = rng.random(), seed.data
+    if chance < 0.05:
+        return seed, None
+    if chance < 0.1:
+        return seed, rng.choice([s for s in every_file() if s.path.endswith(seed.path[-5:])]).data
+    if chance < 0.15:
+        folder, _, name = seed.path.rpartition("/")
+        return Seed(seed.table, f"{folder}/{rng.choice(_NAMES)}.{name.rpartition('.')[2]}"), data
     for _ in range(rng.choice((1, 1, 2))):
         data = files.mutate(seed.path, data, rng)
-    return Case(seed, data, rng.choice(sorted(OPERATIONS)), number)
+    return seed, data
+
+
+_NAMES = (
+    *(
+        "0",
+        "2",
+        "3",
+        "99",
+        "00002",
+        "9223372036854775807",
+        "9223372036854775808",
+        "d9223372036854775809",
+        "-1",
+        "²",
+        "x",
+        "..%2Fx",
+        "%00",
+        "a b",
+    ),
+    *("18446744073709551615", "18446744073709551614", "18446744073709551607", "18446744073709551600", "9223372036854775808", "1" * 200),
+)
 
 
 def _kind(seed: Seed) -> str:
@@ -64,7 +99,7 @@ def kept_cases() -> dict[str, Case]:
     cases = {}
     for about in sorted(KEPT.glob("*.json")):
         entry = json.loads(about.read_text())
-        data = about.with_suffix(".bin").read_bytes()
+        data = None if entry.get("missing") else about.with_suffix(".bin").read_bytes()
         cases[about.stem] = Case(Seed(entry["table"], entry["path"]), data, entry.get("operation", ""), entry.get("number", 0))
     return cases
 
@@ -75,5 +110,8 @@ def keep(name: str, case: Case, why: str) -> None:
     about: dict[str, object] = {"table": case.seed.table, "path": case.seed.path}
     if case.operation:
         about |= {"operation": case.operation, "number": case.number}
-    (FOUND / f"{name}.bin").write_bytes(case.data)
+    if case.data is None:
+        about["missing"] = True
+    else:
+        (FOUND / f"{name}.bin").write_bytes(case.data)
     (FOUND / f"{name}.json").write_text(json.dumps(about | {"why": why}, indent=1) + "\n")

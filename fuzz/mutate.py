@@ -6,11 +6,36 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 1023, 1024, 1025, 4096, 32767, 32768, 65535, 65536)
 HUGE = (2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**48, 2**62, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1)
+
+TEXTS = (
+    *("", "\0", "x", "true", "-1", "0", "1", "9" * 5000, "²", "x" * 5000, "../x", "/etc/passwd", "s3://a:b@bucket", "\u202e", "`", "a.b"),
+    *("{", "[" * 5000, "none", "zstd", "fsst", "fullzip", "miniblock", "1e999", "nan", "14days", "9" * 400 + "days", "0s"),
+    *("lance.json", "lance.blob.v2", "arrow.uuid", "arrow.fixed_shape_tensor", "arrow.json", "lance.bfloat16", "main", "struct", "null"),
+    *(
+        "int8",
+        "int64",
+        "string",
+        "list",
+        "map",
+        "timestamp:us:Nowhere/Land",
+        "decimal:128:38:99",
+        "dict:string:int8:false",
+        "2.0",
+        "2.2",
+        "0.1",
+    ),
+)
+KEYS = (
+    *(f"lance-encoding:{name}" for name in ("compression", "compression-level", "structural-encoding", "rle-threshold", "bss", "blob")),
+    *("lance-encoding:packed", "packed", "lance-encoding:dict-divisor", "lance-encoding:minichunk-size"),
+    *("ARROW:extension:name", "ARROW:extension:metadata", "lance-schema:unenforced-primary-key:position", "txnAppId", "txnVersion"),
+    *(f"lance.auto_cleanup.{name}" for name in ("interval", "older_than", "retain_versions")),
+)
 
 
 def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -95,9 +120,11 @@ def _mutate_field(node: Message, field: FieldDescriptor | None, nodes: list[Mess
     set_fields = [f for f, _ in node.ListFields()]
     if set_fields and rng.random() < 0.7:
         field = rng.choice(set_fields)
-    if field is None or (field.message_type and field.message_type.GetOptions().map_entry):
+    if field is None:
         return
-    if field.is_repeated:
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        _mutate_map(getattr(node, field.name), field.message_type, rng)
+    elif field.is_repeated:
         _mutate_repeated(getattr(node, field.name), field, nodes, rng)
     elif field.type != FieldDescriptor.TYPE_MESSAGE:
         setattr(node, field.name, _scalar(field, getattr(node, field.name), rng))
@@ -109,6 +136,22 @@ def _mutate_field(node: Message, field: FieldDescriptor | None, nodes: list[Mess
         getattr(node, field.name).SetInParent()
         if others:
             _replace(getattr(node, field.name), rng.choice(others))
+
+
+def _mutate_map(entries: Any, entry: Descriptor, rng: random.Random) -> None:
+    """Change, add or remove an entry, with keys that mean something to readers."""
+    key_type, value_type = entry.fields_by_name["key"], entry.fields_by_name["value"]
+    if value_type.type == FieldDescriptor.TYPE_MESSAGE:
+        return
+    known = sorted(entries)
+    if known and rng.random() < 0.3:
+        del entries[rng.choice(known)]
+        return
+    key = rng.choice(known) if known and rng.random() < 0.5 else rng.choice(KEYS)
+    if key_type.cpp_type != FieldDescriptor.CPPTYPE_STRING:
+        key = _scalar(key_type, known[0] if known else 0, rng)
+    text = rng.choice(TEXTS)
+    entries[key] = text.encode() if value_type.type == FieldDescriptor.TYPE_BYTES else text
 
 
 def _replace(message: Message, data: bytes) -> None:
@@ -158,6 +201,8 @@ def _scalar(field: FieldDescriptor, old: Any, rng: random.Random) -> object:
     if field.type == FieldDescriptor.TYPE_BYTES:
         return mutate_bytes(old or bytes(8), rng)
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        if rng.random() < 0.4:
+            return rng.choice(TEXTS)
         return mutate_bytes((old or "x").encode(), rng).decode(errors="replace")
     return rng.random()
 

@@ -25,7 +25,7 @@ class BrokenPromiseError(Exception):
     """The table is not as it must be after an operation."""
 
 
-def operate(source: str, changes: Mapping[str, bytes], name: str, seed: int) -> str:
+def operate(source: str, changes: Mapping[str, bytes | None], name: str, seed: int) -> str:
     """Carry out an operation on a copy of a table with changed files: "done" or "refused". Whatever is raised is a finding."""
     operation = OPERATIONS[name]
     with table(source, changes) as folder:
@@ -55,7 +55,9 @@ def _check_same_files(folder: Path, before: Mapping[str, bytes], what: str) -> N
         raise BrokenPromiseError(f"{what} has changed or removed {gone} and added {new}")
 
 
-def _check_unharmed(source: str, changes: Mapping[str, bytes], folder: Path, before: Mapping[str, bytes], name: str, e: LanceError) -> None:
+def _check_unharmed(
+    source: str, changes: Mapping[str, bytes | None], folder: Path, before: Mapping[str, bytes], name: str, e: LanceError
+) -> None:
     if name in _MAY_REMOVE:
         _check_readable(source, changes, folder, OPERATIONS[name])
     else:
@@ -70,7 +72,7 @@ def _rows(uri: str) -> int | None:
         return None
 
 
-def _check_readable(source: str, changes: Mapping[str, bytes], folder: Path, operation: Operation) -> None:
+def _check_readable(source: str, changes: Mapping[str, bytes | None], folder: Path, operation: Operation) -> None:
     with table(source, changes) as untouched:
         ours, theirs = _rows(str(untouched)), ORACLE.look(str(untouched))
     ours_now, theirs_now = _rows(str(folder)), ORACLE.look(str(folder))

@@ -15,8 +15,8 @@ MEMORY = Path("/dev/shm")
 
 
 @contextmanager
-def table(source: str, changes: Mapping[str, bytes]) -> Iterator[Path]:
-    """The folder of a copy of the table `source` (relative to the repository) in which the files of `changes` are others.
+def table(source: str, changes: Mapping[str, bytes | None]) -> Iterator[Path]:
+    """The folder of a copy of the table `source` (relative to the repository) in which the files of `changes` are others, or missing.
 
     Beside it there is room for other tables.
     """
@@ -24,6 +24,9 @@ def table(source: str, changes: Mapping[str, bytes]) -> Iterator[Path]:
         copy = Path(folder, "table.lance")
         shutil.copytree(ROOT / source, copy, copy_function=shutil.copyfile)
         for path, data in changes.items():
+            if data is None:
+                (copy / path).unlink()
+                continue
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             (copy / path).write_bytes(data)
         yield copy

@@ -38,12 +38,12 @@ class TooSlowError(Exception):
     """Reading did not end in time."""
 
 
-def read(seed: Seed, data: bytes) -> int | None:
+def read(seed: Seed, data: bytes | None) -> int | None:
     """Read all rows of the seed's table, in which `data` stands in the place of the seed's file; how many, None if they are refused.
 
     Whatever is raised is a finding.
     """
-    if seed.path.endswith(".txn"):
+    if data is not None and seed.path.endswith(".txn"):
         try:
             transaction.parse(data, seed.path)
         except LanceError:

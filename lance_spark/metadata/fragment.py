@@ -207,6 +207,8 @@ def read_deletion_file(message: pb.DeletionFile, reading: Reading) -> DeletionFi
     """The value of a DeletionFile message."""
     if message.file_type not in (pb.DeletionFile.ARROW_ARRAY, pb.DeletionFile.BITMAP):
         raise CorruptFileError(f"deletion file {message.id} is of the unknown type {message.file_type}")
+    if message.num_deleted_rows > 2**32:
+        raise CorruptFileError(f"deletion file {message.id} has {message.num_deleted_rows} rows, more than row addresses can tell apart")
     return DeletionFile(
         message.file_type == pb.DeletionFile.BITMAP,
         message.read_version,

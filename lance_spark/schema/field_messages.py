@@ -99,6 +99,6 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
 def primary_key_position(field: Field) -> int | None:
     """Where in the unenforced primary key the field stands, from 1; 0 for in the order of the schema, None for nowhere."""
     position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
-    if position.isdigit() and int(position) < 2**32:
+    if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
         return int(position)
     return 0 if field.metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None

@@ -78,7 +78,7 @@ def nested_type(logical_type: str, name: str, children: Sequence[pa.Field]) -> p
 
 
 def _positive(text: str, logical_type: str, name: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 2**31:
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not 0 < int(text) < 2**31:
         raise CorruptFileError(f"column {name!r}: type {logical_type!r} has no valid size")
     return int(text)
 

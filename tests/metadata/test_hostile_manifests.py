@@ -7,6 +7,7 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,15 @@ def test_numbers_of_rows_that_are_not_those_of_the_file_are_refused(uri: str, ro
 @pytest.mark.parametrize("change", [{"id": 2**32}, {"physical_rows": 2**33}, {"physical_rows": 2**63}])
 def test_numbers_that_row_addresses_cannot_hold_are_refused(uri: str, change: dict[str, int]) -> None:
     unusable(spoilt(uri, fragments(lambda f: replace(f, **change))), "fragment")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("deleted", [2**32 + 1, 2**63, 2**64 - 1])
+def test_more_deleted_rows_than_there_can_be_are_refused(uri: str, deleted: int) -> None:
+    dataset = spoilt(uri, deletion(num_deleted=deleted))
+    unusable(dataset, "more than row addresses")
+    fragments_first = Dataset.open(uri)
+    with pytest.raises(CorruptFileError, match="more than row addresses"):
+        list(fragments_first.snapshot.manifest.fragments)
 
 
 @pytest.mark.parametrize("columns", [(-5,), (1000,), (2**31 - 1,)])
@@ -313,3 +323,43 @@ def test_an_index_whose_uuid_is_none_is_refused(uri: str, uuid: bytes) -> None:
 def test_a_data_file_of_another_version_than_the_manifest_says_is_refused(uri: str) -> None:
     refused(spoilt(uri, file(version=(1, 2))), CorruptFileError, r"of version 2\.\d, the manifest says 1\.2")
     assert spoilt(uri, file(version=(0, 0))).count_rows("a >= 0") == 9  # old writers do not say it
+
+
+@pytest.mark.parametrize("timestamp", [253_402_300_800 * 10**9, 2**62 * 10**9, -(2**40) * 10**9])
+def test_times_that_no_calendar_has_are_refused_where_they_are_asked_for(uri: str, timestamp: int) -> None:
+    dataset = spoilt(uri, lambda m: replace(m, timestamp=timestamp))
+    assert dataset.count_rows("a >= 0") == 9
+    for use in (dataset.versions, dataset.history, lambda: Dataset.open(uri, timestamp="2100-01-01")):
+        with pytest.raises(CorruptFileError, match="outside the years 1 to 9999"):
+            use()
+    assert Dataset.write(uri, ROWS, "append").count_rows() == 19
+
+
+def test_times_before_1970_are_times(uri: str) -> None:
+    dataset = spoilt(uri, lambda m: replace(m, timestamp=-1_500_000_001))
+    assert dataset.versions()[-1].timestamp == datetime(1969, 12, 31, 23, 59, 58, 499999, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("bitmap", [b"x", b"\xff" * 40, b"\x3a\x30\0\0\1\0\0\0"], ids=repr)
+def test_index_bitmaps_that_are_none_are_refused_where_they_matter(uri: str, bitmap: bytes) -> None:
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+
+    def change(manifest: Manifest) -> Manifest:
+        return replace(manifest, indexes=tuple(replace(i, fragment_bitmap=bitmap) for i in manifest.indexes))
+
+    dataset = spoilt(uri, change)
+    assert dataset.count_rows("a >= 0") == 9
+    before = files(uri)
+    with pytest.raises(CorruptFileError, match="fragment bitmap of index 'a_idx' is not a roaring bitmap"):
+        dataset.delete("a = 1")
+    assert files(uri).keys() - before.keys() <= {p for p in files(uri) if "/_versions/" not in p}
+    assert Dataset.open(uri).version == dataset.version
+
+
+def test_an_index_of_all_fragments_that_there_could_be_is_no_work(uri: str) -> None:
+    """A few bytes of a bitmap stand for 2^32 fragments."""
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    everything = BitMap().flip(0, 2**32).serialize()
+    dataset = spoilt(uri, lambda m: replace(m, indexes=tuple(replace(i, fragment_bitmap=everything) for i in m.indexes)))
+    with little_memory():
+        assert dataset.delete("a = 1").count_rows() == 8

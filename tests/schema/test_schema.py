@@ -138,6 +138,8 @@ def test_what_extension_types_of_users_raise_is_told_with_the_column() -> None:
         "dict:string:int8",
         "fixed_size_binary:-1",
         "fixed_size_list:int8:99999999999999",
+        "fixed_size_list:int8:²",
+        "fixed_size_binary:" + "9" * 5000,
         "fixed_size_list:" * 50_000 + "int8" + ":2" * 50_000,
         "dict:" * 5000 + "int8",
     ],

@@ -14,6 +14,8 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 APP_ID = "txnAppId"
 APP_VERSION = "txnVersion"
+_DIGITS = 100
+"""Numbers of more digits are none of ours, and Python reads none of more than some thousands."""
 
 
 def covers(theirs: Transaction, ours: Transaction) -> bool:
@@ -48,5 +50,7 @@ def _number(transaction: Transaction, app: str | None) -> int | None:
     """The number that the application gave the transaction; None if it is not of this application, or has none."""
     text = transaction.properties.get(APP_VERSION, "")
     if app is None or transaction.properties.get(APP_ID) != app or not text.isascii() or not text.isdigit():
+        return None
+    if len(text) > _DIGITS:
         return None
     return int(text)
