@@ -159,21 +159,21 @@ class Writers(RuleBasedStateMachine):
         self.changed(lambda: held.delete(f"id IN ({listed(gone)})"), {i: v for i, v in self.rows.items() if i not in gone})
         self.refresh(writer)
 
-    @rule(data=st.data(), value=st.integers(1, 9))
-    def update(self, data: st.DataObject, value: int) -> None:
-        ids = self.some_held("pylance", data)
-        held = self.held["pylance"]
+    @rule(writer=WRITERS, data=st.data(), value=st.integers(1, 9))
+    def update(self, writer: str, data: st.DataObject, value: int) -> None:
+        ids = self.some_held(writer, data)
+        held = self.held[writer]
         rows = {i: value if i in ids else v for i, v in self.rows.items()}
         self.changed(lambda: held.update({"v": str(value)}, where=f"id IN ({listed(ids)})"), rows)
-        self.refresh("pylance")
+        self.refresh(writer)
 
-    @rule(data=st.data(), value=st.integers(1, 9), count=COUNTS)
-    def upsert(self, data: st.DataObject, value: int, count: int) -> None:
-        there = [i for i in self.some_held("pylance", data) if i in self.rows]
+    @rule(writer=WRITERS, data=st.data(), value=st.integers(1, 9), count=COUNTS)
+    def upsert(self, writer: str, data: st.DataObject, value: int, count: int) -> None:
+        there = [i for i in self.some_held(writer, data) if i in self.rows]
         given = {**dict.fromkeys(there, value), **self.fresh(count)}
-        merge = self.held["pylance"].merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge = self.held[writer].merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         self.changed(lambda: merge.execute(table(given)), {**self.rows, **given})
-        self.refresh("pylance")
+        self.refresh(writer)
 
     @rule(side=SIDES, data=st.data())
     def restore(self, side: str, data: st.DataObject) -> None:
@@ -185,12 +185,12 @@ class Writers(RuleBasedStateMachine):
     def configure(self, writer: str, value: int) -> None:
         self.changed(lambda: self.held[writer].update_config({f"key{value}": str(value)}), self.rows)
 
-    @rule(fresh=st.booleans())
-    def compact(self, fresh: bool) -> None:
-        """Ids are reserved in a version of its own first, which remains if the rest cannot follow."""
+    @rule(writer=WRITERS, fresh=st.booleans())
+    def compact(self, writer: str, fresh: bool) -> None:
+        """pylance reserves ids in a version of its own first, which remains if the rest cannot follow."""
         if fresh:
-            self.refresh("pylance")
-        done = self.made(self.held["pylance"].optimize.compact_files)
+            self.refresh(writer)
+        done = self.made(self.held[writer].optimize.compact_files)
         assert done or not fresh
         for version in range(max(self.versions) + 1, Dataset.open(self.uri).version + 1):
             self.versions[version] = self.rows
@@ -256,7 +256,7 @@ def listed(ids: list[int]) -> str:
 
 TestWriters = Writers.TestCase
 TestWriters.settings = settings(
-    max_examples=150 if FULL else 12,
+    max_examples=300 if FULL else 30,
     stateful_step_count=30 if FULL else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

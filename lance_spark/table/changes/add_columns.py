@@ -26,7 +26,7 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.changes.row_changes import TRIES
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
 
 
@@ -58,7 +58,8 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
             known = _still_good(snapshot.manifest, known, write)
             missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
             if missing:
-                new = source.write(snapshot, ColumnTarget(write, snapshot.version, False, snapshot.allow_other_stores), missing)
+                with in_use(snapshot):
+                    new = source.write(snapshot, ColumnTarget(write, snapshot.version, False, snapshot.allow_other_stores), missing)
                 by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
                 known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
             files = {fragment_id: file for fragment_id, (_, file) in known.items()}

@@ -21,7 +21,7 @@ from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, c
 from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, discard, rewrite_target
 
 Result = TypeVar("Result")
@@ -59,7 +59,8 @@ def optimize(
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
     for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
-        done = runner.run(tasks, compact)
+        with in_use(snapshot):
+            done = runner.run(tasks, compact)
         result = _add(result, *_commit(snapshot, done, write, tasks[0].target))
     return result
 

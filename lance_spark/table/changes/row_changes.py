@@ -11,7 +11,7 @@ from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
 
 TRIES = 10
@@ -57,10 +57,12 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
     for attempt in range(TRIES):
         if done := done_before(snapshot.store, Transaction(snapshot.version, Append(()), properties=options.noted)):
             return RowChanges(done.version)
-        planned = plan(snapshot)
+        with in_use(snapshot):
+            planned = plan(snapshot)
         target = rewrite_target(snapshot, options, planned.adds_rows)
         try:
-            written = planned.write(target)
+            with in_use(snapshot):
+                written = planned.write(target)
         except BaseException:
             discard_job(target)
             raise

@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import AmbiguousMergeError, Dataset, SchemaMismatchError
+from lance_spark import AmbiguousMergeError, Dataset, SchemaMismatchError, VersionNotFoundError
 
 ROWS = pa.table({
     "id": pa.array(range(200), pa.int64()),
@@ -90,3 +90,14 @@ def test_one_row_of_the_table_is_changed_once(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match="'x' is string"):
         dataset.update({"x": "'text'"})
     assert lance.dataset(str(tmp_path / "t.lance")).version == 1
+
+
+@pytest.mark.parametrize("verb", ["update some", "upsert", "add columns", "compact"])
+def test_a_version_that_was_cleaned_up_cannot_be_changed(tmp_path: Path, verb: str) -> None:
+    uri = str(tmp_path / "t.lance")
+    old = Dataset.write(uri, ROWS, max_rows_per_file=60)
+    old.update({"x": "1.0"})
+    Dataset.open(uri).cleanup_old_versions(retain_versions=1)
+    with pytest.raises(VersionNotFoundError):
+        VERBS[verb](old)
+    assert Dataset.open(uri).version == 2
