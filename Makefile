@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
+.PHONY: help demo test test-slow test-full emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: $(VENV)/.demo ## Write a real data set as a Lance table with Spark, append
 test: $(VENV)/.test ## Lint, type-check and run the tests
 	$(MAKE) lint
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(PYTEST)
+
+test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use servers of their own
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
 	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
