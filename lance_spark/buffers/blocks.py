@@ -1,5 +1,5 @@
-"""Data blocks, what compressive encodings decode to and encode from (Arrow's buffers without Arrow's types and without nulls),
-and the stored form that they take in mini-block chunks. Spec: file_encoding.md, "Compressive encodings" and "Mini-block page layout".
+"""Data blocks, the decoded form of compressive encodings (Arrow's buffers without types and nulls), and the encoded form of mini-block
+chunks. Spec: file_encoding.md, "Compressive encodings" and "Mini-block page layout".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FixedWidth:
 class VariableWidth:
     """Byte strings: value i is `data[offsets[i]:offsets[i + 1]]`.
 
-    `offsets` is int32 or int64, has count + 1 entries, never falls and starts at 0; `data` is uint8.
+    `offsets` is int32 or int64, has count + 1 entries, starts at 0 and never decreases; `data` is uint8.
     """
 
     offsets: np.ndarray
@@ -62,7 +62,7 @@ class FixedSizeList:
 
 @dataclass(frozen=True)
 class PackedStruct:
-    """A struct stored as one value: its children, all of the same count."""
+    """A struct stored as one value: its children, all with the same count."""
 
     children: tuple[Block, ...]
 
@@ -78,8 +78,8 @@ Block = FixedWidth | VariableWidth | FixedSizeList | PackedStruct
 class Chunks:
     """The value buffers of consecutive mini-block chunks, all within `data`.
 
-    Buffer b of chunk c is the `sizes[b, c]` bytes of `data` from `starts[b, c]` on; both are int64 [num_buffers, num_chunks], and
-    whoever makes a Chunks has checked that no buffer leaves `data`. `counts` (int64, not negative) is how many values each chunk holds.
+    Buffer b of chunk c is the `sizes[b, c]` bytes of `data` from `starts[b, c]`; both are int64 [num_buffers, num_chunks], and the caller
+    has checked that every buffer is within `data`. `counts` (int64, not negative) is the number of values in each chunk.
     """
 
     data: Bytes
@@ -93,21 +93,21 @@ class Chunks:
         return cls(data, np.zeros((1, 1), np.int64), np.full((1, 1), len(data), np.int64), np.array([count], np.int64))
 
     def select(self, first: int, stop: int, counts: np.ndarray | None = None) -> Chunks:
-        """Buffers `first` to `stop` (exclusive) of every chunk, holding `counts` values (None: as many as before)."""
+        """Buffers `first` to `stop` (exclusive) of every chunk, with `counts` values (None: unchanged)."""
         return Chunks(self.data, self.starts[first:stop], self.sizes[first:stop], self.counts if counts is None else counts)
 
 
 class Encoding:
-    """A node of the tree of compressive encodings of a page. Every encoding is a frozen dataclass that overrides what it can do.
+    """A node of the tree of compressive encodings of a page. Every encoding is a frozen dataclass that overrides the contexts it supports.
 
-    There are three contexts. Mini-block: all the given chunks of a page at once, `num_buffers` buffers each. Block: one buffer whose
-    number of values is known from outside (levels, dictionaries). Full zip: values compressed one by one, which the layout
-    has taken apart already. Levels are blocks, one in each chunk, so there is a form of the block context for many buffers.
+    There are three contexts. Mini-block: all given chunks of a page at once, `num_buffers` buffers each. Block: one buffer whose number of
+    values is stored elsewhere (levels, dictionaries); `decode_blocks` takes several, since each chunk has a block of levels. Full zip:
+    values compressed one by one, which the layout has already separated.
     """
 
     @property
     def num_buffers(self) -> int:
-        """How many value buffers the encoding takes in a mini-block chunk."""
+        """The number of value buffers in a mini-block chunk."""
         return 1
 
     def decode_chunks(self, chunks: Chunks) -> Block:
@@ -115,7 +115,7 @@ class Encoding:
         raise self._refusal("mini-block chunks")
 
     def decode_blocks(self, chunks: Chunks) -> Block:
-        """The values of many blocks, one after the other; each is the only buffer of its chunk."""
+        """The values of several blocks, concatenated; each is the only buffer of its chunk."""
         raise self._refusal("blocks")
 
     def decode_block(self, data: Bytes, count: int) -> Block:
@@ -123,11 +123,11 @@ class Encoding:
         return self.decode_blocks(Chunks.of_block(data, count))
 
     def decode_values(self, values: Block) -> Block:
-        """The values that were compressed one by one to `values`."""
+        """The values decoded from `values`, which were compressed one by one."""
         raise self._refusal("single values")
 
     def _refusal(self, context: str) -> UnsupportedFeatureError:
-        return UnsupportedFeatureError(f"encoding {type(self).__name__} of {context}")
+        return UnsupportedFeatureError(f"encoding {type(self).__name__} is not supported for {context}")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class EncodedBuffer:
 
 @dataclass(frozen=True)
 class EncodedChunks:
-    """Values encoded as mini-block chunks: `counts` of them (int64) in each chunk, powers of two but for the last."""
+    """Values encoded as mini-block chunks: `counts` of them (int64) in each chunk, powers of two except in the last."""
 
     encoding: Encoding
     counts: np.ndarray
@@ -148,7 +148,7 @@ class EncodedChunks:
 
 
 def split_evenly(count: int, per_chunk: int) -> np.ndarray:
-    """The number of values in each chunk when `count` values are cut after every `per_chunk`; the last chunk is the rest."""
+    """The number of values in each chunk if `count` values are cut into chunks of `per_chunk`; the last chunk has the rest."""
     counts = np.full(-(-count // per_chunk), per_chunk, np.int64)
     if count % per_chunk:
         counts[-1] = count % per_chunk

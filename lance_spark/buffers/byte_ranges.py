@@ -1,4 +1,4 @@
-"""Pure planning of ranged reads: merge what lies close together, then cut the answers back. No I/O."""
+"""Planning of ranged reads: merge nearby ranges, then slice the answers. No I/O."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class ByteRange(NamedTuple):
 
 
 def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[ByteRange]:
-    """The fewest reads that cover `ranges`: neighbours at most `max_gap` bytes apart are read together, up to `max_size` bytes a read.
+    """The fewest reads that cover `ranges`: those at most `max_gap` bytes apart are merged, up to `max_size` bytes per read.
 
-    A range that is larger than `max_size` by itself is one read. The result is sorted and does not overlap, unless a read
-    was closed because of `max_size`.
+    A range larger than `max_size` is one read. The result is sorted, and overlaps only where `max_size` ended a read.
     """
     merged: list[ByteRange] = []
     for start, stop in sorted(r for r in set(ranges) if r[1] > r[0]):
@@ -38,7 +37,7 @@ def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[B
 
 def cut(ranges: Sequence[ByteRange], reads: Sequence[ByteRange], answers: Sequence[Bytes]) -> list[Bytes]:
     """The bytes of each of `ranges`, as views into the `answers` that were read for `reads` (the result of `coalesce`)."""
-    # Reads are sorted by start, and only the last one that begins at or before a range can hold all of it.
+    # Reads are sorted by start; only the last one that begins at or before a range can contain it.
     starts = np.array([r.start for r in reads], dtype=np.int64)
     holders = (np.searchsorted(starts, [r[0] for r in ranges], side="right") - 1).tolist()
     empty = np.empty(0, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) of bytes, by a library that uses the processor's own instruction for it."""
+"""CRC-32C (Castagnoli) of bytes, by a library that uses the processor's instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Data: TypeAlias = bytes | memoryview | np.ndarray
 
 @cache
 def _library() -> ModuleType | None:
-    """google_crc32c, imported at the first use; None where it is missing or not compiled, which is logged once."""
+    """google_crc32c, imported at the first use; None if it is missing or not compiled, which is logged once."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -37,24 +37,24 @@ def _library() -> ModuleType | None:
 
 
 def available() -> bool:
-    """Whether checksums can be calculated fast enough to be of use."""
+    """Whether a fast implementation of the checksum is available."""
     return _library() is not None
 
 
 def is_magic(data: bytes) -> bool:
-    """Whether a checksum follows `data`. Half of the magic number is enough to say so, so that damage to the rest of it is found."""
+    """Whether a checksum follows `data`. Half of the magic number is enough, so that damage to the other half is found."""
     return sum(a == b for a, b in zip(data, MAGIC)) >= len(MAGIC) // 2
 
 
 def crc32c(data: Data, before: int = 0) -> int:
-    """The CRC-32C of the bytes of which `before` is the checksum, followed by `data`."""
+    """The CRC-32C of bytes with the checksum `before`, followed by `data`."""
     library = _library()
     assert library is not None, "callers ask `available` first"
     return int(library.extend(before, _readable(data)))
 
 
 def crc32c_of_blocks(pieces: Sequence[Data], block: int) -> list[int]:
-    """The CRC-32C of each `block` bytes of each piece and of what is left of it after them."""
+    """The CRC-32C of each block of `block` bytes of each piece; the last block of a piece may be shorter."""
     library = _library()
     assert library is not None, "callers ask `available` first"
     value = library.value
@@ -68,5 +68,5 @@ def crc32c_of_blocks(pieces: Sequence[Data], block: int) -> list[int]:
 
 
 def _readable(data: Data) -> bytes | np.ndarray:
-    """`data` as the library takes it, which it does not for a memoryview."""
+    """`data` as a type that the library accepts; it rejects a memoryview."""
     return np.frombuffer(data, np.uint8) if isinstance(data, memoryview) else data

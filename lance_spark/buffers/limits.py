@@ -1,7 +1,7 @@
-"""How much a page may come to when it is decoded.
+"""The maximum size of a decoded page.
 
-What is stored limits most of that; but a few bytes can stand for any number of repetitions. Writers cut pages at some megabytes of
-values before encoding, so no honest page comes near.
+The stored size limits most pages, but a few bytes can stand for any number of repetitions. Writers cut pages at some megabytes of values
+before encoding, so valid pages are far below the limit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ MAX_BYTES = 1 << 31
 
 
 def check_bytes(size: float, what: str) -> None:
-    """Refuse `what` if its values take more than `MAX_BYTES` bytes."""
+    """Raise CorruptFileError if the values of `what` take more than `MAX_BYTES` bytes."""
     if size > MAX_BYTES:
-        raise CorruptFileError(f"{what} of {size:.4g} bytes, more than the {MAX_BYTES} that are read at once")
+        raise CorruptFileError(f"{what} take {size:.4g} bytes, more than the limit of {MAX_BYTES} per page")

@@ -1,7 +1,7 @@
 """Memory for the values of pages.
 
-Arrow's pool keeps large blocks that are given back and hands them out again. The C library returns them to the system, which zeroes
-every one before it is used again: more work than decoding.
+Arrow's pool reuses large blocks that were freed. The C library returns them to the system, which zeroes each before it is used again: more
+work than decoding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LARGE = 1 << 16
 
 
 def empty(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
-    """An array of `count` values that may be anything."""
+    """An uninitialised array of `count` values."""
     size = int(count) * np.dtype(dtype).itemsize
     if size < _LARGE:
         return np.empty(count, dtype)

@@ -1,7 +1,7 @@
-"""Protobuf messages out of untrusted bytes.
+"""Protobuf messages from untrusted bytes.
 
-The library takes a field whose wire type is not that of its definition for one that a newer writer added: the field is then
-silently absent, and a table would lose its deletions by one flipped bit. Other readers refuse such bytes, and so does `parse_message`.
+The library treats a field with a wrong wire type as unknown, so the field is silently absent: one flipped bit could lose the deletions of a
+table. Like other readers, `parse_message` refuses such bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Message)
 
 
 def parse_message(kind: type[T], data: bytes | Bytes, what: str) -> T:
-    """The message in `data`; `what` it is, for the error. CorruptFileError if it cannot be parsed or a field has the wrong wire type."""
+    """The message in `data`; `what` names it in errors. Raises CorruptFileError if it is invalid or a field has the wrong wire type."""
     try:
         message = kind.FromString(bytes(data))
         if discard_unknown_fields(message):
@@ -32,7 +32,7 @@ def parse_message(kind: type[T], data: bytes | Bytes, what: str) -> T:
 
 
 def discard_unknown_fields(message: Message) -> bool:
-    """Remove what the definitions of `message`, and of messages below it, do not have; whether there was anything."""
+    """Remove unknown fields from `message` and the messages below it; whether there were any."""
     size = message.ByteSize()
     message.DiscardUnknownFields()
     return message.ByteSize() != size
@@ -44,7 +44,7 @@ def _check_wire_types(message: Message, what: str) -> None:
     for unknown in (unknown_fields[i] for i in range(len(unknown_fields))):
         if unknown.field_number in fields:
             name = f"{message.DESCRIPTOR.name}.{fields[unknown.field_number].name}"
-            raise CorruptFileError(f"{what}: the field {name} has the wire type {unknown.wire_type}, which is not that of its type")
+            raise CorruptFileError(f"{what}: the field {name} has the wire type {unknown.wire_type}, which does not match its type")
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             for child in _children(field, value):
@@ -57,5 +57,5 @@ def _children(field: FieldDescriptor, value: Any) -> Iterable[Message]:
     assert field.message_type is not None
     if not field.message_type.GetOptions().map_entry:
         return cast(Iterable[Message], value)
-    # An entry that is not as defined is an unknown field of the message that has the map.
+    # An invalid entry of a map is an unknown field of the message that has the map.
     return [v for v in value.values() if isinstance(v, Message)]

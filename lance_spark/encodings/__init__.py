@@ -1,1 +1,1 @@
-"""Compressive encodings: bytes <-> blocks of values, one encoding a file, encode beside decode."""
+"""Compressive encodings: bytes <-> blocks of values, one encoding per file, encoder beside decoder."""

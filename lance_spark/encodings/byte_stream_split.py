@@ -16,7 +16,7 @@ from lance_spark.kernels.kernel import kernel
 
 @dataclass(frozen=True)
 class ByteStreamSplit(Encoding):
-    """`values` holds the byte planes of a chunk as if they were its values."""
+    """`values` encodes the byte planes of a chunk as if they were its values."""
 
     values: Encoding
 
@@ -26,10 +26,10 @@ class ByteStreamSplit(Encoding):
         return self.values.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
-        """The values, put together from their bytes."""
+        """The values, reassembled from their bytes."""
         planes = self.values.decode_chunks(chunks)
         if not isinstance(planes, FixedWidth) or planes.bits not in (8, 16, 32, 64):
-            raise UnsupportedFeatureError("byte stream split of values that are not numbers of 8 to 64 bits")
+            raise UnsupportedFeatureError("byte stream split is supported for numbers of 8 to 64 bits only")
         values = empty(planes.count, word_type(planes.bits))
         _join(planes.data, np.cumsum(chunks.counts), values)
         return FixedWidth(planes.bits, values.view(np.uint8), planes.count)

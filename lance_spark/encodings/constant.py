@@ -1,4 +1,4 @@
-"""Constant: one value, in the message, for all. Spec: "Constant"."""
+"""Constant: one value for all slots, stored in the message. Spec: "Constant"."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from lance_spark.errors import CorruptFileError
 
 @dataclass(frozen=True)
 class Constant(Encoding):
-    """Every value is `value`, little endian. None says that there are no values; those are numbers of 64 bits, as where it is used."""
+    """Every value is `value`, little endian. None is used where there are no values; those count as 64-bit numbers."""
 
     value: bytes | None
 
     @property
     def num_buffers(self) -> int:
-        """None: the value is in the message."""
+        """0: the value is in the message."""
         return 0
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
-        """The value, as often as the chunks hold values."""
+        """The value, repeated for every value of the chunks."""
         value = self.value or b""
         if not value and chunks.counts.any():
-            raise CorruptFileError("constant values, but the value is missing")
-        # As a float the sum does not wrap around, whatever the file says.
+            raise CorruptFileError("a constant encoding of values has no value")
+        # A float sum cannot wrap around.
         check_bytes(chunks.counts.sum(dtype=np.float64) * len(value), "constant values")
         if not value:
             return FixedWidth(64, np.empty(0, np.uint8), 0)

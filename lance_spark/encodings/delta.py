@@ -1,6 +1,6 @@
-"""Delta: numbers as the differences between neighbours. Of 2.3; there is no published specification.
+"""Delta: numbers as the differences between neighbours. Storage version 2.3; no specification is published.
 
-Of n values only n - 1 differences are stored, as another encoding says; the first value is in the message.
+The n - 1 differences of n values are stored in another encoding; the first value is in the message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Delta(Encoding):
 
     @property
     def num_buffers(self) -> int:
-        """As many as the differences take."""
+        """The number of buffers of the differences."""
         return self.deltas.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
@@ -35,20 +35,20 @@ class Delta(Encoding):
         return self._sum(self.deltas.decode_chunks(_without_first(chunks)), chunks.counts)
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidth:
-        """The values of many blocks."""
+        """The values of several blocks."""
         return self._sum(self.deltas.decode_blocks(_without_first(chunks)), chunks.counts)
 
     def _sum(self, deltas: Block, counts: np.ndarray) -> FixedWidth:
         if not isinstance(deltas, FixedWidth) or deltas.bits != self.bits:
-            raise CorruptFileError(f"differences of {self.bits}-bit numbers are not of {self.bits} bits")
+            raise CorruptFileError(f"expected differences of {self.bits} bits, found another width")
         dtype = np.dtype(f"<u{self.bits // 8}")
         sums = np.zeros(len(deltas.view(dtype)) + 1, np.uint64)
         np.cumsum(deltas.view(dtype), dtype=np.uint64, out=sums[1:])
-        # Value i of chunk c is the base and the sum of the first i differences of the chunk: what has been added up before it goes
-        # away again. Unsigned sums wrap around, so that is right however large they are.
+        # Value i of chunk c is the base plus the first i differences of the chunk: a running sum over all chunks, minus the sum before
+        # the chunk. Unsigned sums wrap around, so that is right however large they are.
         number = numbers_within_chunks(counts)
-        held = np.maximum(counts - 1, 0)
-        before = np.cumsum(held) - held
+        stored = np.maximum(counts - 1, 0)
+        before = np.cumsum(stored) - stored
         values = sums[np.repeat(before, counts) + number.astype(np.int64)] - np.repeat(sums[before], counts) + np.uint64(self.base)
         return FixedWidth(self.bits, values.astype(dtype).view(np.uint8), len(values))
 
@@ -66,11 +66,11 @@ def numbers_within_chunks(counts: np.ndarray) -> np.ndarray:
 
 
 def check_counts(counts: np.ndarray) -> None:
-    """Refuse more numbers than fit a page: neither ranges nor differences need any stored bytes, which would limit them."""
+    """Raise CorruptFileError for more numbers than a page may hold: no stored bytes limit ranges and differences."""
     check_bytes(counts.sum(dtype=np.float64) * 8, "ranges or differences")  # floats do not wrap around
 
 
 def check_bits(bits: int) -> None:
-    """Refuse numbers that are not of 8, 16, 32 or 64 bits."""
+    """Raise UnsupportedFeatureError unless numbers have 8, 16, 32 or 64 bits."""
     if bits not in (8, 16, 32, 64):
-        raise UnsupportedFeatureError(f"ranges or differences of {bits}-bit numbers")
+        raise UnsupportedFeatureError(f"ranges and differences of {bits}-bit numbers are not supported")

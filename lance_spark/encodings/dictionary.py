@@ -1,7 +1,7 @@
-"""Dictionary as a compressive encoding: numbers stored as indices into distinct numbers. Spec: "Dictionary"; seen in 2.3 only.
+"""Dictionary as a compressive encoding: indices into distinct numbers. Spec: "Dictionary"; seen in 2.3 only.
 
-Block: u64 size of the indices, u64 size of the items, both encoded as blocks. The dictionary of a mini-block page is another
-thing: that is stored once a page and belongs to the layout.
+Block: u64 size of the indices, u64 size of the items, both encoded as blocks. The dictionary of a mini-block page is different: it is
+stored once per page and belongs to the layout.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Dictionary(Encoding):
         """The values of a block."""
         sizes = [int(size) for size in data[:16].view("<u8")] if len(data) >= 16 else []
         if not sizes or 16 + sum(sizes) > len(data):
-            raise CorruptFileError(f"a dictionary block of {len(data)} bytes cannot hold parts of {sizes} bytes")
+            raise CorruptFileError(f"a dictionary block declares parts of {sizes} bytes but has {len(data)} bytes")
         end = 16 + sizes[0]
         indices = self.indices.decode_block(data[16:end], count)
         items = self.items.decode_block(data[end : end + sizes[1]], self.num_items)
         if not isinstance(indices, FixedWidth) or not isinstance(items, FixedWidth) or indices.bits not in _WORDS or items.bits % 8:
-            raise UnsupportedFeatureError("a dictionary of something else than numbers")
+            raise UnsupportedFeatureError("only dictionaries of numbers are supported in blocks")
         numbers = indices.view(_WORDS[indices.bits])
         if len(numbers) and numbers.max() >= items.count:
-            raise CorruptFileError(f"dictionary index {numbers.max()} of {items.count} items")
+            raise CorruptFileError(f"dictionary index {numbers.max()} is out of bounds: the dictionary has {items.count} items")
         values = items.data.reshape(items.count, items.bits // 8)[numbers]
         return FixedWidth(items.bits, values.reshape(-1), count)
 

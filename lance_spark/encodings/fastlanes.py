@@ -1,8 +1,8 @@
 """Bit-packing in FastLanes order, shared by the inline and the out-of-line encoding. Spec: "Bitpacking".
 
-A block is 1024 values of T bits (T = 8, 16, 32, 64) packed to W bits each. It has 1024 / T lanes of T rows: row r of a lane takes
-the bits from r * W on of the lane's W words, and word i of lane l is word i * lanes + l of the block. So the lanes can be
-packed side by side, which compilers turn into vector instructions. Row r of lane l is value ORDER[r // 8] * 16 + r % 8 * 128 + l.
+A block is 1024 values of T bits (T = 8, 16, 32, 64) packed to W bits each. It has 1024 / T lanes of T rows: row r of a lane takes W bits of
+the lane's W words, starting at bit r * W, and word i of lane l is word i * lanes + l of the block. Lanes are packed side by side, so
+compilers emit vector instructions. Row r of lane l is value ORDER[r // 8] * 16 + r % 8 * 128 + l.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _WORDS: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: n
 def word_type(bits: int) -> type[np.unsignedinteger]:
     """The word of a block of `bits` wide values."""
     if bits not in _WORDS:
-        raise CorruptFileError(f"bit-packing of values of {bits} bits")
+        raise CorruptFileError(f"bit-packed values have {bits} bits, expected 8, 16, 32 or 64")
     return _WORDS[bits]
 
 
 def chunk_words(chunks: Chunks, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """The only buffers of `chunks` as words of `bits` bits, and the word that each starts at."""
+    """The single buffers of `chunks` as words of `bits` bits, and the word at which each starts."""
     size = bits // 8
     data, starts = chunks.data, chunks.starts[0]
     if data.ctypes.data % size or (starts % size).any():
@@ -46,7 +46,7 @@ def block_words(bits: int, width: int | np.ndarray) -> int | np.ndarray:
 
 
 def chunk_widths(block: FixedWidth, counts: np.ndarray) -> np.ndarray:
-    """The bits that the largest value of each chunk needs, negative numbers being large; `counts` are the values in each chunk (int64)."""
+    """The bits needed by the largest value of each chunk, as unsigned numbers; `counts` are the values in each chunk (int64)."""
     words = block.view(word_type(block.bits))
     merged = np.empty(len(counts), words.dtype)
     _merge_bits(words, np.cumsum(counts), merged)
@@ -55,10 +55,10 @@ def chunk_widths(block: FixedWidth, counts: np.ndarray) -> np.ndarray:
 
 
 def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
-    """An array of at least `count` values, where block i, packed to `widths[i]` bits from word `starts[i]` on, is unpacked to `at[i]`.
+    """An array of at least `count` values; block i, packed to `widths[i]` bits at word `starts[i]`, is unpacked to `at[i]`.
 
-    Blocks are written in order and with all of their 1024 values: where fewer are wanted, the next begins earlier. The caller has
-    checked that the blocks lie within `words`, and `at` within `count`.
+    Blocks are written in order, 1024 values each; if fewer are wanted, the next block overwrites the rest. The caller has checked that the
+    blocks lie within `words`, and `at` within `count`.
     """
     check_bytes(count * words.itemsize, "bit-packed values")
     out = empty(count + BLOCK, words.dtype)
@@ -69,7 +69,7 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
 def pack_blocks(
     values: np.ndarray, first: np.ndarray, counts: np.ndarray, widths: np.ndarray, starts: np.ndarray, words: np.ndarray
 ) -> None:
-    """Pack block i, the `counts[i]` values from `first[i]` on, to `widths[i]` bits into `words` from `starts[i]` on; zeros fill it up."""
+    """Pack block i, the `counts[i]` values from `first[i]`, to `widths[i]` bits into `words` at `starts[i]`, padded with zeros."""
     _pack(values, first, counts, widths, starts, words, np.zeros(BLOCK, values.dtype))
 
 
@@ -84,7 +84,7 @@ def _unpack(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.nd
 
 @kernel
 def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np.ndarray) -> None:
-    """Unpack the block that begins at word `start` to the 1024 values of `out` from `target` on."""
+    """Unpack the block at word `start` to the 1024 values of `out` at `target`."""
     word = out.dtype.type
     bits = np.iinfo(out.dtype).bits
     lanes = np.uint64(1024 // bits)

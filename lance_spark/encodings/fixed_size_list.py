@@ -1,8 +1,8 @@
-"""FixedSizeList: the items of all lists as one sequence, and which of them are valid. Spec: "Fixed Size List".
+"""FixedSizeList: the items of all lists as one sequence, with an optional validity bitmap. Spec: "Fixed Size List".
 
-In a mini-block chunk the bitmap of the items' validity, where there is one, is the first buffer and `values` takes the others. In
-full zip each list is one value: the bitmaps of all nested layers, outermost first and each filled up to whole bytes, then the items.
-Blocks hold items only, unless some may be null: then they are like full zip.
+Mini-block chunk: the validity bitmap of the items, if any, is the first buffer; `values` takes the others. Full zip: each list is one
+value: the bitmaps of all nested layers, outermost first and each padded to whole bytes, then the items. Block: the items, or the same as in
+full zip if items may be null.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FixedSizeListEncoding(Encoding):
     def __post_init__(self) -> None:
         # Dimensions are int32 in Arrow.
         if not 1 <= self.items_per_value < 2**31:
-            raise CorruptFileError(f"fixed-size lists of {self.items_per_value} items")
+            raise CorruptFileError(f"fixed-size lists have {self.items_per_value} items, expected 1 to {2**31 - 1}")
 
     @property
     def num_buffers(self) -> int:
@@ -36,14 +36,14 @@ class FixedSizeListEncoding(Encoding):
         return self.has_validity + self.values.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> FixedSizeList:
-        """The lists of all chunks, as items one after the other."""
+        """The lists of all chunks, their items concatenated."""
         inner = replace(chunks, counts=self._count_items(chunks.counts))
         validity = Flat(1).decode_chunks(inner.select(0, 1)).data if self.has_validity else None
         items = self.values.decode_chunks(inner.select(int(self.has_validity), self.num_buffers))
         return FixedSizeList(items, self.items_per_value, validity)
 
     def decode_blocks(self, chunks: Chunks) -> FixedSizeList:
-        """The lists of blocks: items only; but where items may be null, list by list as in full zip."""
+        """The lists of blocks: items only, or list by list as in full zip if items may be null."""
         if self.any_validity:
             return self.decode_values(Flat(8 * self.row_bytes()).decode_blocks(chunks))
         return FixedSizeList(
@@ -52,23 +52,25 @@ class FixedSizeListEncoding(Encoding):
 
     @property
     def any_validity(self) -> bool:
-        """Whether this layer or one below stores which items are valid."""
+        """Whether this layer or one below has a validity bitmap."""
         return self.has_validity or (isinstance(self.values, FixedSizeListEncoding) and self.values.any_validity)
 
     def row_bytes(self, lists: int = 1) -> int:
-        """What one value takes in full zip when it holds `lists` lists of this layer."""
+        """The bytes of one full-zip value that holds `lists` lists of this layer."""
         dimension = lists * self.items_per_value
         validity = (dimension + 7) // 8 if self.has_validity else 0
         if isinstance(self.values, FixedSizeListEncoding):
             return validity + self.values.row_bytes(dimension)
         if not isinstance(self.values, Flat):
-            raise UnsupportedFeatureError(f"items of fixed-size lists encoded by {type(self.values).__name__} one list at a time")
+            raise UnsupportedFeatureError(
+                f"{type(self.values).__name__} is not supported for items of fixed-size lists that are stored one by one"
+            )
         return validity + (dimension * self.values.bits_per_value + 7) // 8
 
     def decode_values(self, values: Block) -> FixedSizeList:
         """The lists that were stored one by one."""
         if not isinstance(values, FixedWidth) or values.bits % 8:
-            raise CorruptFileError("fixed-size lists are not stored as a fixed number of bytes each")
+            raise CorruptFileError("expected fixed-size lists of a fixed number of bytes each, found values of variable width")
         return self._split_rows(values.data.reshape(values.count, values.bits // 8), 0, 1)
 
     def _split_rows(self, rows: np.ndarray, at: int, lists: int) -> FixedSizeList:
@@ -80,20 +82,24 @@ class FixedSizeListEncoding(Encoding):
             starts = np.arange(count) * size + at
             at += (dimension + 7) // 8
             if at > size:
-                raise CorruptFileError(f"fixed-size lists of {size} bytes have no room for the validity of {dimension} items")
+                raise CorruptFileError(f"fixed-size lists of {size} bytes are too short for the validity bitmap of {dimension} items")
             validity = flat.gather_bits(rows.ravel(), starts * 8, np.full(count, dimension))
         if isinstance(self.values, FixedSizeListEncoding):
             return FixedSizeList(self.values._split_rows(rows, at, dimension), self.items_per_value, validity)
         if not isinstance(self.values, Flat):
-            raise UnsupportedFeatureError(f"items of fixed-size lists encoded by {type(self.values).__name__} one list at a time")
+            raise UnsupportedFeatureError(
+                f"{type(self.values).__name__} is not supported for items of fixed-size lists that are stored one by one"
+            )
         bits = self.values.bits_per_value
         if size - at != (dimension * bits + 7) // 8:
-            raise CorruptFileError(f"fixed-size lists of {size} bytes, {at} of them validity, do not hold {dimension} items of {bits} bits")
+            raise CorruptFileError(
+                f"fixed-size lists of {size} bytes, {at} of them validity, are too short for {dimension} items of {bits} bits"
+            )
         chunks = Chunks(rows.ravel(), (np.arange(count) * size + at)[None], np.full((1, count), size - at), np.full(count, dimension))
         return FixedSizeList(self.values.decode_chunks(chunks), self.items_per_value, validity)
 
     def _count_items(self, counts: np.ndarray) -> np.ndarray:
-        # More items than 2**62 cannot be anywhere: whoever decodes them will find too few.
+        # No file holds 2**62 items: the decoder of the items will find too few.
         items: np.ndarray = np.minimum(counts, 2**62 // self.items_per_value) * self.items_per_value
         return items
 
@@ -114,14 +120,14 @@ def _encode_items(items: Block, counts: np.ndarray) -> EncodedChunks:
         return encode_chunks(items, counts)
     if isinstance(items, FixedWidth):
         return flat.encode_chunks(items, counts)
-    raise UnsupportedFeatureError("fixed-size lists of items that are not of fixed width")
+    raise UnsupportedFeatureError("fixed-size lists of variable-width items are not supported")
 
 
 def encode_values(block: FixedSizeList) -> tuple[FixedSizeListEncoding, FixedWidth]:
-    """Each list as one value."""
+    """Each list encoded as one value."""
     count = block.count
     chunks = encode_chunks(block, np.ones(count, np.int64))
-    # With one list a chunk, the buffers of a chunk in order are the list's bytes.
+    # With one list per chunk, the buffers of a chunk in order are the list's bytes.
     parts = [b.data.reshape(count, -1) if count else np.empty((0, 0), np.uint8) for b in chunks.buffers]
     rows = np.concatenate(parts, axis=1)
     assert isinstance(chunks.encoding, FixedSizeListEncoding)

@@ -1,6 +1,6 @@
 """Flat: fixed-width values back to back, little endian; 1-bit values as a bitmap, least significant bit first. Spec: "Flat".
 
-Here too is how buffers of many chunks become one.
+Also joins the buffers of many chunks.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from lance_spark.kernels.words import U, copy, copy_ranges
 
 @dataclass(frozen=True)
 class Flat(Encoding):
-    """Values of `bits_per_value` bits: 1 or a multiple of 8, but for values that OutOfLineBitpacking has packed."""
+    """Values of `bits_per_value` bits: 1 or a multiple of 8, except below OutOfLineBitpacking."""
 
     bits_per_value: int
 
     def __post_init__(self) -> None:
         # Layouts and columns keep widths as 32-bit numbers.
         if not 1 <= self.bits_per_value < 2**32:
-            raise CorruptFileError(f"values of {self.bits_per_value} bits")
+            raise CorruptFileError(f"values have {self.bits_per_value} bits, expected 1 to {2**32 - 1}")
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
-        """The values; the bytes of `chunks` themselves where nothing lies between them."""
+        """The values, zero-copy if there are no gaps between the buffers of `chunks`."""
         self._check_width()
         total = int(chunks.counts.sum())
         sizes = bytes_for(chunks.counts, self.bits_per_value)
@@ -46,7 +46,7 @@ class Flat(Encoding):
         """`values` as they are."""
         self._check_width()
         if not isinstance(values, FixedWidth) or values.bits != self.bits_per_value:
-            raise CorruptFileError(f"values are not {self.bits_per_value} bits wide, as their encoding says")
+            raise CorruptFileError(f"expected values of {self.bits_per_value} bits, found another width")
         return values
 
     def count_chunks(self, chunks: Chunks) -> np.ndarray:
@@ -54,17 +54,17 @@ class Flat(Encoding):
         self._check_width()
         size = self.bits_per_value // 8
         if self.bits_per_value == 1 or (chunks.sizes[0] % size).any():
-            raise CorruptFileError(f"a buffer is not a whole number of {self.bits_per_value}-bit values")
+            raise CorruptFileError(f"the size of a buffer is not a whole number of {self.bits_per_value}-bit values")
         counts: np.ndarray = chunks.sizes[0] // size
         return counts
 
     def _check_width(self) -> None:
         if self.bits_per_value != 1 and self.bits_per_value % 8:
-            raise UnsupportedFeatureError(f"flat values of {self.bits_per_value} bits")
+            raise UnsupportedFeatureError(f"flat values of {self.bits_per_value} bits are not supported")
 
 
 def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
-    """`counts` values in each chunk, as they are."""
+    """`counts` values in each chunk, uncompressed."""
     sizes = bytes_for(counts, block.bits)
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     if block.bits == 1 and (counts[:-1] % 8).any():
@@ -79,34 +79,34 @@ encode_blocks = encode_chunks
 
 
 def encode_block(block: FixedWidth) -> tuple[Flat, Bytes]:
-    """The values of one block as they are."""
+    """The values of one block, uncompressed."""
     return Flat(block.bits), block.data[: int(bytes_for(np.int64(block.count), block.bits))]
 
 
 def encode_values(block: FixedWidth) -> tuple[Flat, FixedWidth]:
-    """Values that stand for themselves."""
+    """Uncompressed values."""
     return Flat(block.bits), block
 
 
 def bytes_for(counts: np.ndarray | np.int64, bits: int) -> np.ndarray:
-    """The bytes that `counts` values of `bits` bits take; counts that no buffer holds give sizes that none has, without overflow."""
+    """The bytes of `counts` values of `bits` bits. Absurd counts give sizes larger than any buffer, without overflow."""
     limit = np.int64(2**62 // bits)
     return (np.minimum(counts, limit) * bits + 7) // 8
 
 
 def check_sizes(chunks: Chunks, sizes: np.ndarray) -> None:
-    """Refuse `chunks` whose first buffers are shorter than `sizes`."""
+    """Raise CorruptFileError if a first buffer of `chunks` is shorter than `sizes`."""
     short = chunks.sizes[0] < sizes
     if short.any():
         i = int(short.argmax())
         what = f"chunk {i} of {len(short)} holds {chunks.counts[i]} values"
-        raise CorruptFileError(f"{what}, which take {sizes[i]} bytes, but its buffer has {chunks.sizes[0, i]}")
+        raise CorruptFileError(f"{what}: expected a buffer of {sizes[i]} bytes, found {chunks.sizes[0, i]}")
 
 
 def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
-    """The first `sizes` bytes of each chunk's first buffer in one array without gaps, and where each starts there.
+    """The first `sizes` bytes of each chunk's first buffer, without gaps in one array, and the start of each in it.
 
-    `sizes` must not exceed the buffers. The array is `chunks.data` itself if there are no gaps in it.
+    `sizes` must not exceed the buffers. The array is `chunks.data` itself if that has no gaps.
     """
     starts = chunks.starts[0]
     if (starts[1:] == starts[:-1] + sizes[:-1]).all():
@@ -115,14 +115,14 @@ def gather(chunks: Chunks, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
 
 
 def copy_together(data: Bytes, starts: np.ndarray, sizes: np.ndarray) -> tuple[Bytes, np.ndarray]:
-    """A new, aligned array of the `sizes[i]` bytes from `starts[i]` on, for all i, and where each starts there."""
+    """A new, aligned array of the `sizes[i]` bytes from `starts[i]`, for all i, and the start of each in it."""
     out = empty(sizes.sum())
     copy_ranges(data, starts, sizes, out)
     return out, np.cumsum(sizes) - sizes
 
 
 def gather_bits(data: Bytes, starts: np.ndarray, counts: np.ndarray) -> Bytes:
-    """One bitmap of the `counts[i]` bits from bit `starts[i]` of `data` on, for all i. All of them must lie within `data`."""
+    """One bitmap of the `counts[i]` bits from bit `starts[i]` of `data`, for all i. All must be within `data`."""
     stops = np.cumsum(counts)
     out = zeros((int(counts.sum()) + 7) // 8)
     _copy_bits(data, starts, stops - counts, counts, out)
@@ -135,8 +135,8 @@ def _copy_bits(data: np.ndarray, starts: np.ndarray, targets: np.ndarray, counts
         source, target = starts[i], targets[i]
         left = counts[i]
         if not (source | target) & 7:
-            whole = U(left >> 3)
-            copy(data, U(source >> 3), out, U(target >> 3), whole)
+            full_bytes = U(left >> 3)
+            copy(data, U(source >> 3), out, U(target >> 3), full_bytes)
             source += left & ~7
             target += left & ~7
             left &= 7

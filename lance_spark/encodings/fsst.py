@@ -1,7 +1,7 @@
-"""FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes, one table a page. Spec: "FSST".
+"""FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes, one table per page. Spec: "FSST".
 
-Code c below 255 stands for symbol c, 255 for the byte behind it. What it makes of a block is again a block of strings, so it
-can be used wherever the encoding of its values can.
+Code c below 255 stands for symbol c; 255 escapes the byte that follows. The compressed strings are again a block of strings, so FSST works
+in every context that the encoding of its values supports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Fsst(Encoding):
 
     @property
     def num_buffers(self) -> int:
-        """As many as the compressed strings take."""
+        """The number of buffers of the compressed strings."""
         return self.values.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> VariableWidth:
@@ -42,18 +42,18 @@ class Fsst(Encoding):
         return self._decompress(self.values.decode_block(data, count))
 
     def decode_values(self, values: Block) -> VariableWidth:
-        """The values that were compressed one by one."""
+        """The decompressed values."""
         return self._decompress(self.values.decode_values(values))
 
     def _decompress(self, block: Block) -> VariableWidth:
         if not isinstance(block, VariableWidth):
-            raise CorruptFileError("FSST of values that are no strings")
+            raise CorruptFileError("expected strings below FSST, found values of fixed width")
         table = SymbolTable.from_bytes(self.symbol_table)
         return _decompress(block, table) if table.on else block
 
 
 def _decompress(block: VariableWidth, table: SymbolTable) -> VariableWidth:
-    # Codes that are not in use have length 0.
+    # Unused codes have length 0.
     symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
     symbols[: len(table.symbols)], lengths[: len(table.lengths)] = table.symbols, table.lengths
     most = int(block.offsets[-1]) * max(1, int(lengths.max()))
@@ -61,8 +61,8 @@ def _decompress(block: VariableWidth, table: SymbolTable) -> VariableWidth:
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
     bad = _decompress_all(block.data, block.offsets, symbols, lengths, out, offsets)
     if bad >= 0:
-        raise CorruptFileError(f"FSST string {bad} has a code that the symbol table lacks, or ends after an escape")
-    # Give back what was not needed: memory for the worst case costs nothing as long as nobody touches it, or keeps it.
+        raise CorruptFileError(f"FSST string {bad} has a code that is not in the symbol table, or ends with an escape")
+    # Shrink the array: memory for the worst case costs nothing while it is untouched, and must not be kept.
     out.resize(int(offsets[-1]), refcheck=False)
     return VariableWidth(offsets, out)
 
@@ -71,9 +71,9 @@ def _decompress(block: VariableWidth, table: SymbolTable) -> VariableWidth:
 def _decompress_all(
     data: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lengths: np.ndarray, out: np.ndarray, out_offsets: np.ndarray
 ) -> int:
-    """Decompress every string; returns the first that is bad, or -1.
+    """Decompress every string; returns the first invalid one, or -1.
 
-    Every symbol is written as 8 bytes, of which the next one overwrites the surplus; `out` has 8 bytes more than can be needed.
+    Every symbol is written as 8 bytes, and the next one overwrites the surplus; `out` has 8 spare bytes.
     """
     place = U(0)
     unknown: np.bool_ = np.bool_(False)
@@ -93,7 +93,7 @@ def _decompress_all(
                 length = U(lengths[code])
                 store64(out, place, symbols[code])
                 place += length
-                # Looked at only behind the loop: a branch here costs half the speed.
+                # Checked after the loop: a branch here costs half the speed.
                 unknown |= length == U(0)
         if unknown:
             return i
@@ -135,7 +135,7 @@ def _compress(block: VariableWidth, node: Fsst) -> VariableWidth:
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
     data = block.data if len(block.data) >= _WORD else np.append(block.data, np.zeros(_WORD, np.uint8))
     _compress_all(data, block.offsets, middle, f.keys, f.found, f.short, f.single, out, offsets)
-    # Where the second half has gone, and where it belongs.
+    # Where the second half was written, and where it belongs.
     start, end = 2 * int(block.offsets[middle]), int(offsets[middle])
     second = out[start : int(offsets[-1])]
     offsets[middle + 1 :] -= start - end
@@ -149,11 +149,11 @@ _FACTOR = U(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class _Finder:
-    """Finds the code of the longest symbol at the head of 8 bytes; what is found is code | length << 8.
+    """Finds the longest symbol at the start of 8 bytes; the result is code | length << 8.
 
-    For each length from three to eight bytes there are 1024 slots in `keys` and `found`. The key of a symbol is its bytes at the high
-    end of a word; its slot is the hash of that, and of two with the same slot only the one that saves more is ever found. Shorter
-    symbols: `short` knows by the first two bytes, and `single` by the first, where ESCAPE is the code of what has no symbol.
+    For each length from three to eight bytes, `keys` and `found` have 1024 slots. The key of a symbol is its bytes at the high end of a
+    word, its slot the hash of the key; of two symbols with the same slot only the one that saves more is kept. Shorter symbols are in
+    `short` by their two bytes and in `single` by their one byte, where ESCAPE is the code of a byte without a symbol.
     """
 
     keys: np.ndarray
@@ -163,7 +163,7 @@ class _Finder:
 
     @classmethod
     def of(cls, table: SymbolTable) -> _Finder:
-        """The finder of `table`, whose symbols save the less the later they come."""
+        """The finder of `table`, whose symbols are sorted by how much they save, best first."""
         lengths = table.lengths.astype(np.int64)
         coded = (np.arange(len(lengths)) | lengths << 8).astype(np.uint16)
         single = np.full(256, ESCAPE | 1 << 8, np.uint16)
@@ -171,7 +171,7 @@ class _Finder:
         short = np.tile(single, 256)
         short[table.symbols[lengths == 2].astype(np.int64)] = coded[lengths == 2]
         keys, found = np.zeros((6, 1 << _SLOT_BITS), np.uint64), np.zeros((6, 1 << _SLOT_BITS), np.uint16)
-        keys[:, 0] = 1  # an empty slot must not hold a key that belongs there, as 0 does in the first
+        keys[:, 0] = 1  # an empty slot must not hold a valid key, as 0 would be in the first
         long = np.flatnonzero(lengths > 2)[::-1]
         own_keys = table.symbols[long] << (U(64) - U(8) * lengths[long].astype(np.uint64))
         slots = lengths[long] - 3, (own_keys * _FACTOR >> (U(64) - _SLOT_BITS)).astype(np.int64)
@@ -191,12 +191,11 @@ def _compress_all(
     out: np.ndarray,
     out_offsets: np.ndarray,
 ) -> None:
-    """Compress every string with the longest symbol at each place; the arrays of the finder are as they are described there.
+    """Compress every string with the longest symbol at each position; the finder's arrays are described in its class.
 
-    A place depends on the symbol before it, and the processor would do nothing but wait for that. So the strings before `middle` and
-    the others are compressed side by side, a symbol each in turn; the others go to `out` from twice their offset on. For the same
-    reason no branch depends on the symbols. Every code is written with the byte that it would escape behind it; `out` has a byte more
-    than can be needed, `data` at least 8 bytes.
+    Each position depends on the symbol before it, which stalls the processor. So the strings before `middle` and the others are compressed
+    in turn, one symbol each; the others are written to `out` from twice their offset. For the same reason no branch depends on the symbols.
+    Every code is written together with the byte that it would escape; `out` has one spare byte, `data` at least 8 bytes.
     """
     strings = np.array([0, middle])
     stops = np.array([middle, len(offsets) - 1])
@@ -220,7 +219,7 @@ def _compress_all(
             word = load64(data, here) if here <= last_word else load64(data, last_word) >> ((here - last_word) << U(3))
             one = U(single[word & U(0xFF)])
             best = U(short[word & U(0xFFFF)])
-            # Asking whether `left` is more than 1 would be a branch in the code that the compiler makes.
+            # The compiler would turn a test of `left` > 1 into a branch.
             best = best if best >> U(8) <= left else one
             for k in range(U(6)):
                 key = word << (U(40) - (U(k) << U(3)))

@@ -1,8 +1,8 @@
-"""The symbol table of FSST: what the codes of a page mean, and how to choose it. Spec: "FSST".
+"""The symbol table of FSST: its stored form, and how one is chosen. Spec: "FSST".
 
-The way to choose it is that of "FSST: Fast Random Access String Compression" (Boncz, Neumann, Leis; VLDB 2020). Stored as 2312
-bytes: a u64 header, which names the format, says whether the strings are compressed at all and how many symbols there are; the
-symbols, 8 bytes each; their lengths, a byte each; the rest is not used.
+It is chosen as in "FSST: Fast Random Access String Compression" (Boncz, Neumann, Leis; VLDB 2020). Stored as 2312 bytes: a u64 header with
+the magic number, whether the strings are compressed, and the number of symbols; the symbols, 8 bytes each; their lengths, a byte each; the
+rest is unused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _STORED_BYTES = 2312
 _MAGIC = 0x46535354
 _SAMPLE_BYTES = 1 << 15
 _PIECE_BYTES = 512
-_SHARES = (8, 38, 68, 98, 128)  # of 128: how much of the sample each generation looks at, from the paper's reference code
+_SHARES = (8, 38, 68, 98, 128)  # of 128: the share of the sample that each generation uses, from the paper's reference code
 
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """Code c stands for the `lengths[c]` low bytes of `symbols[c]`, first byte lowest; `on` is False where strings are stored as they are.
+    """Code c stands for the `lengths[c]` low bytes of `symbols[c]`, little endian; `on` is False if strings are not compressed.
 
     `symbols` is uint64 and `lengths` uint8, one for each code in use; the unused bytes of a symbol are 0.
     """
@@ -43,11 +43,11 @@ class SymbolTable:
         header = int.from_bytes(data[:8], "little")
         count = header & 0xFF
         if len(data) < 8 + 9 * count or header >> 32 != _MAGIC:
-            raise CorruptFileError(f"an FSST symbol table of {len(data)} bytes that begins with {data[:8]!r}")
+            raise CorruptFileError(f"invalid FSST symbol table: {len(data)} bytes that begin with {data[:8]!r}")
         symbols = np.frombuffer(data, "<u8", count, 8)
         lengths = np.frombuffer(data, np.uint8, count, 8 + 8 * count)
         if len(lengths) and (lengths.min() < 1 or lengths.max() > 8):
-            raise CorruptFileError("an FSST symbol is shorter than 1 or longer than 8 bytes")
+            raise CorruptFileError("an FSST symbol has an invalid length, expected 1 to 8 bytes")
         return cls(symbols, lengths, bool(header >> 24 & 1))
 
     def to_bytes(self) -> bytes:
@@ -59,11 +59,11 @@ class SymbolTable:
 
 @dataclass(frozen=True)
 class Matcher:
-    """Finds the longest symbol at the head of 8 bytes.
+    """Finds the longest symbol at the start of 8 bytes.
 
-    Try the entries from `first[two low bytes]` on: the one where the bytes under `masks` are `values` is the longest symbol, since
-    symbols that begin with the same two bytes stand next to each other, the longest first. Behind them comes an entry that
-    always fits: the first byte alone. `codes` is the code of an entry, or 256 if it must be escaped.
+    Try the entries from `first[two low bytes]`: the first one whose bytes under `masks` equal `values` is the longest symbol, since symbols
+    with the same first two bytes are adjacent, the longest first. The last entry of a group always matches: the first byte alone. `codes`
+    is the code of an entry, or 256 if it must be escaped.
     """
 
     first: np.ndarray
@@ -83,7 +83,7 @@ class Matcher:
         order = np.lexsort((-table.lengths.astype(np.int8), prefixes))
         order = order[table.lengths[order] > 1]
         heads, starts = np.unique(prefixes[order], return_index=True)
-        # One more entry ends each group: put in before the start of the next group.
+        # One more entry ends each group: it is inserted before the start of the next group.
         ends = np.append(starts[1:], len(order))
         first = np.tile(np.arange(256, dtype=np.uint16), 256)
         first[heads] = 256 + starts + np.arange(len(heads))
@@ -100,8 +100,8 @@ class Matcher:
 def train(block: VariableWidth) -> SymbolTable:
     """A table for strings like those of `block`.
 
-    Five generations: compress a growing sample with the symbols so far, count the symbols and the pairs of neighbours, and keep
-    the 255 symbols or joined pairs that would save most.
+    Five generations: compress a growing sample with the current symbols, count the symbols and adjacent pairs, and keep the 255 symbols or
+    joined pairs that would save most.
     """
     sample, bounds = _sample(block)
     table = SymbolTable(np.empty(0, np.uint64), np.empty(0, np.uint8))
@@ -117,9 +117,9 @@ def train(block: VariableWidth) -> SymbolTable:
 
 
 def _sample(block: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces of strings from all over the block, and where in the sample each begins and ends; behind the last are 8 bytes more.
+    """Pieces of strings from the whole block, and where each begins and ends in the sample; 8 spare bytes follow the last.
 
-    The share of the sample that a generation looks at is the first pieces, so they are in no particular order.
+    A generation uses the first pieces of the sample, so they are in random order.
     """
     sizes = np.minimum(np.diff(block.offsets), _PIECE_BYTES)
     wanted = int(np.ceil(_SAMPLE_BYTES / max(1.0, float(sizes.mean()) if len(sizes) else 1.0)))
@@ -136,11 +136,11 @@ def _sample(block: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, pair_counts: np.ndarray, share: int) -> SymbolTable:
-    """The best of the symbols that were counted (`counts`) and, unless it is the last generation, of their `pairs`."""
+    """The best of the counted symbols (`counts`) and, except in the last generation, of their `pairs`."""
     symbols = np.concatenate([np.arange(256, dtype=np.uint64), table.symbols])
     lengths = np.concatenate([np.ones(256, np.int64), table.lengths.astype(np.int64)])
     seen = np.flatnonzero(counts[: len(symbols)])
-    # Symbols of one byte are worth more than they save: each spares an escape.
+    # Symbols of one byte are worth more than they save: each avoids an escape.
     weights = counts[seen].astype(np.int64) * np.where(lengths[seen] == 1, 8, 1)
     found = [(symbols[seen], lengths[seen], weights)]
     if share < 128:
@@ -150,7 +150,7 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
         joined = symbols[left] | symbols[right] << (U(8) * lengths[left].astype(np.uint64))
         found.append((joined, np.minimum(lengths[left] + lengths[right], 8), pair_counts[short].astype(np.int64)))
     values, sizes, counted = (np.concatenate(parts) for parts in zip(*found))
-    # Rare candidates are left out before equal ones are added up, as the reference code does: chance finds only cost speed.
+    # As in the reference code, rare candidates are dropped before equal ones are added up: chance finds only cost speed.
     often = counted >= 5 * share // 128
     values, sizes, counted = values[often], sizes[often], counted[often]
     order = np.lexsort((sizes, values))
@@ -176,7 +176,7 @@ def _count(
 ) -> int:
     """Count symbols and pairs in the compressed sample. A byte stands for itself, symbol c has number 256 + c.
 
-    The pair of a and b has number 512 * a + b. `seen` gets the numbers of the pairs that there are; returns how many that is.
+    The pair of a and b has number 512 * a + b. `seen` gets the numbers of the pairs that occur; returns how many occur.
     """
     different = 0
     for piece in range(len(bounds) - 1):
@@ -191,7 +191,7 @@ def _count(
             byte = np.int64(word & U(255))
             code = byte if codes[entry] == 256 else np.int64(256) + np.int64(codes[entry])
             counts[code] += 1
-            # A longer symbol might have been only its first byte, and the pair only the symbol before and that byte.
+            # Also count the alternative in which only the first byte of a longer symbol is used, and the pair with it.
             if lengths[entry] > 1:
                 counts[byte] += 1
             if before >= 0:

@@ -1,7 +1,7 @@
 """General: buffers of another encoding compressed with LZ4 or zstd. Spec: "General".
 
-LZ4: u32 size before compression, LZ4 block. zstd: u64 size before compression, zstd frame; older writers left the size out.
-Mini-block: buffer 0 of each chunk is compressed. Block: the buffer. Full zip: each value by itself.
+LZ4: u32 size before compression, LZ4 block. zstd: u64 size before compression, zstd frame; older writers omitted the size.
+Mini-block: buffer 0 of each chunk is compressed. Block: the buffer. Full zip: each value is compressed separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STREAM_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class General(Encoding):
-    """What `values` encodes, compressed by `scheme`; `level` only says how hard the writer tried (None: as usual)."""
+    """What `values` encodes, compressed by `scheme`; `level` is the writer's compression level (None: default)."""
 
     scheme: Scheme
     level: int | None
@@ -43,7 +43,7 @@ class General(Encoding):
 
     @property
     def num_buffers(self) -> int:
-        """As many as `values` takes."""
+        """The number of buffers of `values`."""
         return self.values.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> Block:
@@ -51,7 +51,7 @@ class General(Encoding):
         return self.values.decode_chunks(self.decompress_chunks(chunks))
 
     def decode_blocks(self, chunks: Chunks) -> Block:
-        """The values of many blocks."""
+        """The values of several blocks."""
         return self.values.decode_blocks(self.decompress_chunks(chunks))
 
     def decode_block(self, data: Bytes, count: int) -> Block:
@@ -60,18 +60,18 @@ class General(Encoding):
         return self.values.decode_block(chunks.data, count)
 
     def decode_values(self, values: Block) -> Block:
-        """The values that were compressed one by one."""
+        """The decompressed values."""
         if not isinstance(values, VariableWidth):
-            raise CorruptFileError("compressed values have a fixed width")
+            raise CorruptFileError("expected compressed values of variable width, found a fixed width")
         offsets = values.offsets.astype(np.int64)
         data, bounds = self._decompress(values.data, offsets[:-1], np.diff(offsets), np.full(values.count, limits.MAX_BYTES))
         small = bounds[-1] < 2**31 and values.offsets.dtype == np.int32
         return self.values.decode_values(VariableWidth(bounds.astype(np.int32) if small else bounds, data))
 
     def decompress_chunks(self, chunks: Chunks) -> Chunks:
-        """`chunks` as `values` has encoded them; a chunk's count bounds the values of its buffer 0."""
+        """`chunks` as encoded by `values`; a chunk's count bounds the size of its buffer 0."""
         if not len(chunks.starts):
-            raise CorruptFileError(f"{self.scheme} compression of an encoding without buffers")
+            raise CorruptFileError(f"{self.scheme} compression of an encoding that has no buffers")
         data, bounds = self._decompress(chunks.data, chunks.starts[0], chunks.sizes[0], _largest(self.values, chunks.counts))
         starts, sizes = chunks.starts + len(data), chunks.sizes.copy()
         starts[0], sizes[0] = bounds[:-1], np.diff(bounds)
@@ -80,17 +80,19 @@ class General(Encoding):
         return Chunks(data, starts, sizes, chunks.counts)
 
     def _decompress(self, data: Bytes, starts: np.ndarray, sizes: np.ndarray, largest: np.ndarray) -> tuple[Bytes, np.ndarray]:
-        """All buffers decompressed, one after the other, and where each begins and ends; `largest` is what each may come to."""
+        """All buffers decompressed and concatenated, and the bounds of each; `largest` is the maximum size of each."""
         prefix = _PREFIX[self.scheme]
         short = np.flatnonzero(sizes < prefix)
         if len(short):
-            raise CorruptFileError(f"{self.scheme} buffer {short[0]} of {sizes[short[0]]} bytes")
+            raise CorruptFileError(f"{self.scheme} buffer {short[0]} has {sizes[short[0]]} bytes, too few for its header")
         heads = data[starts[:, None] + np.arange(prefix)].view(f"<u{prefix}").ravel()
         if self.scheme == "zstd" and (heads & np.uint64(0xFFFFFFFF) == _ZSTD_MAGIC).any():
             return _decompress_bare_frames(data, starts, sizes, largest)
         bad = np.flatnonzero(heads > np.minimum(largest, sizes * _MAX_RATIO[self.scheme]).astype(np.uint64))
         if len(bad):
-            raise CorruptFileError(f"{self.scheme} buffer {bad[0]} of {sizes[bad[0]]} bytes says that it holds {heads[bad[0]]}")
+            raise CorruptFileError(
+                f"{self.scheme} buffer {bad[0]} of {sizes[bad[0]]} bytes declares a decompressed size of {heads[bad[0]]} bytes"
+            )
         limits.check_bytes(float(heads.sum(dtype=np.float64)), f"{self.scheme} buffers")
         bounds = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(heads.astype(np.int64), out=bounds[1:])
@@ -99,12 +101,12 @@ class General(Encoding):
         out = empty(int(bounds[-1]))
         failed = lz4.decompress_blocks(data, starts + prefix, sizes - prefix, out, bounds)
         if failed >= 0:
-            raise CorruptFileError(f"lz4 buffer {failed} does not decompress to the {heads[failed]} bytes that it should")
+            raise CorruptFileError(f"lz4 buffer {failed} does not decompress to the {heads[failed]} bytes that it declares")
         return out, bounds
 
 
 def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
-    """The most bytes that buffer 0 of `counts` values may have."""
+    """The maximum size in bytes of buffer 0 of `counts` values."""
     while isinstance(values, ByteStreamSplit):
         values = values.values
     if isinstance(values, Flat):
@@ -124,20 +126,20 @@ def _decompress_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, bound
                     return out
         except OSError as error:
             raise CorruptFileError(f"zstd buffers: {error}") from error
-        raise CorruptFileError(f"zstd buffers do not decompress to the {len(out)} bytes that they should")
-    # Put together at the end: what the frames say that they hold may be far from true.
-    codec, whole = pa.Codec("zstd"), pa.py_buffer(data)
+        raise CorruptFileError(f"zstd buffers do not decompress to the {len(out)} bytes that they declare")
+    # Joined at the end: the declared sizes may be far too large.
+    codec, frames = pa.Codec("zstd"), pa.py_buffer(data)
     parts = []
-    for i, (start, size, held) in enumerate(zip(starts.tolist(), sizes.tolist(), np.diff(bounds).tolist())):
+    for i, (start, size, expected) in enumerate(zip(starts.tolist(), sizes.tolist(), np.diff(bounds).tolist())):
         try:
-            parts.append(codec.decompress(whole.slice(start, size), held, asbytes=True))
+            parts.append(codec.decompress(frames.slice(start, size), expected, asbytes=True))
         except OSError as error:
-            raise CorruptFileError(f"zstd buffer {i} does not decompress to the {held} bytes that it should") from error
+            raise CorruptFileError(f"zstd buffer {i} does not decompress to the {expected} bytes that it declares") from error
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
 def _content_sizes(data: Bytes, starts: np.ndarray) -> np.ndarray:
-    """What each frame's header says that it holds, which the library checks when it decompresses; -1 for a header that does not say.
+    """The content size in each frame's header, which the library checks when it decompresses; -1 if there is none.
 
     RFC 8878, 3.1.1.1: magic, descriptor, window descriptor (0 or 1 byte), dictionary (0 to 4), size (0 to 8).
     """
@@ -155,17 +157,17 @@ def _content_sizes(data: Bytes, starts: np.ndarray) -> np.ndarray:
 def _decompress_bare_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, largest: np.ndarray) -> tuple[Bytes, np.ndarray]:
     parts, bounds = [], [0]
     for i, (start, size, most) in enumerate(zip(starts.tolist(), sizes.tolist(), largest.tolist())):
-        held = 0
+        decompressed = 0
         try:
             with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data[start : start + size])), "zstd") as stream:
                 while part := stream.read(_STREAM_BYTES):
-                    held += len(part)
-                    if held > most:
-                        raise CorruptFileError(f"zstd frame {i} holds more than {most} bytes")
+                    decompressed += len(part)
+                    if decompressed > most:
+                        raise CorruptFileError(f"zstd frame {i} decompresses to more than {most} bytes")
                     parts.append(part)
         except OSError as error:
             raise CorruptFileError(f"zstd frame {i}: {error}") from error
-        bounds.append(bounds[-1] + held)
+        bounds.append(bounds[-1] + decompressed)
         limits.check_bytes(bounds[-1], "zstd frames")
     return np.frombuffer(b"".join(parts), np.uint8), np.array(bounds, np.int64)
 
@@ -177,14 +179,14 @@ def encode_chunks(inner: EncodedChunks, scheme: Scheme, level: int | None = None
 
 
 def encode_block(inner: tuple[Encoding, bytes], scheme: Scheme, level: int | None = None) -> tuple[General, bytes]:
-    """The block `inner`, compressed."""
+    """The compressed block `inner`."""
     encoding, data = inner
     buffer = EncodedBuffer(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
     return General(scheme, level, encoding), _compress(buffer, scheme, level).data.tobytes()
 
 
 def encode_values(inner: tuple[Encoding, VariableWidth], scheme: Scheme, level: int | None = None) -> tuple[General, VariableWidth]:
-    """The encoded values `inner`, each compressed by itself."""
+    """The encoded values `inner`, each compressed separately."""
     encoding, block = inner
     buffer = _compress(EncodedBuffer(block.data, block.offsets.astype(np.int64)), scheme, level)
     small = buffer.bounds[-1] < 2**31 and block.offsets.dtype == np.int32

@@ -1,4 +1,4 @@
-"""InlineBitpacking: 1024 values a block, packed to the width that the block's first word says. Spec: "Bitpacking"."""
+"""InlineBitpacking: blocks of 1024 values, each packed to the width in its first word. Spec: "Bitpacking"."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class InlineBitpacking(Encoding):
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
         """The values, unpacked chunk by chunk."""
         bits = self.uncompressed_bits_per_value
-        self._refuse(chunks, chunks.counts > BLOCK, "holds more than one block of values")
-        self._refuse(chunks, chunks.sizes[0] < bits // 8, "has no room for its bit width")
+        self._refuse(chunks, chunks.counts > BLOCK, "expected at most 1024 values")
+        self._refuse(chunks, chunks.sizes[0] < bits // 8, "too short for its bit width")
         words, starts = chunk_words(chunks, bits)
         widths = words[starts]
-        self._refuse(chunks, widths > bits, "is packed to more bits than its values have")
+        self._refuse(chunks, widths > bits, "the packed width exceeds the width of the values")
         widths = widths.astype(np.int64)
-        self._refuse(chunks, chunks.sizes[0] < (1 + block_words(bits, widths)) * (bits // 8), "is shorter than its bit width makes it")
+        self._refuse(chunks, chunks.sizes[0] < (1 + block_words(bits, widths)) * (bits // 8), "too short for its packed width")
         stops = np.cumsum(chunks.counts)
         total = int(chunks.counts.sum())
         values = unpack_blocks(words, starts + 1, widths, stops - chunks.counts, total)
@@ -43,11 +43,11 @@ class InlineBitpacking(Encoding):
         if wrong.any():
             i = int(wrong.argmax())
             what = f"chunk {i} of {len(wrong)} ({chunks.counts[i]} values, {chunks.sizes[0, i]} bytes)"
-            raise CorruptFileError(f"{what}, bit-packed {self.uncompressed_bits_per_value}-bit values, {why}")
+            raise CorruptFileError(f"{what} of bit-packed {self.uncompressed_bits_per_value}-bit values: {why}")
 
 
 def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
-    """`counts` (at most 1024) values in each chunk, each chunk packed to what its largest value needs."""
+    """`counts` (at most 1024) values in each chunk, each chunk packed to the width of its largest value."""
     values = block.view(word_type(block.bits))
     widths = chunk_widths(block, counts)
     stops = np.cumsum(1 + block_words(block.bits, widths))

@@ -1,6 +1,6 @@
-"""OutOfLineBitpacking: blocks of 1024 values packed to one width, which the message says. Spec: "Bitpacking".
+"""OutOfLineBitpacking: blocks of 1024 values packed to one width, which is in the message. Spec: "Bitpacking".
 
-The values after the last full block are either one more block, filled up, or plain words, whichever is smaller.
+The values after the last full block are one more block, padded, or plain words, whichever is smaller.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ class OutOfLineBitpacking(Encoding):
     def __post_init__(self) -> None:
         word_type(self.uncompressed_bits_per_value)
         if not isinstance(self.values, Flat):
-            raise UnsupportedFeatureError(f"bit-packed values that are encoded again, by {type(self.values).__name__}")
+            raise UnsupportedFeatureError(f"bit-packed values encoded by {type(self.values).__name__} are not supported")
         if self.values.bits_per_value > self.uncompressed_bits_per_value:
-            raise CorruptFileError(f"{self.uncompressed_bits_per_value}-bit values packed to {self.values.bits_per_value} bits")
+            raise CorruptFileError(
+                f"{self.uncompressed_bits_per_value}-bit values are packed to {self.values.bits_per_value} bits, more than they have"
+            )
 
     @property
     def width(self) -> int:
@@ -47,7 +49,7 @@ class OutOfLineBitpacking(Encoding):
         i = _find_short(sizes, chunks.counts, step)
         if i >= 0:
             what = f"chunk {i} of {len(sizes)} holds {chunks.counts[i]} values, bit-packed from {bits} to {width} bits"
-            raise CorruptFileError(f"{what}, but its buffer has only {chunks.sizes[0, i]} bytes")
+            raise CorruptFileError(f"{what}, too many for its buffer of {chunks.sizes[0, i]} bytes")
         words, starts = chunk_words(chunks, bits)
         total = int(chunks.counts.sum())
         check_bytes(total * bits / 8, "bit-packed values")
@@ -59,7 +61,7 @@ class OutOfLineBitpacking(Encoding):
 
 
 def encode_chunks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
-    """`counts` values in each chunk, all chunks packed to what the largest value of the block needs (at least one bit)."""
+    """`counts` values in each chunk, all packed to the width of the block's largest value (at least one bit)."""
     bits = block.bits
     values = block.view(word_type(bits))
     width = max(1, int(chunk_widths(block, np.array([block.count])).max(initial=0)))
@@ -93,7 +95,7 @@ def _find_short(sizes: np.ndarray, counts: np.ndarray, step: int) -> int:
     """The first chunk whose `sizes[c]` words are too few for `counts[c]` values in blocks of `step` words, or -1."""
     for c in range(len(sizes)):
         full, rest = counts[c] // BLOCK, counts[c] % BLOCK
-        # In words first: the product of a count that no buffer holds could be too large.
+        # Compared in words first: the product with an absurd count could overflow.
         if full > sizes[c]:
             return c
         left = sizes[c] - full * step
@@ -106,7 +108,7 @@ def _find_short(sizes: np.ndarray, counts: np.ndarray, step: int) -> int:
 def _unpack_chunks(
     words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, width: int, step: int, out: np.ndarray
 ) -> None:
-    """Unpack all chunks in order: a block that was filled up writes beyond its values, where the next chunk begins."""
+    """Unpack all chunks in order: a padded block writes past its values, where the next chunk begins."""
     at = 0
     for c in range(len(starts)):
         full, rest = counts[c] // BLOCK, counts[c] % BLOCK

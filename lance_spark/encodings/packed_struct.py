@@ -1,4 +1,4 @@
-"""PackedStruct: the fixed-width children of a struct row by row. Spec: "Packed Struct Encoding"."""
+"""PackedStruct: the fixed-width children of a struct, stored row by row. Spec: "Packed Struct Encoding"."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PackedStructEncoding(Encoding):
 
     def __post_init__(self) -> None:
         if not self.bits_per_value or any(bits < 1 for bits in self.bits_per_value):
-            raise CorruptFileError("a packed struct without children, or with one of no width")
+            raise CorruptFileError("a packed struct has no children, or a child of 0 bits")
         if any(bits % 8 for bits in self.bits_per_value):
-            raise UnsupportedFeatureError("a packed struct with a child that is not whole bytes")
+            raise UnsupportedFeatureError("packed structs with a child that is not whole bytes are not supported")
 
     @property
     def num_buffers(self) -> int:
@@ -38,19 +38,21 @@ class PackedStructEncoding(Encoding):
         return self._unpack(self.values.decode_blocks(chunks))
 
     def decode_values(self, values: Block) -> PackedStruct:
-        """The children of rows that were stored one by one."""
+        """The children of rows stored one by one."""
         return self._unpack(self.values.decode_values(values))
 
     def _unpack(self, block: Block) -> PackedStruct:
         if not isinstance(block, FixedWidth) or block.bits != sum(self.bits_per_value):
-            raise CorruptFileError(f"packed structs are not {sum(self.bits_per_value)} bits wide, as their children are")
+            raise CorruptFileError(
+                f"expected packed structs of {sum(self.bits_per_value)} bits, the sum of their children, found another width"
+            )
         rows = block.data.view(_row_type(self.bits_per_value))
         columns = [np.ascontiguousarray(rows[name]).view(np.uint8) for name in rows.dtype.names or ()]
         return PackedStruct(tuple(FixedWidth(bits, data, block.count) for bits, data in zip(self.bits_per_value, columns, strict=True)))
 
 
 def is_fixed(block: PackedStruct) -> bool:
-    """Whether the rows can be stored so: all children are of whole bytes."""
+    """Whether all children are of whole bytes, as the encoding requires."""
     return all(isinstance(child, FixedWidth) and child.bits % 8 == 0 for child in block.children)
 
 
@@ -71,7 +73,7 @@ def _pack(block: PackedStruct) -> tuple[tuple[int, ...], FixedWidth]:
     """The widths of the children, and the rows."""
     children = [child for child in block.children if isinstance(child, FixedWidth) and child.bits % 8 == 0]
     if len(children) != len(block.children):
-        raise UnsupportedFeatureError("packed structs with children that are not whole bytes")
+        raise UnsupportedFeatureError("packed structs with a child that is not whole bytes are not supported")
     bits = tuple(child.bits for child in children)
     rows = np.empty(block.count, _row_type(bits))
     for name, child in zip(rows.dtype.names or (), children, strict=True):
@@ -80,5 +82,5 @@ def _pack(block: PackedStruct) -> tuple[tuple[int, ...], FixedWidth]:
 
 
 def _row_type(bits: tuple[int, ...]) -> np.dtype:
-    """A row as numpy's struct of opaque values, which it copies by the column much faster than bytes of a matrix."""
+    """A row as a numpy struct of opaque values, whose columns numpy copies much faster than bytes of a matrix."""
     return np.dtype([(f"child {i}", f"V{width // 8}") for i, width in enumerate(bits)])

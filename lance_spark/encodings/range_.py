@@ -1,4 +1,4 @@
-"""Range: numbers a fixed step apart, with nothing stored. Of 2.3; there is no published specification."""
+"""Range: numbers a fixed step apart, with nothing stored. Storage version 2.3; no specification is published."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Range(Encoding):
 
     @property
     def num_buffers(self) -> int:
-        """None."""
+        """0: nothing is stored."""
         return 0
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:

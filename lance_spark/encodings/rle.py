@@ -1,7 +1,7 @@
 """Rle: the value and the length of every run. Spec: "Run length encoding".
 
-In a mini-block chunk the values take the first buffers and the lengths the others; a block is the byte size of the values (u64), the
-values, and the lengths. A run longer than its length type can say is stored as several.
+Mini-block chunk: the values take the first buffers, the lengths the others. Block: the byte size of the values (u64), the values, the
+lengths. A run that is too long for the type of the lengths is stored as several.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ STRIDE = 16
 
 @dataclass(frozen=True)
 class Rle(Encoding):
-    """Run values and run lengths, each encoded in its own way."""
+    """Run values and run lengths, each with an encoding of its own."""
 
     values: Encoding
     run_lengths: Encoding
 
     @property
     def num_buffers(self) -> int:
-        """The buffers of the values and those of the lengths."""
+        """The number of buffers of the values and of the lengths."""
         return self.values.num_buffers + self.run_lengths.num_buffers
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
-        """The values, each repeated as often as its run says."""
+        """The values, each repeated by the length of its run."""
         split = self.values.num_buffers
         return self._expand(chunks.select(0, split), chunks.select(split, self.num_buffers), chunks.counts)
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidth:
         """The values of blocks that hold the size of the run values, the run values and the run lengths."""
         if self.values.num_buffers > 1 or self.run_lengths.num_buffers > 1:
-            raise self._refusal("blocks, of values or lengths in several buffers,")
+            raise self._refusal("blocks with values or lengths in several buffers")
         if not self.num_buffers:
             return self._expand(chunks.select(0, 0), chunks.select(0, 0), chunks.counts)
         if (chunks.sizes[0] < 8).any():
-            raise CorruptFileError("a run-length block has no room for the size of its values")
+            raise CorruptFileError("a run-length block is too short for the size of its values")
         starts, room = chunks.starts[0] + 8, chunks.sizes[0] - 8
         sizes = np.empty(len(starts), np.int64)
         if not _read_sizes(chunks.data, chunks.starts[0], room, sizes):
-            raise CorruptFileError("the run values of a run-length block are longer than the block")
+            raise CorruptFileError("a run-length block is shorter than its run values")
         values = replace(chunks, starts=starts[None], sizes=sizes[None])
         lengths = replace(chunks, starts=(starts + sizes)[None], sizes=(room - sizes)[None])
         values, lengths = values.select(0, self.values.num_buffers), lengths.select(0, self.run_lengths.num_buffers)
@@ -71,10 +71,10 @@ class Rle(Encoding):
         values = value_encoding.decode_chunks(replace(value_chunks, counts=runs))
         lengths = length_encoding.decode_chunks(replace(length_chunks, counts=runs))
         if not isinstance(values, FixedWidth) or values.bits % 8:
-            raise UnsupportedFeatureError("runs of values that are not a fixed number of bytes")
-        # Sums of 64-bit lengths could wrap around and hide one that is too long.
+            raise UnsupportedFeatureError("runs of values that are not a fixed number of bytes are not supported")
+        # Sums of 64-bit lengths could wrap around and hide a run that is too long.
         if not isinstance(lengths, FixedWidth) or lengths.bits not in (8, 16, 32):
-            raise UnsupportedFeatureError("run lengths that are not numbers of 8, 16 or 32 bits")
+            raise UnsupportedFeatureError("only run lengths of 8, 16 or 32 bits are supported")
         run_lengths = _fitted(lengths.view(word_type(lengths.bits)), runs, counts)
         total = int(counts.sum())
         check_bytes(total * values.bits / 8, "runs")
@@ -112,7 +112,7 @@ def encode_blocks(block: FixedWidth, counts: np.ndarray) -> EncodedChunks:
     bounds = np.arange(len(lengths.bounds)) * 8 + values.bounds + lengths.bounds
     data = np.empty(bounds[-1], np.uint8)
     runs = np.diff(lengths.bounds)
-    # Where each byte of each part goes: its number, moved by what has come before it in the blocks.
+    # The position of each byte of each part: its number plus the bytes before it in the blocks.
     before = np.arange(len(counts)) * 8 + 8
     data[(bounds[:-1, None] + np.arange(8)).ravel()] = (runs * size).view(np.uint8)
     data[np.arange(len(values.data)) + np.repeat(before + lengths.bounds[:-1], runs * size)] = values.data
@@ -134,24 +134,24 @@ def _decompress(encoding: Encoding, chunks: Chunks) -> tuple[Encoding, Chunks]:
 
 
 def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray | None:
-    """The runs of each chunk. They are not stored, but follow from the size of flat values or lengths; if both are, they must agree."""
+    """The number of runs in each chunk, from the size of flat values or flat lengths; if both are flat, they must agree."""
     known = [encoding.count_chunks(chunks) for encoding, chunks in parts if isinstance(encoding, Flat)]
     if not known:
         return None
     wrong = known[0] != known[-1]
     if wrong.any():
         i = int(wrong.argmax())
-        raise CorruptFileError(f"chunk {i} of {len(wrong)} holds {known[0][i]} run values, but {known[-1][i]} run lengths")
+        raise CorruptFileError(f"chunk {i} of {len(wrong)} has {known[0][i]} run values but {known[-1][i]} run lengths")
     return known[0]
 
 
 def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray) -> np.ndarray:
-    """The runs of each chunk where a formula gives the lengths: as many as begin before the chunk has all its values."""
+    """The number of runs in each chunk if a formula gives the lengths: those that begin before the chunk has all its values."""
     if lengths.num_buffers:
-        raise UnsupportedFeatureError("run-length encoding where neither values nor lengths are flat")
+        raise UnsupportedFeatureError("run-length encoding is not supported if neither values nor lengths are flat")
     block = lengths.decode_chunks(replace(chunks, counts=counts))
     if not isinstance(block, FixedWidth) or block.bits not in (8, 16, 32):
-        raise UnsupportedFeatureError("run lengths that are not numbers of 8, 16 or 32 bits")
+        raise UnsupportedFeatureError("only run lengths of 8, 16 or 32 bits are supported")
     each = block.view(word_type(block.bits)).astype(np.int64)
     starts, first = np.cumsum(each) - each, np.cumsum(counts) - counts
     chunk = np.repeat(np.arange(len(counts)), counts)
@@ -160,9 +160,9 @@ def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray
 
 
 def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The lengths, where they make the `counts` values of each chunk; others are refused, since they are the size of what is allocated.
+    """The lengths, checked to add up to the `counts` values of each chunk, since they determine what is allocated.
 
-    Writers of late 2025 cut chunks within runs: the last run of a chunk may be too long, and what is beyond is in the next chunk again.
+    Writers of late 2025 cut chunks within runs: the last run of a chunk may be too long, and its excess is repeated in the next chunk.
     """
     made, wanted = np.empty(len(runs), np.uint64), counts.astype(np.uint64)
     _add_up(lengths, runs, made)
@@ -177,13 +177,13 @@ def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.nda
     wrong = made != wanted
     if wrong.any():
         i = int(wrong.argmax())
-        raise CorruptFileError(f"the runs of chunk {i} of {len(wrong)} make {made[i]} values instead of {counts[i]}")
+        raise CorruptFileError(f"the run lengths of chunk {i} of {len(wrong)} add up to {made[i]}, expected {counts[i]} values")
     return lengths
 
 
 @kernel
 def _read_sizes(data: np.ndarray, starts: np.ndarray, room: np.ndarray, sizes: np.ndarray) -> bool:
-    """Read the u64 at each of `starts` to `sizes`; whether none is more than there is `room` behind it."""
+    """Read the u64 at each of `starts` into `sizes`; whether each fits the `room` after it."""
     for i in range(len(starts)):
         size = load64(data, np.uint64(starts[i]))
         if size > np.uint64(room[i]):
@@ -211,7 +211,7 @@ def _repeat(values: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> None:
     for run in range(len(values)):
         value = values[run]
         stop = at + np.uint64(lengths[run])
-        # Most runs are short: writing more than one needs, which the next run overwrites, spares the processor guessing where it ends.
+        # Most runs are short: writing past the end, which the next run overwrites, avoids a mispredicted branch.
         for i in range(STRIDE):
             out[at + np.uint64(i)] = value
         for i in range(at + np.uint64(STRIDE), stop):
@@ -229,7 +229,7 @@ def _count_changes(values: np.ndarray) -> int:
 
 @kernel
 def _run_stop(values: np.ndarray, start: int, stop: int) -> int:
-    """Where the run that begins at `start` ends: at most at `stop`, and no run is too long."""
+    """The end of the run that begins at `start`, at most `stop`."""
     end = start + 1
     stop = min(stop, start + LONGEST_RUN)
     while end < stop and values[np.uint64(end)] == values[np.uint64(start)]:
@@ -239,7 +239,7 @@ def _run_stop(values: np.ndarray, start: int, stop: int) -> int:
 
 @kernel
 def _bound_runs(values: np.ndarray, stops: np.ndarray, bounds: np.ndarray) -> None:
-    """Set `bounds[c + 1]` to the number of runs in the chunks up to c, which end at `stops`."""
+    """Set `bounds[c + 1]` to the number of runs in chunks 0 to c, which end at `stops`."""
     at = 0
     for chunk in range(len(stops)):
         runs = bounds[chunk]

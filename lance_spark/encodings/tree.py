@@ -1,4 +1,4 @@
-"""The tree of compressive encodings: protobuf messages <-> nodes, by one literal table for each direction.
+"""The tree of compressive encodings: protobuf messages <-> nodes, with one table for each direction.
 
 Spec: file_encoding.md, "Compressive encodings"; messages of encodings_v2_1.proto.
 """
@@ -32,17 +32,17 @@ MAX_DEPTH = 16
 
 
 def decode_message(message: pb.CompressiveEncoding, depth: int = 0) -> Encoding:
-    """The node of `message`, which lies `depth` nodes below the root, with all the nodes below it."""
+    """The node of `message`, at `depth` nodes below the root, with its subtree."""
     if depth == MAX_DEPTH:
-        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} deep")
+        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} levels deep")
     kind = message.WhichOneof("compression")
     if kind is None:
-        raise UnsupportedFeatureError("a compressive encoding of a kind that is not known")
+        raise UnsupportedFeatureError("unknown compressive encoding")
     return _DECODE[kind](getattr(message, kind), depth + 1)
 
 
 def encode_message(node: Encoding) -> pb.CompressiveEncoding:
-    """The message of `node` with all the nodes below it."""
+    """The message of `node` with its subtree."""
     return _ENCODE[type(node)](node)
 
 
@@ -65,7 +65,7 @@ def _general(message: pb.General, depth: int) -> General:
     compression = message.compression
     scheme = _SCHEMES.get(compression.scheme)
     if scheme is None:
-        raise UnsupportedFeatureError(f"general compression of scheme {compression.scheme}")
+        raise UnsupportedFeatureError(f"general compression with scheme {compression.scheme} is not supported")
     return General(scheme, compression.level if compression.HasField("level") else None, decode_message(message.values, depth))
 
 
@@ -95,9 +95,9 @@ def _variable_packed_struct_message(node: VariablePackedStruct) -> pb.Compressiv
 
 
 def _refuse_buffer_compression(message: Any, field: str) -> None:
-    # Writers compress with General around the encoding; the field for compressing its one buffer has never been seen in use.
+    # Writers wrap the encoding in General; no known writer uses the field that compresses its one buffer.
     if message.HasField(field):
-        raise UnsupportedFeatureError(f"{type(message).__name__} with a buffer compression of its own")
+        raise UnsupportedFeatureError(f"{type(message).__name__} with its own buffer compression is not supported")
 
 
 _SCHEMES: dict[pb.CompressionScheme, Scheme] = {pb.COMPRESSION_ALGORITHM_LZ4: "lz4", pb.COMPRESSION_ALGORITHM_ZSTD: "zstd"}

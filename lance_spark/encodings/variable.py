@@ -1,8 +1,8 @@
 """Variable: byte strings as offsets and bytes. Spec: "Variable"; 2.3 also compresses the offsets.
 
-Mini-block, flat offsets: one buffer of n + 1 offsets (u32 or u64, counted from the start of the buffer), then the bytes, padded.
-Mini-block, other offsets: they are a block (no buffer for Range and Constant), which counts from 0; then a buffer of bytes.
-Block: the width of the offsets in bits, where the bytes start, n + 1 offsets from 0, the bytes; all numbers as wide as the offsets.
+Mini-block, flat offsets: one buffer of n + 1 offsets (u32 or u64, relative to the buffer), then the bytes, padded. Mini-block, other
+offsets: a block of offsets relative to the bytes (no buffer for Range and Constant), then a buffer of bytes. Block: the width of the
+offsets in bits, the start of the bytes, n + 1 offsets relative to the bytes, the bytes; all numbers as wide as the offsets.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Variable(Encoding):
 
     def __post_init__(self) -> None:
         if isinstance(self.offsets, Flat) and self.offsets.bits_per_value not in (32, 64):
-            raise CorruptFileError(f"offsets of {self.offsets.bits_per_value} bits")
+            raise CorruptFileError(f"offsets have {self.offsets.bits_per_value} bits, expected 32 or 64")
 
     @property
     def num_buffers(self) -> int:
-        """One, or a block of offsets and a buffer of bytes."""
+        """1, or 2 if the offsets have a buffer of their own."""
         return 1 if isinstance(self.offsets, Flat) or not self.offsets.num_buffers else 2
 
     def decode_chunks(self, chunks: Chunks) -> VariableWidth:
-        """The values of all chunks; the offsets are int64 when they are stored so or do not fit int32."""
+        """The values of all chunks; the offsets are int64 if they are stored as such or do not fit int32."""
         starts, sizes = chunks.starts[-1], chunks.sizes[-1]
         if (chunks.counts >= 2**31).any():  # before arithmetic with counts that wraps around
-            raise CorruptFileError(f"a chunk of {chunks.counts.max()} strings")
+            raise CorruptFileError(f"a chunk has {chunks.counts.max()} strings, expected fewer than 2**31")
         if isinstance(self.offsets, Flat):
             width = self.offsets.bits_per_value // 8
             heads = (chunks.counts + 1) * width
@@ -63,30 +63,30 @@ class Variable(Encoding):
         return _rebase(words, at, width, np.zeros_like(at), chunks.data, starts, sizes, chunks.counts)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:
-        """The values of a block such as a dictionary; older forms of its header are understood too."""
+        """The values of a block such as a dictionary; headers of older writers are supported too."""
         if not isinstance(self.offsets, Flat):
-            raise self._refusal("blocks, with compressed offsets,")
+            raise self._refusal("blocks with compressed offsets")
         head, width, start = _early_header(data, self.offsets.bits_per_value // 8, count) or _block_header(data)
         if head + (count + 1) * width > start or start > len(data):
-            raise CorruptFileError(f"a block of {count} strings in {len(data)} bytes cannot start its bytes at {start}")
+            raise CorruptFileError(f"a block of {count} strings in {len(data)} bytes has its string bytes at an invalid position, {start}")
         one = np.zeros(1, np.int64)
         return _rebase(data, one + head, width, one, data, one + start, one + (len(data) - start), one + count)
 
     def decode_values(self, values: Block) -> VariableWidth:
-        """The values themselves: in the full-zip context the layout keeps their lengths."""
+        """The values unchanged: in the full-zip context the layout stores their lengths."""
         if not isinstance(values, VariableWidth):
-            raise CorruptFileError("variable-width encoding of fixed-width values")
+            raise CorruptFileError("expected values of variable width, found a fixed width")
         return values
 
 
 def _offset_bytes(coded: Block, count: int) -> tuple[int, Bytes]:
     if not isinstance(coded, FixedWidth) or coded.bits not in (32, 64) or coded.count != count:
-        raise CorruptFileError("offsets of strings are not 32 or 64 bit numbers, one more than strings in each chunk")
+        raise CorruptFileError("expected offsets of 32 or 64 bits, one more than strings in each chunk")
     return coded.bits // 8, coded.data
 
 
 def _early_header(data: Bytes, width: int, count: int) -> tuple[int, int, int] | None:
-    """The header of mid-2025 writers of 2.1, if it is one: the count of strings stands where their width came to."""
+    """The header of mid-2025 writers of 2.1, if it is one: it has the number of strings in place of the width of the offsets."""
     words = [int.from_bytes(bytes(data[at : at + width]), "little") for at in (0, width)]
     start = (count + 3) * width
     return (2 * width, width, start) if words == [count, start] else None
@@ -96,21 +96,21 @@ def _block_header(data: Bytes) -> tuple[int, int, int]:
     """The size of the header, the width of the offsets in bytes and where the bytes start."""
     bits = int(data[0]) if len(data) >= 4 else 0
     width = bits // 8
-    # Files of older writers have one byte of width, then the count of strings, then the start of the bytes. Three zero bytes after
+    # Older writers stored one byte of width, then the number of strings, then the start of the bytes. Three zero bytes after
     # the first can only be the rest of a wider number: a dictionary of 2**24 strings was never written.
     head = 2 * width if not data[1:4].any() else 1 + 2 * width
     if bits not in (32, 64) or len(data) < head:
-        raise CorruptFileError(f"a block of strings begins with {bytes(data[:16])!r}, which is not its header")
+        raise CorruptFileError(f"a block of strings has an invalid header, {bytes(data[:16])!r}")
     return head, width, int.from_bytes(bytes(data[head - width : head]), "little")
 
 
 def _rebase(
     words: Bytes, at: np.ndarray, width: int, heads: np.ndarray, data: Bytes, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray
 ) -> VariableWidth:
-    """One block of the strings of many chunks.
+    """The strings of many chunks as one block.
 
-    The offsets of chunk c are the `counts[c]` + 1 numbers of `width` bytes in `words` from `at[c]` on, which the caller has checked
-    to be there; they count from `starts[c]` in `data`, are at least `heads[c]` and at most `sizes[c]`.
+    The offsets of chunk c are the `counts[c]` + 1 numbers of `width` bytes in `words` from `at[c]`, which the caller has checked to exist.
+    They are relative to `starts[c]` in `data`, at least `heads[c]` and at most `sizes[c]`.
     """
     offsets = zeros(int(counts.sum()) + 1, np.int64 if width == 8 else np.int32)
     ranges = np.empty((2, len(counts)), np.int64)
@@ -120,7 +120,7 @@ def _rebase(
         offsets = offsets.astype(np.int64)
         bad = _place_offsets(words, at, width == 8, heads, sizes, counts, offsets, 2**63 - 1, ranges)
     if bad >= 0:
-        raise CorruptFileError(f"offsets of the strings in chunk {bad} fall or leave its {sizes[bad]} bytes")
+        raise CorruptFileError(f"the strings of chunk {bad} have decreasing offsets, or offsets outside its {sizes[bad]} bytes")
     total = int(ranges[1].sum())
     if len(counts) == 1:
         start = int(starts[0] + ranges[0, 0])
@@ -142,9 +142,9 @@ def _place_offsets(
     largest: int,
     ranges: np.ndarray,
 ) -> int:
-    """Make `out` the offsets of all chunks, from 0, and `ranges` where the bytes of each chunk start in it and how many they are.
+    """Write the offsets of all chunks to `out`, from 0, and the start and size of each chunk's bytes to `ranges`.
 
-    Returns the number of the first chunk with bad offsets, the number of chunks if an offset is above `largest`, -1 if all is well.
+    Returns the number of the first chunk with invalid offsets, the number of chunks if an offset is above `largest`, else -1.
     """
     place = U(1)
     total = np.int64(0)
@@ -160,7 +160,7 @@ def _place_offsets(
         base = total - first
         falls: np.bool_ = np.bool_(False)
         before = first
-        # Two loops, so that neither has the question of the width in it. What is written before a fall is found stays in bounds.
+        # Two loops, so that neither has a branch on the width. What is written before a decrease is found stays in bounds.
         if wide:
             for i in range(count):
                 here = np.int64(load64(words, start + U(8) * U(i) + U(8)))
@@ -200,10 +200,10 @@ def encode_chunks(block: VariableWidth, max_values: int = MAX_CHUNK_VALUES, chun
 
 @kernel
 def _cut(offsets: np.ndarray, width: int, max_values: int, chunk_bytes: int, counts: np.ndarray) -> int:
-    """Put the number of values of each chunk into `counts`; returns the number of chunks.
+    """Write the number of values of each chunk to `counts`; returns the number of chunks.
 
     A chunk is the largest power of two of values that fits, or all the rest if that fits. Only the last may be a single value:
-    a chunk says the logarithm of its count, and readers take 0 for a mistake.
+    a chunk stores the logarithm of its count, and readers treat 0 as an error.
     """
     values = len(offsets) - 1
     at = 0
@@ -248,5 +248,5 @@ def encode_block(block: VariableWidth) -> tuple[Variable, bytes]:
 
 
 def encode_values(block: VariableWidth) -> tuple[Variable, VariableWidth]:
-    """`block` itself: in the full-zip context the layout keeps the lengths of the values, as wide as the block's offsets."""
+    """`block` unchanged: in the full-zip context the layout stores the lengths of the values, as wide as the block's offsets."""
     return Variable(Flat(8 * block.offsets.itemsize)), block

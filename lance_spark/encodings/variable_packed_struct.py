@@ -1,7 +1,7 @@
-"""VariablePackedStruct: structs of which some children are strings, stored row by row. Spec: "Packed struct", of 2.2.
+"""VariablePackedStruct: structs with string children, stored row by row (2.2). Spec: "Packed struct".
 
-Full zip only. A row is its children in order, each compressed by itself: of fixed width its bytes, of variable width its length
-(u32 or u64) and its bytes. The row as a whole is a value of variable width.
+Full zip only. A row is a value of variable width: its children in order, each compressed separately; a child of fixed width is its bytes, a
+child of variable width its length (u32 or u64) and its bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_spark.kernels.words import U32, U, copy, copy_ranges, load32, load64,
 
 @dataclass(frozen=True)
 class PackedField:
-    """A child of the struct: how it is compressed, and the bits of a value of fixed width or of the length of a value of variable width."""
+    """A child of the struct: its encoding, and the bits of a fixed-width value, or of the length of a variable-width value."""
 
     values: Encoding
     bits: int
@@ -27,9 +27,9 @@ class PackedField:
 
     def __post_init__(self) -> None:
         if self.variable and self.bits not in (32, 64):
-            raise CorruptFileError(f"lengths of {self.bits} bits in a packed struct")
+            raise CorruptFileError(f"a packed struct has lengths of {self.bits} bits, expected 32 or 64")
         if self.bits % 8 or not 0 < self.bits < 2**31:
-            raise UnsupportedFeatureError(f"values of {self.bits} bits in a packed struct with strings")
+            raise UnsupportedFeatureError(f"values of {self.bits} bits are not supported in a packed struct with strings")
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,22 @@ class VariablePackedStruct(Encoding):
 
     def __post_init__(self) -> None:
         if not self.fields:
-            raise CorruptFileError("a packed struct without children")
+            raise CorruptFileError("a packed struct has no children")
 
     def decode_values(self, values: Block) -> PackedStruct:
         """The structs stored as the rows `values`."""
         if not isinstance(values, VariableWidth):
-            raise CorruptFileError("rows of a packed struct with strings have a fixed width")
+            raise CorruptFileError("expected rows of variable width in a packed struct with strings, found a fixed width")
         widths = np.array([f.bits // 8 for f in self.fields], np.int64)
         variable = np.array([f.variable for f in self.fields])
         if values.count * int(widths.sum()) > len(values.data):
-            raise CorruptFileError(f"{values.count} rows of a packed struct of {len(self.fields)} children in {len(values.data)} bytes")
+            raise CorruptFileError(
+                f"{values.count} rows of a packed struct of {len(self.fields)} children do not fit {len(values.data)} bytes"
+            )
         starts, sizes = np.empty((2, len(self.fields), values.count), np.int64)
         bad = _find_children(values.data, values.offsets, widths, variable, starts, sizes)
         if bad >= 0:
-            raise CorruptFileError(f"row {bad} of a packed struct is not as long as its children")
+            raise CorruptFileError(f"row {bad} of a packed struct does not have the size of its children")
         columns = zip(self.fields, starts, sizes)
         return PackedStruct(tuple(f.values.decode_values(_column(values.data, f, *at)) for f, *at in columns))
 
@@ -72,7 +74,7 @@ def _column(data: np.ndarray, field: PackedField, starts: np.ndarray, sizes: np.
 def _find_children(
     data: np.ndarray, offsets: np.ndarray, widths: np.ndarray, variable: np.ndarray, starts: np.ndarray, sizes: np.ndarray
 ) -> int:
-    """Find where child c of row r starts and its size without the length; returns the first row that its children do not fill, or -1."""
+    """Find the start of child c of row r and its size without the length; returns the first row of a wrong size, or -1."""
     for row in range(len(offsets) - 1):
         at = U(offsets[row])
         end = U(offsets[row + 1])
@@ -95,7 +97,7 @@ def _find_children(
 
 
 def encode_values(children: Sequence[tuple[Encoding, FixedWidth | VariableWidth]]) -> tuple[VariablePackedStruct, VariableWidth]:
-    """The rows of structs whose `children`, at least one, are encoded already, value by value."""
+    """The rows of structs whose `children`, at least one, are already encoded value by value."""
     fields = []
     sizes = np.zeros(children[0][1].count, np.int64)
     for encoding, block in children:
@@ -119,7 +121,7 @@ def encode_values(children: Sequence[tuple[Encoding, FixedWidth | VariableWidth]
 
 @kernel
 def _place_strings(data: np.ndarray, offsets: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-    """Write the length and the bytes of string i to `out` from `places[i]` on, and move `places[i]` behind it."""
+    """Write the length and the bytes of string i to `out` at `places[i]`, and advance `places[i]`."""
     for i in range(len(places)):
         at = U(places[i])
         start = U(offsets[i])
@@ -136,7 +138,7 @@ def _place_strings(data: np.ndarray, offsets: np.ndarray, places: np.ndarray, ou
 
 @kernel
 def _place_fixed(data: np.ndarray, size: int, places: np.ndarray, out: np.ndarray) -> None:
-    """Write value i of `size` bytes to `out` from `places[i]` on, and move `places[i]` behind it."""
+    """Write value i of `size` bytes to `out` at `places[i]`, and advance `places[i]`."""
     for i in range(len(places)):
         copy(data, U(i) * U(size), out, U(places[i]), U(size))
         places[i] += size

@@ -1,4 +1,4 @@
-"""The one decorator for loops that touch every value: numba, cached on disk where numba finds a place to write."""
+"""The decorator for loops that touch every value: numba, cached on disk if numba finds a writable directory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile `function` to native code on first call, without the GIL.
 
-    Kernels are unchecked code: whatever they index by must have been checked before, or be checked in the loop, which then
-    returns a status. Set NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
+    Kernels have no bounds checks: every index must be checked before the call, or in the loop, which then returns a status. Set
+    NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
     try:
         return cast(F, numba.njit(cache=_CACHE, nogil=True)(function))

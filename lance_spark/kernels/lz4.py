@@ -1,7 +1,6 @@
 """Decoding LZ4 blocks (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md), many at once.
 
-pyarrow could do it, one by one, but does not tell when a block holds less than was expected and then hands out memory that
-nothing was written to.
+pyarrow decodes blocks one by one, and returns uninitialised memory without an error if a block is shorter than expected.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ MAX_RATIO = 255
 
 @kernel
 def decompress_blocks(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray, out: np.ndarray, bounds: np.ndarray) -> int:
-    """Decode the blocks of `data` that begin at `starts` and are `sizes` long; block b is to fill `out[bounds[b]:bounds[b + 1]]`.
+    """Decode the blocks of `sizes` bytes at `starts` in `data`; block b must fill `out[bounds[b]:bounds[b + 1]]` exactly.
 
-    Returns the number of the first block that is bad or fills less or more, or -1.
+    Returns the number of the first invalid block, or -1.
     """
     for b in range(len(starts)):
         start = U(starts[b])
@@ -30,14 +29,14 @@ def decompress_blocks(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray, o
 
 @kernel
 def _decompress(data: np.ndarray, at: np.uint64, end: np.uint64, out: np.ndarray, begin: np.uint64, limit: np.uint64) -> bool:
-    """Decode the block `data[at:end]` to `out[begin:limit]`: sequences of some literals and a match each, the last without a match."""
+    """Decode the block `data[at:end]` to `out[begin:limit]`: sequences of literals and a match, the last without a match."""
     place = begin
     while at < end:
         token = U(data[at])
         at += U(1)
         literals = token >> U(4)
         if literals < U(15) and end - at > U(24) and limit - place > U(24):
-            # More than may be needed: what is written too much is written again by what follows.
+            # Possibly too many bytes: what follows overwrites the surplus.
             copy_words(data, at, out, place, U(16))
         else:
             literals, at = _length(data, at, end, literals)
@@ -65,7 +64,7 @@ def _decompress(data: np.ndarray, at: np.uint64, end: np.uint64, out: np.ndarray
 
 @kernel
 def _length(data: np.ndarray, at: np.uint64, end: np.uint64, nibble: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """A length that begins in a token, and where the bytes behind it start. One cut off by the end is caught by what should follow."""
+    """A length that begins in a token, and the position after it. If it is truncated, the check of what follows fails."""
     length = nibble
     if nibble == U(15):
         more = U(255)
@@ -78,7 +77,7 @@ def _length(data: np.ndarray, at: np.uint64, end: np.uint64, nibble: np.uint64) 
 
 @kernel
 def _copy_match(out: np.ndarray, place: np.uint64, distance: np.uint64, size: np.uint64) -> None:
-    # A match may reach into what it writes, which repeats its first `distance` bytes: so byte by byte.
+    # A match may overlap its own output, which repeats its first `distance` bytes: so copy byte by byte.
     start = place - distance
     for i in range(size):
         out[place + U(i)] = out[start + U(i)]

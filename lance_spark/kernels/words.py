@@ -1,8 +1,8 @@
-"""What kernels do with raw bytes: little-endian words at any address, and copies.
+"""Raw bytes in kernels: little-endian words at any address, and copies.
 
-All indices here are unsigned on purpose. An array index that could be negative costs numba a test for counting from the end, which
-keeps the compiler from merging byte accesses into one word access and from vectorising copies: a factor of 4 to 20.
-Never mix signed and unsigned integers in an expression: their sum is a float.
+All indices here are unsigned. For signed ones numba adds a test for counting from the end, which prevents the compiler from merging byte
+accesses into one word access and from vectorising copies: a factor of 4 to 20. Never mix signed and unsigned integers in an expression:
+their sum is a float.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ BYTE = U(255)
 
 @kernel
 def load16(data: np.ndarray, at: np.uint64) -> np.uint32:
-    """The 2 bytes of `data` from `at` on."""
+    """The 2 bytes of `data` at `at`."""
     return U32(data[at]) | U32(data[at + U(1)]) << U32(8)
 
 
 @kernel
 def load32(data: np.ndarray, at: np.uint64) -> np.uint32:
-    """The 4 bytes of `data` from `at` on."""
+    """The 4 bytes of `data` at `at`."""
     low = U32(data[at]) | U32(data[at + U(1)]) << U32(8)
     return low | U32(data[at + U(2)]) << U32(16) | U32(data[at + U(3)]) << U32(24)
 
 
 @kernel
 def load64(data: np.ndarray, at: np.uint64) -> np.uint64:
-    """The 8 bytes of `data` from `at` on."""
+    """The 8 bytes of `data` at `at`."""
     low = U(data[at]) | U(data[at + U(1)]) << U(8) | U(data[at + U(2)]) << U(16) | U(data[at + U(3)]) << U(24)
     high = U(data[at + U(4)]) << U(32) | U(data[at + U(5)]) << U(40) | U(data[at + U(6)]) << U(48)
     return low | high | U(data[at + U(7)]) << U(56)
@@ -39,7 +39,7 @@ def load64(data: np.ndarray, at: np.uint64) -> np.uint64:
 
 @kernel
 def store32(data: np.ndarray, at: np.uint64, word: np.uint32) -> None:
-    """Write `word` to the 4 bytes of `data` from `at` on."""
+    """Write `word` to the 4 bytes of `data` at `at`."""
     data[at] = word & U32(255)
     data[at + U(1)] = (word >> U32(8)) & U32(255)
     data[at + U(2)] = (word >> U32(16)) & U32(255)
@@ -48,7 +48,7 @@ def store32(data: np.ndarray, at: np.uint64, word: np.uint32) -> None:
 
 @kernel
 def store64(data: np.ndarray, at: np.uint64, word: np.uint64) -> None:
-    """Write `word` to the 8 bytes of `data` from `at` on."""
+    """Write `word` to the 8 bytes of `data` at `at`."""
     data[at] = word & BYTE
     data[at + U(1)] = (word >> U(8)) & BYTE
     data[at + U(2)] = (word >> U(16)) & BYTE
@@ -61,21 +61,21 @@ def store64(data: np.ndarray, at: np.uint64, word: np.uint64) -> None:
 
 @kernel
 def copy(source: np.ndarray, start: np.uint64, out: np.ndarray, at: np.uint64, size: np.uint64) -> None:
-    """Write `size` bytes of `source` from `start` on to `out` at `at`."""
+    """Write `size` bytes of `source` from `start` to `out` at `at`."""
     for i in range(size):
         out[at + U(i)] = source[start + U(i)]
 
 
 @kernel
 def copy_words(source: np.ndarray, start: np.uint64, out: np.ndarray, at: np.uint64, size: np.uint64) -> None:
-    """As `copy`, but 8 bytes at a time: faster for the short, touches up to 7 bytes more on both sides."""
+    """Like `copy`, but 8 bytes at a time: faster for short ranges; reads and writes up to 7 bytes more."""
     for i in range(U(0), size, U(8)):
         store64(out, at + U(i), load64(source, start + U(i)))
 
 
 @kernel
 def copy_ranges(source: np.ndarray, starts: np.ndarray, sizes: np.ndarray, out: np.ndarray) -> None:
-    """Write the ranges of `source` that begin at `starts` and are `sizes` long to `out`, one after the other."""
+    """Write the ranges of `sizes` bytes at `starts` in `source` to `out`, one after the other."""
     at = U(0)
     for r in range(len(starts)):
         size = U(sizes[r])

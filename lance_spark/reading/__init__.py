@@ -1,1 +1,1 @@
-"""The contract of reading a column: which steps ask for which bytes, and which rows are selected."""
+"""The contract of reading a column: steps that ask for bytes, and selections of rows."""

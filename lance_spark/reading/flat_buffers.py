@@ -1,4 +1,4 @@
-"""Values as they lie in the files of versions 0.1 and 2.0 -> Arrow arrays: ranges of flat buffers, bitmaps, byte strings with offsets."""
+"""Values of files of versions 0.1 and 2.0 -> Arrow arrays: ranges of flat buffers, bitmaps, byte strings with offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALL = (pa.string(), pa.binary())
 
 
 def bit_width(t: pa.DataType) -> int | None:
-    """Bits that a value of `t` takes in a flat buffer, None when `t` is not of fixed width."""
+    """Bits of a value of `t` in a flat buffer, None if `t` is not of fixed width."""
     if pa.types.is_fixed_size_list(t):
         item = bit_width(t.value_type)
         return None if item is None else item * t.list_size
@@ -34,12 +34,12 @@ def bit_width(t: pa.DataType) -> int | None:
 
 
 def fixed_width_array(t: pa.DataType, length: int, data: Bytes) -> pa.Array:
-    """The array of `length` values of the fixed-width type `t` that are stored in `data`; bits are packed from the first on."""
+    """The array of `length` values of the fixed-width type `t` in `data`; bits are packed, starting with the first bit."""
     if pa.types.is_fixed_size_list(t):
         return fixed_size_list_array(t, fixed_width_array(t.value_type, length * t.list_size, data))
     width = bit_width(t)
     if width is None or (length * width + 7) // 8 > len(data):
-        raise CorruptFileError(f"{length} values of {t} do not fit {len(data)} bytes")
+        raise CorruptFileError(f"expected {length} values of {t}, found {len(data)} bytes")
     # Compute kernels and the JVM expect aligned values; ranges of a file start anywhere.
     if width > 8 and data.ctypes.data % min(width // 8 & -(width // 8), 8):
         data = data.copy()
@@ -47,20 +47,20 @@ def fixed_width_array(t: pa.DataType, length: int, data: Bytes) -> pa.Array:
 
 
 def fixed_size_list_array(t: pa.DataType, items: pa.Array) -> pa.Array:
-    """The array of fixed-size lists, none null, that has these items."""
+    """The array of fixed-size lists without nulls that has these items."""
     return pa.Array.from_buffers(t, len(items) // t.list_size, [None], children=[items])
 
 
 def values_of(array: pa.Array) -> np.ndarray:
     """The values of an array of numbers without nulls, zero-copy."""
     if array.null_count:
-        raise CorruptFileError(f"{array.null_count} nulls where the encoding allows none")
+        raise CorruptFileError(f"found {array.null_count} nulls, expected none")
     values: np.ndarray = array.to_numpy(zero_copy_only=True)
     return values
 
 
 def read_bits(buffer: ByteRange, bits: int, spans: Spans) -> Steps[Bytes]:
-    """The bytes of the values of `spans`, joined; bits are moved so that the first value starts in bit 0."""
+    """The bytes of the values of `spans`, joined; bits are shifted so that the first value is bit 0."""
     check_spans(bits, spans, buffer.stop - buffer.start)
     first, stop = spans[:, 0] * bits // 8, (spans[:, 1] * bits + 7) // 8
     parts = yield [ByteRange(buffer.start + a, buffer.start + b) for a, b in zip(first.tolist(), stop.tolist())]
@@ -70,7 +70,7 @@ def read_bits(buffer: ByteRange, bits: int, spans: Spans) -> Steps[Bytes]:
 
 
 def cut_bits(data: Bytes, bits: int, spans: Spans) -> Bytes:
-    """As `read_bits`, from a buffer that is in memory."""
+    """Like `read_bits`, from a buffer in memory."""
     check_spans(bits, spans, len(data))
     first, stop = spans[:, 0] * bits // 8, (spans[:, 1] * bits + 7) // 8
     parts = [data[a:b] for a, b in zip(first.tolist(), stop.tolist())]
@@ -80,14 +80,14 @@ def cut_bits(data: Bytes, bits: int, spans: Spans) -> Bytes:
 
 
 def check_spans(bits: int, spans: Spans, size: int) -> None:
-    """Raise CorruptFileError unless the values of `spans` lie in a buffer of `size` bytes."""
+    """Raise CorruptFileError unless the values of `spans` are within a buffer of `size` bytes."""
     last = int(spans[-1, 1]) if len(spans) else 0
     if (last * bits + 7) // 8 > size:
-        raise CorruptFileError(f"{last} values of {bits} bits do not fit a buffer of {size} bytes")
+        raise CorruptFileError(f"expected {last} values of {bits} bits, found a buffer of {size} bytes")
 
 
 def join_bits(parts: Sequence[Bytes], bits: int, spans: Spans) -> Bytes:
-    """The bits of `spans` moved together, `parts` being the bytes that hold the values of each span."""
+    """The bits of `spans`, concatenated; `parts` are the bytes that contain each span."""
     skip = (spans[:, 0] * bits % 8).tolist()
     if len(parts) == 1 and skip == [0]:
         return parts[0]
@@ -99,7 +99,7 @@ def join_bits(parts: Sequence[Bytes], bits: int, spans: Spans) -> Bytes:
 def is_large(t: pa.DataType) -> bool:
     """Whether the string or binary type `t` has 64-bit offsets. Raises CorruptFileError for any other type."""
     if t not in _LARGE and t not in _SMALL:
-        raise CorruptFileError(f"strings of bytes in a column of {t}")
+        raise CorruptFileError(f"found byte strings in a column of {t}")
     return t in _LARGE
 
 
@@ -110,12 +110,12 @@ def offsets_of(lengths: np.ndarray, large: bool) -> np.ndarray:
     if large:
         return offsets
     if offsets[-1] >= 2**31:
-        raise CorruptFileError(f"{offsets[-1]} bytes or items in one page, more than the column's type can address")
+        raise CorruptFileError(f"a page has {offsets[-1]} bytes or items, more than 32-bit offsets can address")
     return offsets.astype(np.int32)
 
 
 def validity_of(valid: np.ndarray) -> pa.Buffer | None:
-    """The Arrow validity bitmap of an array of booleans, None when nothing is null."""
+    """The Arrow validity bitmap of an array of booleans, None if nothing is null."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -131,10 +131,10 @@ def binary_array(t: pa.DataType, offsets: np.ndarray, data: Bytes, validity: pa.
 
 
 def dictionary_array(t: pa.DataType, indices: pa.Array, items: pa.Array) -> pa.Array:
-    """The array of dictionary type `t` with its nulls in the indices: Arrow does not join dictionaries in which items are null."""
+    """The array of dictionary type `t` with nulls in the indices only: Arrow does not join dictionaries with null items."""
     largest = pc.max(indices).as_py()
     if largest is not None and not 0 <= pc.min(indices).as_py() <= largest < len(items):
-        raise CorruptFileError(f"index {largest} into a dictionary of {len(items)} items")
+        raise CorruptFileError(f"index {largest} is out of bounds: the dictionary has {len(items)} items")
     if items.null_count:
         valid = items.is_valid().to_numpy(zero_copy_only=False)
         moved = pa.array(np.cumsum(valid) - 1, mask=~valid)

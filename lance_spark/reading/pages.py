@@ -1,4 +1,4 @@
-"""Reading one column's selected rows batch by batch: pages are loaded when a batch reaches them and forgotten behind it."""
+"""Reading one column's selected rows batch by batch: a page is loaded when a batch reaches it and released after it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Paged(Generic[T]):
-    """The pages of one column, `lengths` their rows; `load` decodes the selected rows of the page of a number, all at once, to a T."""
+    """The pages of one column with `lengths` rows; `load` decodes all selected rows of the page with a given number to a T."""
 
     def __init__(self, lengths: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
         bounds = np.cumsum([0, *lengths], dtype=object)
         if bounds[-1] != num_rows:
-            raise CorruptFileError(f"pages hold {bounds[-1]} values, expected are {num_rows}")
+            raise CorruptFileError(f"expected {num_rows} values, found pages with {bounds[-1]}")
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
-            raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} of a column of {num_rows}")
+            raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} are out of bounds: the column has {num_rows} rows")
         cuts = [sp.cut(spans, start, stop) for start, stop in itertools.pairwise(bounds)]
         self._selected = [(i, part) for i, part in enumerate(cuts) if len(part)]
         self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
@@ -33,7 +33,7 @@ class Paged(Generic[T]):
         self._loaded: dict[int, T] = {}
 
     def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:
-        """The pages of the selected rows number `start` to `stop`, each with the first and last (exclusive) of its rows that are meant."""
+        """The pages of selected rows `start` to `stop`, each with the range (stop exclusive) of its selected rows."""
         first = bisect.bisect_right(self._ends, start)
         last = bisect.bisect_left(self._ends, stop) + 1 if stop > start else first
         wanted = range(first, min(last, len(self._selected)))
@@ -45,7 +45,7 @@ class Paged(Generic[T]):
         for i in wanted:
             begin, end = self._ends[i - 1] if i else 0, self._ends[i]
             parts.append((self._loaded[i], max(start - begin, 0), min(stop, end) - begin))
-            # A reader and its pages refer to each other, so what it still held in the end would stay until the garbage collector runs.
+            # A reader and its pages refer to each other, so the last page would stay in memory until the garbage collector runs.
             if end <= stop:
                 del self._loaded[i]
         return parts

@@ -1,7 +1,7 @@
-"""Selections of rows as spans: pure arithmetic that the readers of the older storage versions plan with. No I/O.
+"""Selections of rows as spans, with which the readers of older storage versions plan. No I/O.
 
-A selection is a few runs of neighbouring rows far more often than it is scattered, and runs stay runs on the way down: the rows of a
-list are a run of items, the rows of a fixed-size list a run of values, the strings of a run one range of bytes.
+Most selections are a few runs of adjacent rows, and runs stay runs in nested data: a run of lists is a run of items, a run of fixed-size
+lists a run of values, a run of strings one range of bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def all_rows(count: int) -> Spans:
 
 
 def from_rows(rows: Rows) -> Spans:
-    """The fewest spans that hold exactly these rows."""
+    """The fewest spans that cover exactly these rows."""
     if isinstance(rows, range):
         return np.array([[rows.start, rows.stop]] if len(rows) else [], dtype=np.int64).reshape(-1, 2)
     if not len(rows):
@@ -37,12 +37,12 @@ def count(spans: Spans) -> int:
 
 
 def wider(spans: Spans, before: int, behind: int) -> Spans:
-    """Each span with the `before` rows before it, as far as they exist, and the `behind` rows behind it; they may overlap then."""
+    """Each span extended by up to `before` rows before it and `behind` rows after it; spans may then overlap."""
     return np.stack([np.maximum(spans[:, 0] - before, 0), spans[:, 1] + behind], axis=1)
 
 
 def merged(spans: Spans, gap: int) -> Spans:
-    """Spans with those united that are at most `gap` rows apart; empty ones are dropped."""
+    """Spans at most `gap` rows apart are merged; empty ones are dropped."""
     spans = spans[spans[:, 0] < spans[:, 1]]
     if len(spans) < 2:
         return spans
@@ -53,12 +53,12 @@ def merged(spans: Spans, gap: int) -> Spans:
 
 
 def positions(inner: Spans, outer: Spans) -> np.ndarray:
-    """Where each row of `inner` stands among the rows of `outer`, every span of `inner` lying within one of `outer`."""
+    """The position of each row of `inner` among the rows of `outer`; every span of `inner` is within one of `outer`."""
     return rows(within(inner, outer))
 
 
 def within(inner: Spans, outer: Spans) -> Spans:
-    """The spans of `inner`, every one lying within one of `outer`, counted over the rows of `outer`; neighbours may touch then."""
+    """The spans of `inner`, each within one of `outer`, as positions among the rows of `outer`; spans may then be adjacent."""
     at = np.searchsorted(outer[:, 0], inner[:, 0], side="right") - 1
     lengths = outer[:, 1] - outer[:, 0]
     moved: np.ndarray = inner + (np.cumsum(lengths) - lengths - outer[:, 0])[at][:, None]
@@ -79,7 +79,7 @@ def both(a: Spans, b: Spans) -> Spans:
 
 
 def cut(spans: Spans, start: int, stop: int) -> Spans:
-    """The part of the selection that lies in rows `start` to `stop`, counted from `start`."""
+    """The part of the selection in rows `start` to `stop`, relative to `start`."""
     first = np.searchsorted(spans[:, 1], start, side="right")
     last = np.searchsorted(spans[:, 0], stop, side="left")
     inside: np.ndarray = np.clip(spans[first:last], start, stop) - start

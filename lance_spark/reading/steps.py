@@ -1,7 +1,7 @@
-"""One column of a data file as its metadata describes it, and the contract of reading it: decoding that asks for bytes, never fetches them.
+"""The metadata of one column of a data file, and the contract of its decoders: they ask for bytes and never fetch them.
 
 A decoder is a generator: it yields the byte ranges that it needs next, is sent their bytes, and returns its result. So planning and
-decoding stay free of I/O, and the decoders of many columns can be run side by side with their ranges fetched together.
+decoding do no I/O, and the decoders of many columns run side by side with their ranges fetched together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Steps = Generator[Sequence[ByteRange], Sequence[Bytes], T]
 
 @dataclass(frozen=True)
 class Page:
-    """Some consecutive rows of one column.
+    """Consecutive rows of one column.
 
     `buffers` are ranges of the file; `encoding_type` is the type URL of the encoding message without its slash, such as
     "lance.encodings21.PageLayout", and `encoding` the message's bytes. `num_rows` is as stored (items for a
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass
 class Counts:
-    """What reading has cost so far: bytes fetched, pages of which some rows were wanted, and how many there would have been."""
+    """The cost of reading so far: bytes fetched, pages with selected rows, and all pages."""
 
     bytes_read: int = 0
     bytes: int = 0
@@ -60,7 +60,7 @@ class Counts:
     pages: int = 0
 
     def add(self, other: Counts) -> None:
-        """Count what `other` has counted as well."""
+        """Add the counts of `other`."""
         self.bytes_read += other.bytes_read
         self.bytes += other.bytes
         self.pages_read += other.pages_read
@@ -68,17 +68,17 @@ class Counts:
 
 
 class FieldReader(Protocol):
-    """Reads one top-level field of a file for the rows that were selected when it was opened."""
+    """Reads one top-level field of a file, for the rows selected when it was opened."""
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop` (exclusive), as the field's Arrow storage type.
+        """The values of selected rows `start` to `stop` (exclusive), as the field's Arrow storage type.
 
-        Calls come in order and without gaps, so that a reader keeps the page at hand decoded and forgets what lies behind.
+        Calls come in order and without gaps, so a reader keeps the current page decoded and releases earlier ones.
         """
 
 
 def run(steps: Steps[T], fetch: Callable[[Sequence[ByteRange]], Sequence[Bytes]]) -> T:
-    """Carry out `steps`, getting bytes from `fetch`."""
+    """Run `steps`, with bytes from `fetch`."""
     try:
         wanted = next(steps)
         while True:
@@ -88,7 +88,7 @@ def run(steps: Steps[T], fetch: Callable[[Sequence[ByteRange]], Sequence[Bytes]]
 
 
 def side_by_side(work: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """All of `work` at once: each round asks for the ranges of everything that is not done yet, in one go."""
+    """Run all of `work` side by side: each round asks for the ranges of all unfinished steps at once."""
     results: list[T | None] = [None] * len(work)
     wanted: dict[int, Sequence[ByteRange]] = {}
 

@@ -83,7 +83,7 @@ def test_single_values_are_left_as_they_are() -> None:
     block = block_of(np.arange(5, dtype=np.uint32))
     assert flat.encode_values(block) == (Flat(32), block)
     assert Flat(32).decode_values(block) is block
-    with pytest.raises(CorruptFileError, match="not 64 bits"):
+    with pytest.raises(CorruptFileError, match="expected values of 64 bits"):
         Flat(64).decode_values(block)
 
 

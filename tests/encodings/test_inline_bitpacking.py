@@ -58,13 +58,13 @@ def test_chunks_at_aligned_addresses_are_read_where_they_are() -> None:
 
 
 BAD = [
-    ("no room for the width", 32, b"\1\0\0", 1, "no room"),
-    ("an empty buffer", 8, b"", 1, "no room"),
-    ("a width above the type's", 16, b"\x11\0" + bytes(5000), 1, "more bits"),
-    ("a width that would be negative", 64, b"\xff" * 3000, 1, "more bits"),
-    ("a buffer that ends early", 32, b"\3\0\0\0" + bytes(3 * 128 - 1), 1, "shorter"),
-    ("more than a block of values", 32, bytes(4), 1025, "more than one block"),
-    ("as many values as can be", 32, bytes(4), 2**63 - 1, "more than one block"),
+    ("no room for the width", 32, b"\1\0\0", 1, "too short for its bit width"),
+    ("an empty buffer", 8, b"", 1, "too short for its bit width"),
+    ("a width above the type's", 16, b"\x11\0" + bytes(5000), 1, "packed width exceeds"),
+    ("a width that would be negative", 64, b"\xff" * 3000, 1, "packed width exceeds"),
+    ("a buffer that ends early", 32, b"\3\0\0\0" + bytes(3 * 128 - 1), 1, "too short for its packed width"),
+    ("more than a block of values", 32, bytes(4), 1025, "expected at most 1024 values"),
+    ("as many values as can be", 32, bytes(4), 2**63 - 1, "expected at most 1024 values"),
 ]
 
 

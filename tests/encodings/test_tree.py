@@ -90,11 +90,11 @@ def test_nesting_without_end_is_refused() -> None:
 
 def test_an_encoding_out_of_its_context_is_refused_by_name() -> None:
     chunks = Chunks.of_block(np.zeros(8, np.uint8), 1)
-    with pytest.raises(UnsupportedFeatureError, match="InlineBitpacking of single values"):
+    with pytest.raises(UnsupportedFeatureError, match="InlineBitpacking is not supported for single values"):
         InlineBitpacking(32).decode_values(FixedWidth(32, np.zeros(4, np.uint8), 1))
-    with pytest.raises(UnsupportedFeatureError, match="ByteStreamSplit of blocks"):
+    with pytest.raises(UnsupportedFeatureError, match="ByteStreamSplit is not supported for blocks"):
         ByteStreamSplit(Flat(32)).decode_blocks(chunks)
-    with pytest.raises(UnsupportedFeatureError, match="Encoding of mini-block chunks"):
+    with pytest.raises(UnsupportedFeatureError, match="Encoding is not supported for mini-block chunks"):
         Encoding().decode_chunks(chunks)
 
 

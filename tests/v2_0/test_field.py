@@ -117,7 +117,7 @@ def test_a_batch_keeps_no_more_of_the_file_than_its_pages(tmp_path: Path) -> Non
 def test_pages_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "c.lance", pa.array(np.arange(10)), 10)
     file = OpenFile(tmp_path / "c.lance")
-    with pytest.raises(CorruptFileError, match="pages hold 10 values, expected are 11"):
+    with pytest.raises(CorruptFileError, match="expected 11 values, found pages with 10"):
         open_field(file.field, file.columns, range(11), 11)
 
 
