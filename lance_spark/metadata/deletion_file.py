@@ -15,6 +15,7 @@ from pyroaring import BitMap
 
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.arrow_file import decoded_bytes
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import DeletionFile, Fragment
@@ -27,6 +28,9 @@ _PAD = bytes(4)
 BITMAP_FROM = 5000
 """From so many deleted rows on a bitmap is written, as pylance does."""
 
+_VALUE_BYTES, _PADDING = 16, 4096
+"""More than a row number and its validity take in memory, and more than the ends of a file's buffers."""
+
 
 def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     """The offsets of the fragment's deleted rows, uint32, ascending. Checked against the number of them in the manifest."""
@@ -37,9 +41,11 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     try:
         if locations.verify_checksums:
             verify_checksum(data, _checksum_at(data, fragment.deletion.is_bitmap))
-        offsets = parse_bitmap(data) if fragment.deletion.is_bitmap else parse_arrow(data)
-        if fragment.deletion.num_deleted not in (None, len(offsets)):
-            raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {fragment.deletion.num_deleted}")
+        expected = fragment.deletion.num_deleted
+        most = expected if expected is not None else fragment.physical_rows or 2**32
+        offsets = parse_bitmap(data, most) if fragment.deletion.is_bitmap else parse_arrow(data, most)
+        if expected not in (None, len(offsets)):
+            raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {expected}")
         if len(offsets) and fragment.physical_rows and offsets[-1] >= fragment.physical_rows:
             raise CorruptFileError(f"it deletes row {offsets[-1]} of a fragment with {fragment.physical_rows} rows")
     except CorruptFileError as e:
@@ -47,8 +53,12 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     return offsets
 
 
-def parse_arrow(data: bytes) -> np.ndarray:
-    """The offsets in an Arrow deletion file, ascending."""
+def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
+    """The offsets in an Arrow deletion file, ascending, of which there are at most `most`."""
+    size = decoded_bytes(data)
+    check_bytes(size, "deleted rows")
+    if size > _VALUE_BYTES * most + _PADDING:
+        raise CorruptFileError(f"it has {size} bytes of row numbers for {most} deleted rows")
     try:
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
             table = reader.read_all()
@@ -65,10 +75,12 @@ def parse_arrow(data: bytes) -> np.ndarray:
     return offsets
 
 
-def parse_bitmap(data: bytes) -> np.ndarray:
-    """The offsets in a portable roaring bitmap, ascending."""
+def parse_bitmap(data: bytes, most: int = 2**32) -> np.ndarray:
+    """The offsets in a portable roaring bitmap, ascending, of which there are at most `most`."""
     bitmap = read_bitmap(data, "the deletion file")
     check_bytes(4 * len(bitmap), "deleted rows")
+    if len(bitmap) > most:
+        raise CorruptFileError(f"it has {len(bitmap)} deleted rows, the manifest says {most}")
     return np.array(bitmap.to_array(), dtype=np.uint32)
 
 
