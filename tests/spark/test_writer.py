@@ -130,9 +130,9 @@ def test_appends_match_columns_by_name_fill_with_null_and_cast(spark: SparkSessi
     ("query", "parts"),
     [
         ("SELECT id, 'x' other FROM range(1)", ["'other' (string) is not in the table"]),
-        ("SELECT 'one' id", ["'id' is string, the table has int64"]),
+        ("SELECT 'one' id", ["'id' is string; expected int64"]),
         ("SELECT 'one' id, 1 a, 2 b", ["'id' is string", "'a' (int32)", "'b' (int32)"]),
-        ("SELECT id, id ID FROM range(1)", ["there is twice"]),
+        ("SELECT id, id ID FROM range(1)", ["is duplicated"]),
     ],
 )
 def test_data_that_does_not_fit_is_an_error_with_all_differences(spark: SparkSession, uri: str, query: str, parts: list[str]) -> None:
@@ -141,11 +141,11 @@ def test_data_that_does_not_fit_is_an_error_with_all_differences(spark: SparkSes
         save(spark.sql(query), uri)
     assert "SchemaMismatchError" in str(e.value)
     for part in parts:
-        assert part in str(e.value).replace("is there twice", "there is twice")
+        assert part in str(e.value)
     assert len(rows(uri)) == 1
 
 
-@pytest.mark.parametrize(("query", "error"), [("SELECT 256 x", "'x'"), ("SELECT CAST(NULL AS int) x", "'x' must not be null")])
+@pytest.mark.parametrize(("query", "error"), [("SELECT 256 x", "'x'"), ("SELECT CAST(NULL AS int) x", "'x' is not nullable")])
 def test_values_that_do_not_fit_fail_the_write_and_leave_nothing(spark: SparkSession, uri: str, query: str, error: str) -> None:
     schema = pa.schema([pa.field("x", pa.uint8(), nullable=False)])
     lance.write_dataset(pa.table([pa.array([1], pa.uint8())], schema), uri, data_storage_version="2.1")

@@ -1,6 +1,6 @@
-"""What an operation must not make: versions that nobody could read. Pure; InvalidOperationError says what is wrong.
+"""Checks that an operation does not make a version that cannot be read. Pure; raises InvalidOperationError.
 
-Sequences and bitmaps that cannot be parsed are a CorruptFileError, paths that leave the table as well.
+Sequences and bitmaps that cannot be parsed, and paths outside of the table, raise CorruptFileError.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _MAX_ROWS = 2**32
 
 
 def check_operation(operation: Operation, before: Manifest | None, *, stable_row_ids: bool) -> None:
-    """Raise InvalidOperationError for an operation that is wrong in itself; `before` is what it changes (None: it makes the table)."""
+    """Raise InvalidOperationError for an invalid operation; `before` is the manifest that it changes (None: it creates the table)."""
     for fragment in _added(operation, before):
         _check_added(fragment, operation, stable_row_ids)
     if empty := [f.id for f in _kept(operation) if not f.files]:
-        raise InvalidOperationError(f"fragment {empty[0]} would have no data files")
+        raise InvalidOperationError(f"fragment {empty[0]} would have no data files; remove the fragment instead")
     if twice := [i for i, count in Counter(_named(operation)).items() if count > 1]:
-        raise InvalidOperationError(f"fragment {twice[0]} is named twice")
+        raise InvalidOperationError(f"fragment {twice[0]} is duplicated")
     match operation:
         case Update():
             if operation.update_mode not in (REWRITE_ROWS, REWRITE_COLUMNS):
-                raise InvalidOperationError(f"there is no update mode {operation.update_mode}")
+                raise InvalidOperationError(f"unknown update mode {operation.update_mode}")
             for i, rows in operation.updated_fragment_offsets.items():
                 read_bitmap(rows, f"the changed rows of fragment {i}")
         case Rewrite() if before is not None:
@@ -67,7 +67,7 @@ def check_operation(operation: Operation, before: Manifest | None, *, stable_row
             for i, file in operation.replacements:
                 _check_files(Fragment(i, (file,), 0), before.data_format)
             if unknown := sorted({i for _, file in operation.replacements for i in file.fields} - fields):
-                raise InvalidOperationError(f"the table has no fields {unknown}")
+                raise InvalidOperationError(f"the table has no fields with the ids {unknown}")
 
 
 def _added(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
@@ -84,7 +84,7 @@ def _added(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
 
 
 def kept_and_new(operation: Merge, before: Manifest) -> tuple[list[Fragment], list[Fragment]]:
-    """The fragments of a Merge that the table has, and those that it adds, which may have the id 0 for none."""
+    """The fragments of a Merge that the table has, and those that it adds; id 0 means that a new fragment has no id yet."""
     there = set(before.lazy_fragments.ids.tolist())
     parts: tuple[list[Fragment], list[Fragment]] = ([], [])
     for fragment in operation.fragments:
@@ -100,21 +100,21 @@ def _check_added(fragment: Fragment, operation: Operation, stable_row_ids: bool)
         raise InvalidOperationError(f"{what} has no data files")
     if fragment.deletion is not None and (fragment.id == 0 or isinstance(operation, Append | Overwrite)):
         raise InvalidOperationError(
-            f"{what} has a deletion file, which is named after the fragment's id; the fragment would get another id"
+            f"{what} has a deletion file; the name of that file has the fragment's id, but the fragment would get a new id"
         )
     if not 0 <= fragment.id <= _MAX_ID:
-        raise InvalidOperationError(f"{what} has the id {fragment.id}; ids end at {_MAX_ID}")
+        raise InvalidOperationError(f"{what} has the id {fragment.id}; the maximum is {_MAX_ID}")
     if not 1 <= fragment.physical_rows <= _MAX_ROWS:
-        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows; it must have at least one")
+        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows; expected 1 to {_MAX_ROWS}")
     if fragment.row_ids is not None and (not stable_row_ids or isinstance(operation, Append)):
-        why = "rows that are appended get new ones" if stable_row_ids else "the table's are not stable"
+        why = "appended rows get new ones" if stable_row_ids else "the table does not have stable row ids"
         raise InvalidOperationError(f"{what} has row ids, but {why}")
     if fragment.row_ids is None and stable_row_ids and isinstance(operation, Rewrite):
-        raise InvalidOperationError(f"{what} has no row ids; rows that move keep theirs")
+        raise InvalidOperationError(f"{what} has no row ids; a Rewrite must keep those of the moved rows")
 
 
 def _kept(operation: Operation) -> Sequence[Fragment]:
-    """The fragments of the table as they are after an operation that changes them."""
+    """The changed fragments of an operation, as they are afterward."""
     match operation:
         case Delete() | Update():
             return operation.updated_fragments
@@ -134,7 +134,7 @@ def _updated(operation: Operation) -> list[int]:
 
 
 def _named(operation: Operation) -> Iterator[int]:
-    """The ids of the fragments that an operation changes or removes; each may be there once."""
+    """The ids of the fragments that an operation changes or removes, which must not be duplicated."""
     yield from _updated(operation)
     match operation:
         case Delete():
@@ -147,7 +147,7 @@ def _named(operation: Operation) -> Iterator[int]:
 
 
 def _check_moved_rows(operation: Rewrite, before: Manifest) -> None:
-    """Raise InvalidOperationError if the new fragments of a group have not as many rows as the old ones."""
+    """Raise InvalidOperationError if the new and the old fragments of a group have different numbers of rows."""
     fragments = before.lazy_fragments
     live = dict(zip(fragments.ids.tolist(), fragments.live_rows.tolist()))
     for group in () if len(fragments.shared_ids) else operation.groups:
@@ -155,7 +155,7 @@ def _check_moved_rows(operation: Rewrite, before: Manifest) -> None:
         new = sum(f.physical_rows - (f.deletion.num_deleted or 0 if f.deletion else 0) for f in group.new_fragments)
         if min(old, default=0) >= 0 and sum(old) != new:
             ids = [f.id for f in group.old_fragments]
-            raise InvalidOperationError(f"a Rewrite keeps all rows; the fragments {ids} have {sum(old)}, the new ones in their place {new}")
+            raise InvalidOperationError(f"a Rewrite keeps all rows, but the fragments {ids} have {sum(old)} rows and the new ones {new}")
 
 
 def _check_indexes(indexes: Iterable[IndexMetadata], before: Manifest) -> None:
@@ -163,33 +163,31 @@ def _check_indexes(indexes: Iterable[IndexMetadata], before: Manifest) -> None:
     seen: set[bytes] = set()
     for index in indexes:
         if len(index.uuid) != 16 or index.uuid in seen:
-            raise InvalidOperationError(
-                f"index {index.name!r} has the uuid {index.uuid.hex()}; it must have 16 bytes, and no other index has the same"
-            )
+            raise InvalidOperationError(f"index {index.name!r} has the uuid {index.uuid.hex()}; expected 16 bytes that no other index has")
         seen.add(index.uuid)
         if index.fragment_bitmap:
             read_bitmap(index.fragment_bitmap, f"the fragments of the index {index.name!r}")
         if index.base_id is not None and index.base_id not in bases:
-            raise InvalidOperationError(f"the index {index.name!r} is at the base path {index.base_id}, which the table does not have")
+            raise InvalidOperationError(f"the index {index.name!r} is at base path {index.base_id}, which is not registered")
 
 
 def _check_bases(bases: Sequence[BasePath]) -> None:
     ids = Counter(b.id for b in bases if b.id)
     if wrong := [i for i, count in ids.items() if count > 1 or not 0 <= i <= _MAX_ID]:
         raise InvalidOperationError(
-            f"base paths have ids of their own, from 1 to {_MAX_ID}, or 0 for the next one; these are wrong: {wrong}"
+            f"invalid or duplicate base path ids {wrong}; expected distinct ids from 1 to {_MAX_ID}, or 0 for the next free one"
         )
     if not all(b.path for b in bases):
-        raise InvalidOperationError("a base path is empty")
+        raise InvalidOperationError("a base path is empty; expected a path or URI")
 
 
 def check_result(operation: Operation, before: Manifest | None, after: Manifest) -> None:
-    """Raise InvalidOperationError if what `operation` made of `before` cannot be read."""
+    """Raise InvalidOperationError if the version that `operation` makes from `before` cannot be read."""
     ids, highest = after.lazy_fragments.ids, after.max_fragment_id or 0
     if len(shared := after.lazy_fragments.shared_ids):
         raise InvalidOperationError(f"two fragments would have the id {shared[0]}")
     if highest > _MAX_ID:
-        raise InvalidOperationError(f"the highest fragment id would be {highest}; ids end at {_MAX_ID}")
+        raise InvalidOperationError(f"the highest fragment id would be {highest}; the maximum is {_MAX_ID}")
     old_schema = before.schema if before is not None else None
     if after.schema != old_schema:
         check_new_schema(after.schema, old_schema)
@@ -203,13 +201,13 @@ def check_result(operation: Operation, before: Manifest | None, after: Manifest)
 
 
 def _pairs(before: Manifest, after: Manifest) -> Iterator[tuple[Fragment, Fragment]]:
-    """The fragments of both, as they were and as they are."""
+    """The fragments that both versions have, before and after."""
     old = {f.id: f for f in before.fragments}
     return ((old[f.id], f) for f in after.fragments if f.id in old)
 
 
 def _check_fragments(operation: Operation, before: Manifest | None, after: Manifest) -> None:
-    """Check the fragments that the operation added, changed, or gave another schema."""
+    """Check the fragments that the operation added or changed, or whose schema it changed."""
     there = before.lazy_fragments if before is not None else Fragments(())
     if isinstance(operation, Merge | Project | Overwrite):
         touched: Iterable[Fragment] = after.fragments
@@ -224,7 +222,7 @@ def _check_fragments(operation: Operation, before: Manifest | None, after: Manif
         was = old.get(fragment.id)
         if was != fragment:
             _check_fragment(fragment, was, after)
-        # What says which columns a file has is shared by files that have the same.
+        # Files with the same columns share the tuple of their field ids.
         layout = tuple((id(f.fields), id(f.column_indices), f.version) for f in fragment.files)
         if layout not in layouts:
             layouts.add(layout)
@@ -237,37 +235,37 @@ def _check_fragments(operation: Operation, before: Manifest | None, after: Manif
 def _check_fragment(fragment: Fragment, was: Fragment | None, after: Manifest) -> None:
     what, deletion = f"fragment {fragment.id}", fragment.deletion
     if was is not None and was.physical_rows != fragment.physical_rows:
-        raise InvalidOperationError(f"{what} has {was.physical_rows} rows, not {fragment.physical_rows}")
+        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows; expected {was.physical_rows}, as before")
     if deletion is not None and (deletion.num_deleted or 0) > fragment.physical_rows:
-        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows, and {deletion.num_deleted} of them deleted")
+        raise InvalidOperationError(f"{what} has {fragment.physical_rows} rows, but {deletion.num_deleted} deleted rows")
     bases = {None, *(b.id for b in after.base_paths)}
     for file in (*fragment.files, *([deletion] if deletion else ())):
         if file.base_id not in bases:
-            raise InvalidOperationError(f"a file of {what} is at the base path {file.base_id}, which the table does not have")
+            raise InvalidOperationError(f"a file of {what} is at base path {file.base_id}, which is not registered")
     for file in fragment.files:
         check_relative(file.path, "data file")
 
 
 def _check_layout(fragment: Fragment, after: Manifest) -> None:
-    """Check which columns the fragment has."""
+    """Check the columns of the fragment."""
     _check_files(fragment, after.data_format)
     counted = Counter(i for file in fragment.files for i in file.fields if i >= 0)
     if twice := [i for i, count in counted.items() if count > 1]:
-        raise InvalidOperationError(f"fragment {fragment.id} has two columns of the field {twice[0]}")
+        raise InvalidOperationError(f"fragment {fragment.id} has two columns for the field {twice[0]}")
     if counted.keys().isdisjoint(f.id for f in after.schema.walk()):
-        raise InvalidOperationError(f"fragment {fragment.id} has no column of the table")
+        raise InvalidOperationError(f"fragment {fragment.id} has none of the table's columns")
 
 
 def _check_files(fragment: Fragment, data_format: str) -> None:
     if others := sorted(format_of([fragment]) - {data_format}):
-        raise InvalidOperationError(f"data files of storage version {', '.join(others)} for a table of version {data_format}")
+        raise InvalidOperationError(f"found data files of storage version {', '.join(others)}; expected the table's version {data_format}")
     for file in fragment.files:
         columns = [c for c in file.column_indices if c >= 0]
         if not file.fields:
             raise InvalidOperationError(f"the data file {file.path!r} has no columns")
         if not file.is_legacy and (len(file.column_indices) != len(file.fields) or len(set(columns)) < len(columns)):
             what = f"the fields {list(file.fields)} and the columns {list(file.column_indices)}"
-            raise InvalidOperationError(f"the data file {file.path!r} has {what}; each field has a column of its own")
+            raise InvalidOperationError(f"the data file {file.path!r} has {what}; expected a separate column for each field")
 
 
 def _required(schema: Schema) -> set[int]:
@@ -275,7 +273,7 @@ def _required(schema: Schema) -> set[int]:
 
 
 def _check_required(fragment: Fragment, after: Manifest, passed_over: set[int]) -> None:
-    """Raise InvalidOperationError if a field that must not be null has no column; in files of the 0.1 family, if any has none."""
+    """Raise InvalidOperationError if a non-nullable field has no column; in 0.1 tables, if any field has none."""
     there = {i for file in fragment.files for i in file.fields}
     all_needed = after.data_format == "0.1"
 
@@ -285,7 +283,7 @@ def _check_required(fragment: Fragment, after: Manifest, passed_over: set[int]) 
     def check(field: Field) -> None:
         if not has_data(field):
             if (all_needed or not field.nullable) and field.id not in passed_over:
-                raise InvalidOperationError(f"fragment {fragment.id} lacks the column {field.name!r}, which must not be null")
+                raise InvalidOperationError(f"fragment {fragment.id} lacks the column {field.name!r}, which is required")
         elif not field.is_leaf:
             for child in field.children:
                 check(child)

@@ -1,7 +1,7 @@
-"""The fragment that has a new data file for some columns. Pure.
+"""A fragment with a new data file for some columns. Pure.
 
-Implements DataReplacement of the transaction specification as pylance does: a file of the same columns takes the old one's place; otherwise
-the columns are struck out where they were and the new file is added.
+Implements DataReplacement of the transaction specification as pylance does: a file with the same columns replaces the old one; otherwise
+the columns are marked as dropped in the old files and the new file is added.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 
 
 def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int]) -> Fragment:
-    """`fragment` with the columns of `new` in that file and no other; `fields` are the ids of the fields of the table.
+    """`fragment` with the columns of `new` only in that file; `fields` are the ids of the table's fields.
 
-    Raises InvalidOperationError where that is not possible.
+    Raises InvalidOperationError if this is not possible.
     """
     same = [f for f in fragment.files if (f.fields, f.version) == (new.fields, new.version)]
     covered = {i for f in fragment.files for i in f.fields}
@@ -29,7 +29,7 @@ def with_replaced_file(fragment: Fragment, new: DataFile, fields: Collection[int
         files = (*(f for f in struck if not set(f.fields).isdisjoint(fields)), new)
     else:
         raise InvalidOperationError(
-            f"fragment {fragment.id} has some of the columns {list(new.fields)}, but not all, or in files of the 0.1 family"
+            f"fragment {fragment.id} has only some of the columns {list(new.fields)}, or has them in 0.1 files; they cannot be replaced"
         )
     return replace(fragment, files=files)
 

@@ -1,8 +1,8 @@
-"""Which fragments the indexes of a table cover, kept right through changes. Pure.
+"""Which fragments the indexes of a table cover, updated with each change. Pure.
 
 Implements "Fragment Bitmaps" of the row id and lineage specification and "Index Remapping" of the index pages, as pylance does. A bitmap
-names the fragments whose rows an index segment was built from; it may go on naming those that are gone. What an index itself holds is not
-looked at, and no file of an index is ever touched.
+names the fragments whose rows an index segment was built from, possibly including removed ones. The contents of an index are not
+read, and its files are never changed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SYSTEM_INDEXES = frozenset({FRAGMENT_REUSE, MEM_WAL})
 
 
 def through_reuse(indexes: Indexes) -> Indexes:
-    """The indexes with bitmaps that name the fragments of today, where rows were moved and a fragment reuse index says how.
+    """The indexes with bitmaps of the current fragments, if a fragment reuse index records how rows were moved.
 
-    Only the bitmaps follow; the reuse index remains, because the rows in the index files still need it.
+    Only the bitmaps change; the reuse index remains, because readers of the index files still need it.
     """
     groups = [(_digests(g.old_fragments), _digests(g.new_fragments)) for v in _history(indexes) or () for g in v.groups]
     if not groups:
@@ -41,19 +41,19 @@ def through_reuse(indexes: Indexes) -> Indexes:
         moved = covered
         for old, new in groups:
             if moved is not None and old & moved:
-                # Rows of a group that is covered in part cannot be told from the others once they have moved.
+                # In a partly covered group, the covered rows cannot be identified after they have moved.
                 moved = moved - old | (new if old <= moved else BitMap())
         done.append(index if moved is None or moved == covered else _covering(index, moved))
     return tuple(done)
 
 
 def is_reuse_readable(indexes: Indexes) -> bool:
-    """Whether what a fragment reuse index says, if there is one, is in the manifest and in a form that we know."""
+    """Whether the fragment reuse index, if there is one, is stored in the manifest in a known form."""
     return _history(indexes) is not None
 
 
 def _history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version] | None:
-    """What the fragment reuse index says, oldest first; None if we cannot read it."""
+    """The entries of the fragment reuse index, oldest first; None if they cannot be read."""
     for index in indexes:
         if index.name == FRAGMENT_REUSE:
             details = parse_message(pb.FragmentReuseIndexDetails, index.details, "the details of the fragment reuse index")
@@ -66,11 +66,11 @@ def _digests(fragments: Iterable[pb.FragmentReuseIndexDetails.FragmentDigest]) -
     try:
         return BitMap(f.id for f in fragments)
     except OverflowError as e:
-        raise CorruptFileError(f"the fragment reuse index names fragments whose ids do not fit 32 bits: {e}") from e
+        raise CorruptFileError(f"the fragment reuse index has fragment ids that do not fit 32 bits: {e}") from e
 
 
 def fragments_of(index: IndexMetadata) -> BitMap | None:
-    """The ids of the fragments that the index covers; None if that is not recorded."""
+    """The ids of the fragments that the index covers; None if they are not recorded."""
     return read_bitmap(index.fragment_bitmap, f"the fragment bitmap of index {index.name!r}") if index.fragment_bitmap else None
 
 
@@ -79,11 +79,11 @@ def _covering(index: IndexMetadata, fragments: BitMap) -> IndexMetadata:
 
 
 def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexes:
-    """The indexes without those of fields that are gone, and without segments that cover nothing of the table any more,
+    """The indexes without those of dropped fields, and without segments that no longer cover any fragment of the table,
     whose fragments have the ids `fragments`.
 
-    Of an index whose segments all cover nothing the oldest stays: it says what is to be indexed. Where a fragment reuse index cannot be
-    read it is not known what covers nothing.
+    If no segment of an index covers a fragment, the oldest stays as its definition. If a fragment reuse index cannot be
+    read, the coverage is unknown and no segment is removed for it.
     """
     fields, live = {f.id for f in schema.walk()}, BitMap(fragments)
     kept = [i for i in indexes if i.name in SYSTEM_INDEXES or fields.issuperset(i.fields)]
@@ -104,7 +104,9 @@ def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexe
 def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes:
     """The indexes without the fragments in which fields that they depend on have new values: `changes` is fragment id -> field ids."""
     if any(changes.values()) and not is_reuse_readable(indexes):
-        raise UnsupportedFeatureError("changing values in place in a table whose fragment reuse index is kept in a file or of a newer form")
+        raise UnsupportedFeatureError(
+            "the fragment reuse index is stored in a file or in a newer form; changing values in place is not supported then"
+        )
     done = []
     for index in indexes:
         stale = [fragment for fragment, fields in changes.items() if not set(fields).isdisjoint(index.fields)]
@@ -114,7 +116,7 @@ def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes
 
 
 def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dict[int, set[int]]:
-    """Fragment id -> the ids of the fields that another data file holds than before, for fragments that there were before."""
+    """Fragment id -> the ids of the fields that are now in another data file, for existing fragments."""
     old = {f.id: f for f in before}
     changes = {}
     for fragment in after:
@@ -126,10 +128,10 @@ def changed_fields(before: Iterable[Fragment], after: Iterable[Fragment]) -> dic
 
 
 def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterable[RewrittenIndex], stable_row_ids: bool) -> Indexes:
-    """The indexes after a Rewrite that wrote `segments` of them anew.
+    """The indexes after a Rewrite that rewrote their `segments`.
 
-    The others follow the moved rows if they name them by stable ids, and cover none of them if they name them by addresses. In tables
-    without stable row ids they go on naming the old fragments: a fragment reuse index may know where the rows went.
+    Other segments still cover the moved rows if they refer to stable ids, but not if they refer to addresses. In tables
+    without stable row ids they still name the old fragments: a fragment reuse index may record where the rows went.
     """
     by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
     moved = BitMap(f.id for g in groups for f in g.old_fragments)
@@ -138,7 +140,7 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
         segment, covered = by_uuid.get(index.uuid), fragments_of(index)
         if segment is not None:
             if covered is None:
-                raise InvalidOperationError(f"the index {index.name!r} was rewritten, but does not say which fragments it covers")
+                raise InvalidOperationError(f"the index {index.name!r} was rewritten, but lacks the bitmap of the fragments that it covers")
             index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
         elif stable_row_ids and covered is not None and covered & moved:
             index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
@@ -150,7 +152,7 @@ def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int],
     """The indexes of a table with stable row ids after an update that moved rows of the fragments `sources` to the new ones `targets`,
     which hold nothing else, and gave them new values in the fields `changed`.
 
-    An index that covers all the sources, depends on none of the fields and names rows by their ids covers the targets as well.
+    An index that covers all sources, depends on none of the fields and refers to row ids covers the targets as well.
     """
     old, new, fields = BitMap(sources), BitMap(targets), frozenset(changed)
     done = []
@@ -162,7 +164,7 @@ def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int],
 
 
 def _has_addresses(index: IndexMetadata) -> bool:
-    """Whether an index of a table with stable row ids names rows by their addresses all the same."""
+    """Whether an index refers to row addresses even in a table with stable row ids."""
     kind = index.details_type.rpartition(".")[2]
     return kind in ("ZoneMapIndexDetails", "BloomFilterIndexDetails") or (kind == "BTreeIndexDetails" and bool(index.index_version))
 
@@ -172,7 +174,7 @@ def _ids(fragments: Iterable[Fragment]) -> BitMap:
 
 
 def _replaced(covered: BitMap, groups: Iterable[RewriteGroup]) -> BitMap:
-    """`covered` with the new fragments of each group in place of the old ones."""
+    """`covered` with the new fragments of each group instead of the old ones."""
     for group in groups:
         old, new = _ids(group.old_fragments), _ids(group.new_fragments)
         if old & covered and not old <= covered:

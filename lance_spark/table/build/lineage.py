@@ -29,14 +29,14 @@ UNKNOWN_VERSION = 1
 
 
 def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple[Fragment, ...], int]:
-    """The fragments with ids for all rows, and the next free id. Rows that have ids already, the first ones, keep them."""
+    """The fragments with ids for all rows, and the next free id. Rows that already have ids keep them; they come first."""
     done = []
     for fragment in fragments:
         known = _inline(fragment.row_ids, fragment)
         count = 0 if known is None else row_id_count(known)
         missing = fragment.physical_rows - count
         if missing < 0:
-            raise InvalidOperationError(f"a fragment of {fragment.physical_rows} rows has {count} row ids")
+            raise InvalidOperationError(f"a fragment of {fragment.physical_rows} rows has {count} row ids; expected at most one per row")
         if missing or known is None:
             fragment = replace(fragment, row_ids=with_row_id_range(known or b"", next_row_id, missing))
             next_row_id += missing
@@ -45,17 +45,17 @@ def with_row_ids(fragments: Iterable[Fragment], next_row_id: int) -> tuple[tuple
 
 
 def all_known(fragments: Iterable[Fragment]) -> list[int]:
-    """The ids of the fragments all of whose rows have ids, and so are rows that were there before."""
+    """The ids of the fragments in which all rows have ids, that is, in which all rows existed before."""
     return [f.id for f in fragments if isinstance(f.row_ids, bytes) and row_id_count(f.row_ids) == f.physical_rows]
 
 
 def made(fragments: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
-    """The fragments, all of whose rows were made in `version`."""
+    """The fragments, with all rows created in `version`."""
     return tuple(replace(f, created_at=_uniform(f, version), updated_at=_uniform(f, version)) for f in fragments)
 
 
 def moved(fragments: Sequence[Fragment], sources: Iterable[Fragment], version: int) -> tuple[Fragment, ...]:
-    """The fragments, whose rows were changed in `version`; rows that are in `sources`, told by their ids, were made when they say."""
+    """The fragments, with all rows updated in `version`; rows that are in `sources` (by id) keep the version that created them."""
     ids = [all_values(parse_row_ids(_some_inline(f), f.physical_rows)) for f in fragments]
     made_in = _made_in(np.unique(np.concatenate(ids)) if ids else np.empty(0, np.uint64), sources, version)
     return tuple(
@@ -65,10 +65,10 @@ def moved(fragments: Sequence[Fragment], sources: Iterable[Fragment], version: i
 
 
 def _made_in(wanted: np.ndarray, sources: Iterable[Fragment], version: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted ids `wanted`, and the version that made each of these rows: `version` for those that are in no source."""
+    """The sorted ids `wanted` and the version that created each of these rows: `version` for rows in no source."""
     versions = np.full(len(wanted), version, dtype=np.uint64)
     open_ids = np.ones(len(wanted), dtype=bool)
-    # A row that was changed before is in two fragments, and deleted from the first; the first knows when the row was made.
+    # A row that was moved before is in two fragments, deleted in the first one, which has the version that created it.
     for source in sorted(sources, key=lambda f: f.id):
         sequence = _inline(source.row_ids, source)
         if not sequence:
@@ -82,11 +82,11 @@ def _made_in(wanted: np.ndarray, sources: Iterable[Fragment], version: int) -> t
 
 
 def changed(fragment: Fragment, version: int, rows: BitMap | None = None, before: int = UNKNOWN_VERSION) -> Fragment:
-    """The fragment, the rows of which at these offsets (None: all) were changed in `version`; rows of unknown version were in `before`."""
+    """The fragment, with the rows at `offsets` (None: all) updated in `version`; rows without a version get `before`."""
     if rows is None:
         return replace(fragment, updated_at=_uniform(fragment, version)) if fragment.physical_rows else fragment
     if len(rows) and rows.max() >= fragment.physical_rows:
-        raise InvalidOperationError(f"row {rows.max()} of fragment {fragment.id} was changed, which has {fragment.physical_rows} rows")
+        raise InvalidOperationError(f"row {rows.max()} was changed, but fragment {fragment.id} has {fragment.physical_rows} rows")
     known = _inline(fragment.updated_at, fragment)
     sequence = serialise_version(before, fragment.physical_rows) if known is None else known
     versions = all_values(parse_versions(sequence, fragment.physical_rows))
@@ -100,7 +100,9 @@ def _uniform(fragment: Fragment, version: int) -> bytes:
 
 def _inline(sequence: bytes | ExternalFile | None, fragment: Fragment) -> bytes | None:
     if isinstance(sequence, ExternalFile):
-        raise UnsupportedFeatureError(f"changing rows of fragment {fragment.id}, whose row ids or versions are kept in a file of their own")
+        raise UnsupportedFeatureError(
+            f"the row ids or versions of fragment {fragment.id} are in a separate file; changing its rows is not supported"
+        )
     return sequence
 
 

@@ -1,4 +1,4 @@
-"""The next manifest of a table from its current one and a transaction. Pure: no I/O, no clock, no chance.
+"""The next manifest of a table from its current one and a transaction. Pure: no I/O, no clock, no randomness.
 
 Implements the transaction types of the specification as pylance 14.0.2 does. `_BUILDERS` names the operations that can be built.
 """
@@ -53,7 +53,7 @@ WRITER = WriterVersion("lance_spark", __version__)
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What can be chosen when a table is made, and (`data_format` only) when it is overwritten; None keeps what the table has."""
+    """Settings of a new table and (`data_format` only) of an overwritten one; None keeps the table's current setting."""
 
     data_format: str | None = None
     stable_row_ids: bool = False
@@ -66,9 +66,9 @@ DEFAULT_FORMAT = "2.2"
 def build(
     current: Manifest | None, transaction: Transaction, settings: TableSettings, timestamp: int, source: Manifest | None = None
 ) -> Manifest:
-    """The manifest that `transaction` makes of `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
+    """The manifest that `transaction` makes from `current` (None: there is no table yet), at `timestamp` in nanoseconds since 1970.
 
-    `source` is the version that a Restore goes back to. The transaction must not conflict with what was committed since its read version
+    `source` is the version that a Restore goes back to. The transaction must not conflict with commits since its read version
     (see `table.commit.conflicts`). Raises UnsupportedFeatureError for an operation or a table that is not supported, and
     InvalidOperationError for an operation that does not fit the table.
     """
@@ -80,7 +80,7 @@ def build(
     else:
         builder = _BUILDERS.get(type(operation))
         if builder is None:
-            raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__}")
+            raise UnsupportedFeatureError(f"committing the operation {type(operation).__name__} is not supported")
         indexes = index_coverage.through_reuse(current.indexes)
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
     fragments = new.lazy_fragments.ordered(_without_dead_files)
@@ -100,9 +100,9 @@ def build(
 
 
 def check_counts(current: Manifest) -> None:
-    """Raise UnsupportedFeatureError for a table whose row counts may be wrong, as those of the first writers are.
+    """Raise UnsupportedFeatureError for a table whose row counts may be wrong, as the first writers made them.
 
-    Such writers did not name themselves in the manifest; our name in the next one would vouch for the numbers.
+    Such writers did not record their name in the manifest; our name in the next one would make the counts look reliable.
     """
     if current.writer is None and current.fragments:
         raise UnsupportedFeatureError(
@@ -111,7 +111,7 @@ def check_counts(current: Manifest) -> None:
 
 
 def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int]:
-    """The reader and the writer feature flags that what is in the manifest calls for."""
+    """The reader and the writer feature flags that the contents of the manifest require."""
     both = STABLE_ROW_IDS if stable_row_ids else 0
     if manifest.lazy_fragments.have_deletions:
         both |= DELETION_FILES
@@ -121,15 +121,15 @@ def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int
 
 
 def _without_dead_files(fragment: Fragment) -> Fragment:
-    """The fragment without data files whose columns have all been replaced by those of others."""
+    """The fragment without data files whose columns have all been replaced by other files."""
     if not any(TOMBSTONE in f.fields for f in fragment.files):
         return fragment
     return _with_some_file(fragment, [f for f in fragment.files if any(i != TOMBSTONE for i in f.fields)])
 
 
 def _with_some_file(fragment: Fragment, files: Sequence[DataFile]) -> Fragment:
-    """The fragment with `files` in the place of its own, of which one stays if there are none: no reader knows its rows without."""
-    # One of which all columns were replaced would be taken away by the next writer.
+    """The fragment with `files` instead of its own; if there are none, one of its own stays, since readers need a file."""
+    # The next writer would remove a file of which all columns are replaced.
     last = sorted(fragment.files, key=lambda f: any(i != TOMBSTONE for i in f.fields))[-1:]
     return replace(fragment, files=tuple(files or last))
 
@@ -137,7 +137,7 @@ def _with_some_file(fragment: Fragment, files: Sequence[DataFile]) -> Fragment:
 def _first(operation: Any, settings: TableSettings) -> Manifest:
     """The first version of a table."""
     if not isinstance(operation, Overwrite):
-        raise TableNotFoundError(f"there is no table to commit the operation {type(operation).__name__} to")
+        raise TableNotFoundError(f"the operation {type(operation).__name__} needs an existing table, and there is none; create it first")
     flags = STABLE_ROW_IDS if settings.stable_row_ids else 0
     data_format = settings.data_format or max(format_of(operation.fragments), default=DEFAULT_FORMAT)
     base = Manifest(1, operation.schema, (), reader_flags=flags, writer_flags=flags, data_format=data_format)
@@ -146,7 +146,7 @@ def _first(operation: Any, settings: TableSettings) -> Manifest:
 
 
 def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """The fragments, those without an id (0) with the next free ones, which are never used again."""
+    """The fragments, with the next free ids for those without one (0); ids are never reused."""
     free = 0 if base.max_fragment_id is None else base.max_fragment_id + 1
     done = []
     for fragment in fragments:
@@ -157,7 +157,7 @@ def _numbered(base: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, 
 
 
 def _with_new(base: Manifest, kept: Fragments, new: Iterable[Fragment]) -> Manifest:
-    """`base` with the fragments `kept`, and `new` ones whose rows are new as well."""
+    """`base` with the fragments `kept`, and the fragments `new`, whose rows are all new."""
     new, next_row_id = _numbered(base, (replace(f, id=0) for f in new)), base.next_row_id
     if base.has_stable_row_ids:
         new, next_row_id = lineage.with_row_ids(new, next_row_id)
@@ -173,7 +173,7 @@ def _append(base: Manifest, operation: Append, settings: TableSettings, source: 
 
 def _overwrite(base: Manifest, operation: Overwrite, settings: TableSettings, source: Manifest | None) -> Manifest:
     if operation.initial_bases:
-        raise InvalidOperationError("base paths are registered when a table is made, or by UpdateBases")
+        raise InvalidOperationError("an Overwrite cannot register base paths of an existing table; commit UpdateBases")
     emptied = replace(
         base,
         schema=operation.schema,
@@ -194,14 +194,14 @@ def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: 
 def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> Fragments:
     changed, gone = {f.id: f for f in updated}, frozenset(removed)
     if missing := (changed.keys() | gone).difference(base.lazy_fragments.ids.tolist()):
-        raise InvalidOperationError(f"the table has no fragments {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fragments with the ids {sorted(missing)}")
     return base.lazy_fragments.changed(changed, gone)
 
 
 def _update(base: Manifest, operation: Update, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
     if operation.compacted_sstables:
-        raise UnsupportedFeatureError("an update that merges a write-ahead log")
+        raise UnsupportedFeatureError("updates that merge a write-ahead log are not supported")
     kept = _with_updated(base, operation.updated_fragments, operation.removed_fragment_ids)
     new, next_row_id = _numbered(base, operation.new_fragments), base.next_row_id
     changes = dict.fromkeys([f.id for f in operation.updated_fragments], operation.fields_modified)
@@ -248,7 +248,7 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     check_counts(base)
     before = {f.id: f for f in base.fragments}
     if missing := before.keys() - {f.id for f in operation.fragments if before.get(f.id, f).physical_rows == f.physical_rows}:
-        raise InvalidOperationError(f"a Merge keeps all fragments and their rows; it lacks {sorted(missing)}")
+        raise InvalidOperationError(f"a Merge must keep all fragments, but lacks {sorted(missing)}")
     kept, added = kept_and_new(operation, base)
     new = list(_numbered(base, added))
     next_row_id = base.next_row_id
@@ -275,9 +275,9 @@ def _project(base: Manifest, operation: Project, settings: TableSettings, source
 
 def _restore(base: Manifest, operation: Restore, settings: TableSettings, source: Manifest | None) -> Manifest:
     if source is None or source.version != operation.version:
-        raise InvalidOperationError(f"version {operation.version} is to be restored, but is not given")
+        raise InvalidOperationError(f"the manifest of version {operation.version}, which is to be restored, is missing")
     highest = max(highest_fragment_id(m) for m in (base, source))
-    # Ids that were given since must not be given again: branches, clones and indexes may know them.
+    # Ids assigned since must not be reused: branches, clones and indexes may refer to them.
     return replace(
         completed(source),
         version=base.version,
@@ -293,7 +293,7 @@ def _reserve(base: Manifest, operation: ReserveFragments, settings: TableSetting
 def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSettings, source: Manifest | None) -> Manifest:
     fields = {f.id for f in base.schema.walk()}
     if missing := operation.field_metadata_updates.keys() - fields:
-        raise InvalidOperationError(f"the table has no fields {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fields with the ids {sorted(missing)}")
     schema = Schema(
         tuple(_with_metadata(f, operation) for f in base.schema.fields), _encoded(base.schema.metadata, operation.schema_metadata_updates)
     )
@@ -307,14 +307,16 @@ def _update_config(base: Manifest, operation: UpdateConfig, settings: TableSetti
 
 
 def _check_primary_key(before: Schema, after: Schema, operation: UpdateConfig) -> None:
-    """Raise InvalidOperationError for a change of a primary key that is set, and for one that sets none."""
+    """Raise InvalidOperationError for a change of an existing primary key, and for invalid metadata of a key."""
     old, new = ({f.id: p for f in s.walk() if (p := primary_key_position(f)) is not None} for s in (before, after))
     names = {PRIMARY_KEY.decode(), PRIMARY_KEY_POSITION.decode()}
     written = any(not names.isdisjoint(update.updates) for update in operation.field_metadata_updates.values())
     if old and (written or old != new):
         raise InvalidOperationError("the unenforced primary key cannot be changed once it is set")
     if written and not new:
-        raise InvalidOperationError("the metadata of the unenforced primary key is not valid")
+        raise InvalidOperationError(
+            "invalid metadata of the unenforced primary key; expected the position of at least one field in the key"
+        )
 
 
 def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
@@ -323,7 +325,7 @@ def _with_metadata(field: Field, operation: UpdateConfig) -> Field:
 
 
 def _encoded(old: Any, update: UpdateMap | None) -> dict[bytes, bytes]:
-    """`_changed` for the metadata of Arrow, which is bytes."""
+    """`_changed` for Arrow metadata, whose keys and values are bytes."""
     if update is None:
         return dict(old)
     entries = {k.encode(): None if v is None else v.encode() for k, v in update.updates.items()}
@@ -342,7 +344,7 @@ def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSet
         raise InvalidOperationError("the new files of a DataReplacement must have the same fields")
     files = dict(operation.replacements)
     if missing := files.keys() - {f.id for f in base.fragments}:
-        raise InvalidOperationError(f"the table has no fragments {sorted(missing)}")
+        raise InvalidOperationError(f"the table has no fragments with the ids {sorted(missing)}")
     fields = frozenset(f.id for f in base.schema.walk())
     fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
     if base.has_stable_row_ids:
@@ -355,12 +357,12 @@ def _update_bases(base: Manifest, operation: UpdateBases, settings: TableSetting
     bases = base.base_paths
     for new in operation.new_bases:
         if any(b.path == new.path or (new.name is not None and b.name == new.name) for b in bases):
-            raise InvalidOperationError(f"there is a base path {new.path!r} or one of the name {new.name!r} already")
+            raise InvalidOperationError(f"a base path {new.path!r} or one with the name {new.name!r} already exists")
         bases = (*bases, replace(new, id=new.id or max((b.id for b in bases), default=0) + 1))
     return replace(base, base_paths=bases)
 
 
-# Operation -> how it changes a manifest, given with the number of the new version.
+# Operation -> function that changes a manifest; it also gets the number of the new version.
 _BUILDERS: dict[type, Callable[[Manifest, Any, TableSettings, Manifest | None], Manifest]] = {
     Append: _append,
     Overwrite: _overwrite,

@@ -1,4 +1,4 @@
-"""What old versions of Lance left out of a manifest, or got wrong, put right before the next version is made of it. Pure."""
+"""Corrects what old versions of Lance omitted from a manifest or got wrong, before the next version is made from it. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lance_spark.table.build.index_coverage import fragments_of
 def completed(manifest: Manifest) -> Manifest:
     """`manifest` as a newer version of Lance would have written it.
 
-    The highest fragment id is missing where it is 0, and in the oldest tables always. Some tables of 0.16 say that they are of the storage
-    version 0.1, while all their files are of another one.
+    The highest fragment id is missing if it is 0, and always in the oldest tables. Some tables of 0.16 claim the storage
+    version 0.1 while all their files have another one.
     """
     highest = highest_fragment_id(manifest)
     data_format = manifest.data_format
@@ -24,10 +24,10 @@ def completed(manifest: Manifest) -> Manifest:
 
 
 def highest_fragment_id(manifest: Manifest) -> int:
-    """The highest id that a fragment has, or is known to have had; -1 if there has been none."""
+    """The highest id that a fragment has or is known to have had; -1 if there has been no fragment."""
     known = manifest.max_fragment_id
     if known is None:
-        # Ids of fragments that are gone must not be given again while an index covers them.
+        # Ids of removed fragments must not be reused while an index covers them.
         known = max((max(covered) for i in manifest.indexes if (covered := fragments_of(i))), default=-1)
     return max(known, int(manifest.lazy_fragments.ids.max(initial=-1)))
 

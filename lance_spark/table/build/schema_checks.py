@@ -1,4 +1,4 @@
-"""Schemas that an operation must not give a table, because its data could no longer be read. Pure."""
+"""Rejects schemas with which the data of a table could no longer be read. Pure."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _with_parents(fields: Iterable[Field], parent: int | None) -> Iterable[tuple
 
 
 def check_new_schema(schema: Schema, before: Schema | None) -> None:
-    """Raise InvalidOperationError, or the error that a reader would, for a schema that nobody can read.
+    """Raise InvalidOperationError, or the error that a reader would raise, for a schema that cannot be read.
 
-    Fields of `before` are taken as they are.
+    Fields of `before` are not checked.
     """
     known = before.fields if before is not None else ()
     new = Schema(tuple(f for f in schema.fields if f not in known))
     check_not_reserved(new)
     new.to_arrow()
     if any(not f.name for f in new.fields):
-        raise InvalidOperationError("a column without a name, which pylance cannot read; give it one")
+        raise InvalidOperationError("a column has no name, which pylance cannot read; name it")
     _check_names(schema.fields, "the table")
     counted = Counter(f.id for f in schema.walk())
     if wrong := sorted(i for i, count in counted.items() if count > 1 or not 0 <= i <= _MAX_ID):
-        raise InvalidOperationError(f"field ids are different numbers from 0 on; these are not: {wrong}")
+        raise InvalidOperationError(f"invalid or duplicate field ids {wrong}; expected distinct ids from 0")
 
 
 def _check_names(fields: Sequence[Field], where: str) -> None:
@@ -51,9 +51,9 @@ def _check_names(fields: Sequence[Field], where: str) -> None:
 
 
 def _altered(before: Schema, after: Schema, *, nullability: bool) -> dict[int, str]:
-    """The fields of both schemas, by id, whose existing values do not fit any more, and what they would have to do.
+    """The fields of both schemas, by id, whose existing values would no longer fit, and the change that they would need.
 
-    With `nullability` that includes fields that were nullable and no longer are.
+    With `nullability`, includes fields that become non-nullable.
     """
     old, new = _places(before), _places(after)
     reasons = {}
@@ -62,7 +62,7 @@ def _altered(before: Schema, after: Schema, *, nullability: bool) -> dict[int, s
         if was.logical_type != field.logical_type:
             reasons[i] = f"change its type from {was.logical_type} to {field.logical_type}"
         elif was.is_blob != field.is_blob:
-            reasons[i] = "become a blob or cease to be one"
+            reasons[i] = "change between a blob and another column"
         elif was_in != is_in:
             reasons[i] = "move to another parent"
         elif nullability and was.nullable and not field.nullable:
@@ -71,9 +71,9 @@ def _altered(before: Schema, after: Schema, *, nullability: bool) -> dict[int, s
 
 
 def check_kept_data(before: Schema, after: Schema, fragments: Iterable[tuple[Fragment, Fragment]], *, merges: bool) -> None:
-    """Raise InvalidOperationError if data files would be read as what they are not once the schema is `after`.
+    """Raise InvalidOperationError if data files would be misread under the schema `after`.
 
-    `fragments` are the old ones, each with what becomes of it: an operation that `merges` may give it new files for a field.
+    `fragments` are pairs of the old and the new fragment: an operation that `merges` may give it new files for a field.
     """
     names = {f.id: f.name for f in after.walk()}
     reasons = _altered(before, after, nullability=merges)
@@ -82,7 +82,7 @@ def check_kept_data(before: Schema, after: Schema, fragments: Iterable[tuple[Fra
     for old, new in fragments if reasons or fresh else ():
         paths = {file.path for file in old.files}
         kept, added = ([f.fields for f in new.files if (f.path in paths) is was] for was in (True, False))
-        # Many fragments have the same files but for their paths, and share what says so.
+        # Many fragments differ only in the paths of their files and share the tuples of field ids.
         layout = (tuple(map(id, kept)), tuple(map(id, added)))
         if layout in seen:
             continue
@@ -93,4 +93,4 @@ def check_kept_data(before: Schema, after: Schema, fragments: Iterable[tuple[Fra
             raise InvalidOperationError(f"{what} without new data files, which fragment {old.id} lacks")
         if used := sorted(fresh & there):
             what = f"the new column {names[used[0]]!r} has the field id {used[0]}"
-            raise InvalidOperationError(f"{what}, which a dropped column has in the files of fragment {old.id}")
+            raise InvalidOperationError(f"{what}, which the files of fragment {old.id} use for a dropped column")

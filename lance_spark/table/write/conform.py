@@ -1,8 +1,8 @@
-"""Data as it comes -> the columns of a table: matched by name, missing ones null, types cast where a value keeps its meaning.
+"""Input data -> the columns of a table: matched by name, missing ones null, types cast where a value keeps its meaning.
 
-Integers widen and narrow, floats too, decimals rescale or become the nearest float, text, lists and dictionaries change their layout; a
-value that does not fit is an error. Everything else (text for a number, an instant for a local time) is a difference, and all
-differences are told at once.
+Integers and floats widen and narrow, decimals rescale or become the nearest float, text, lists and dictionaries change their layout; a
+value that does not fit is an error. Any other type (text for a number, an instant for a local time) is a difference; the error
+lists all differences.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_fits(data: pa.Schema, table: Schema) -> None:
 def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     """The rows of `batch`, whose schema fits (`check_fits`), as the columns of `table` in their storage types.
 
-    Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null where there must be none.
+    Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null in a non-nullable field.
     """
     found = _match(batch.schema.names, table.fields)
     columns = []
@@ -40,7 +40,7 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
 
 
 def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
-    """Where each field is among `names`: under its very name, else under one that differs only in case."""
+    """The index of each field in `names`: an exact match, else one that differs only in case; None without a match."""
     exact = {name: i for i, name in enumerate(names)}
     folded = {name.lower(): i for i, name in enumerate(names)}
     return [exact.get(f.name, folded.get(f.name.lower())) for f in fields]
@@ -49,7 +49,7 @@ def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
 def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
     names = [f.name for f in data]
     twice = sorted({n for n in names if sum(n.lower() == m.lower() for m in names) > 1})
-    found = [f"{path}{name!r} is there twice (names that differ only in case count as one)" for name in twice]
+    found = [f"{path}{name!r} is duplicated (names that differ only in case are equal)" for name in twice]
     places = _match(names, fields)
     unknown = [i for i in range(len(names)) if i not in places and names[i] not in twice]
     found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in unknown]
@@ -57,17 +57,17 @@ def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path:
         if at is not None:
             found += _differences(data[at].type, field, f"{path}{field.name!r}")
         elif not field.nullable:
-            found.append(f"{path}{field.name!r} is missing, and must not be null")
+            found.append(f"{path}{field.name!r} is missing, but the table requires it (not nullable)")
     return found
 
 
 def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
-    """What stands against data of the type `t` in `field`."""
+    """Incompatibilities of the type `t` with `field`."""
     t, target = _storage(t), field.type
     if field.logical_type == "json":
-        return [] if _is_text(t) or pa.types.is_null(t) else [f"{path} is {t}, the table has JSON text"]
+        return [] if _is_text(t) or pa.types.is_null(t) else [f"{path} is {t}; expected JSON text"]
     if field.is_blob and pa.types.is_struct(t):
-        return [] if t.get_field_index("data") >= 0 else [f"{path} is {t}, the table has blobs, and it has no field 'data'"]
+        return [] if t.get_field_index("data") >= 0 else [f"{path} is {t}; expected a blob, bytes or a struct with a field 'data'"]
     if t == target or pa.types.is_null(t):
         return []
     if pa.types.is_struct(target) and pa.types.is_struct(t):
@@ -77,7 +77,7 @@ def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
         return _differences(t.key_type, key, f"{path}.key") + _differences(t.item_type, item, f"{path}.value")
     if _is_list(target) and _is_list(t):
         if pa.types.is_fixed_size_list(target) and pa.types.is_fixed_size_list(t) and t.list_size != target.list_size:
-            return [f"{path} has lists of {t.list_size} items, the table of {target.list_size}"]
+            return [f"{path} has lists of {t.list_size} items; expected {target.list_size}"]
         return _differences(t.value_type, _item(field), f"{path}[]")
     if pa.types.is_dictionary(t):
         return _differences(t.value_type, field, path)
@@ -85,11 +85,11 @@ def _differences(t: pa.DataType, field: Field, path: str) -> list[str]:
         target = target.value_type
     if t == target or (any(a(t) and b(target) for a, b in _CASTS) and _same_zone(t, target)):
         return []
-    return [f"{path} is {t}, the table has {target}"]
+    return [f"{path} is {t}; expected {target}"]
 
 
 def _same_zone(t: pa.DataType, target: pa.DataType) -> bool:
-    """Whether both are instants or both are local times, if they are timestamps."""
+    """For timestamps: whether both are instants or both are local times."""
     return not pa.types.is_timestamp(t) or (t.tz is None) == (target.tz is None)
 
 
@@ -110,13 +110,13 @@ def _is_list(t: pa.DataType) -> bool:
     return bool(views or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
-# Types of the data and of the table between which values are carried over; each value is checked.
+# Allowed casts, from types of the data to types of the table; each value is checked.
 _CASTS = (
     (pa.types.is_integer, _is_number),
     (pa.types.is_floating, pa.types.is_floating),
     (pa.types.is_decimal, pa.types.is_decimal),
-    (pa.types.is_decimal, pa.types.is_integer),  # Spark holds uint64 as a decimal
-    (pa.types.is_decimal, pa.types.is_floating),  # 2.5 in SQL is a decimal
+    (pa.types.is_decimal, pa.types.is_integer),  # Spark represents uint64 as a decimal
+    (pa.types.is_decimal, pa.types.is_floating),  # the SQL literal 2.5 is a decimal
     (_is_text, _is_text),
     (_is_bytes, _is_bytes),
     (pa.types.is_date, pa.types.is_date),
@@ -131,14 +131,14 @@ def _storage(t: pa.DataType) -> pa.DataType:
 
 
 def _item(field: Field) -> Field:
-    """The item of a list; that of a fixed-size list of primitives has no field of its own, so it is made up."""
+    """The item field of a list; a fixed-size list of primitives has none, so one is made."""
     if field.children:
         return field.children[0]
     return Field("item", -1, field.logical_type.split(":", 1)[1].rsplit(":", 1)[0])
 
 
 def _cast(array: pa.Array, field: Field, path: str) -> pa.Array:
-    """`array` as the storage type of `field`."""
+    """`array` cast to the storage type of `field`."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     target = field.type
@@ -176,15 +176,15 @@ def _json(array: pa.Array, path: str) -> pa.Array:
 
 
 def _blob_data(array: pa.StructArray, path: str) -> pa.Array:
-    """The bytes of blobs given as structs, as pylance's blob_array makes them."""
+    """The bytes of blobs that are given as structs, such as those of pylance's blob_array."""
     data, uri = array.field("data"), array.type.get_field_index("uri")
     if uri >= 0 and pc.any(pc.and_(array.is_valid(), array.field(uri).is_valid())).as_py():
-        raise UnsupportedFeatureError(f"column {path!r}: writing blobs that are references to a URI; give their bytes")
+        raise UnsupportedFeatureError(f"column {path!r}: writing blobs as references to a URI is not supported; give their bytes")
     return pc.if_else(array.is_valid(), data, pa.scalar(None, data.type)).cast(pa.large_binary())
 
 
 def _list_of_view(array: pa.Array) -> pa.Array:
-    """The lists one after the other: pyarrow's own cast makes a buffer of offsets that is too short."""
+    """A chunked list array as one array; pyarrow's own cast makes an offset buffer that is too short."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     validity = None if not array.null_count else pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
@@ -203,7 +203,7 @@ def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:
 
 
 def _of_buffers(array: pa.Array, target: pa.DataType, items: pa.Array) -> pa.Array:
-    """A list or map array with the same rows over other `items`."""
+    """The list or map array with its items replaced by `items`."""
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, [items])
 
 
@@ -226,13 +226,13 @@ def _cast_list(array: pa.Array, field: Field, path: str) -> pa.Array:
 
 
 def _fixed_items(array: pa.Array, size: int, path: str) -> pa.Array:
-    """The items of `size` for each list, with nulls in the place of those that a null list does not have."""
+    """The items of fixed-size lists of `size`; null lists get null items."""
     if pa.types.is_fixed_size_list(array.type):
         return array.values.slice(array.offset * size, len(array) * size)
     lengths = pc.fill_null(pc.list_value_length(array), size)
     if pc.any(pc.not_equal(lengths, size)).as_py():
         wrong = int(np.flatnonzero(np.asarray(lengths) != size)[0])
-        raise SchemaMismatchError(f"column {path!r}: row {wrong} has {lengths[wrong]} items, the table's lists have {size}")
+        raise SchemaMismatchError(f"column {path!r}: row {wrong} has {lengths[wrong]} items; expected {size}, the table's list size")
     if not array.null_count:
         return array.flatten()
     starts = np.asarray(array.offsets)[:-1].astype(np.int64)
@@ -248,7 +248,7 @@ def _cast_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_fixed_size_binary(target):
-        # The lengths are checked on the way through plain binary.
+        # The cast through plain binary checks the lengths.
         return array.cast(pa.binary()).cast(target)
     if pa.types.is_decimal(array.type) and pa.types.is_floating(target):
         array = array.cast(pa.float64())
@@ -259,9 +259,9 @@ def _cast_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _check_nulls(array: pa.Array, field: Field, path: str) -> None:
-    """Raise SchemaMismatchError for a null that the table forbids; below a null parent everything is allowed."""
+    """Raise SchemaMismatchError for a null in a non-nullable field, unless its parent is null."""
     if not field.nullable and array.null_count:
-        raise SchemaMismatchError(f"column {path!r} must not be null, and {array.null_count} of {len(array)} values are")
+        raise SchemaMismatchError(f"column {path!r} is not nullable, but {array.null_count} of {len(array)} values are null")
     if not any(not f.nullable for child in field.children for f in child.walk()):
         return
     if pa.types.is_struct(array.type):

@@ -1,6 +1,6 @@
-"""Appending data with columns that the table does not have yet: rows and columns are added in one version.
+"""Appending data with columns that the table lacks: rows and columns are added in one version.
 
-Implements "Merge" of the transaction specification. Rows that were there have nulls in the new columns, without a file that says so.
+Implements "Merge" of the transaction specification. Existing rows are null in the new columns; no file is written for them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ TRIES = 10
 
 
 def widened(current: Manifest, data: pa.Schema) -> Schema:
-    """The table's schema with the columns of `data` that it does not have, at the end; they may be null.
+    """The table's schema, followed by the columns of `data` that it lacks, as nullable columns.
 
-    Raises UnsupportedFeatureError for tables of storage version 0.1, whose columns all have values.
+    Raises UnsupportedFeatureError for tables of storage version 0.1, where every column needs a file in every fragment.
     """
     known = {f.name.lower() for f in current.schema.fields}
     added = pa.schema([f.with_nullable(True) for f in data if f.name.lower() not in known])
     if not len(added):
         return current.schema
     if current.data_format == "0.1":
-        raise UnsupportedFeatureError("tables of storage version 0.1 cannot get columns that older rows have no values for")
+        raise UnsupportedFeatureError(
+            "tables of storage version 0.1 cannot get columns without values for existing rows; rewrite the table in a newer version"
+        )
     names = [name.lower() for name in added.names]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaMismatchError(f"the data has more than one column called {', '.join(map(repr, twice))}")
@@ -47,13 +49,14 @@ def widened(current: Manifest, data: pa.Schema) -> Schema:
 def commit_widened(store: Store, read_version: int, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]) -> Snapshot:
     """Add `fragments`, whose files were written for `schema`, and the columns of `schema` that the table lacks.
 
-    Raises CommitConflictError when the table has got other columns meanwhile.
+    Raises CommitConflictError if the columns of the table have changed since.
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(store)
         if not _goes_with(snapshot.manifest.schema, schema, next_field_id(snapshot.manifest)):
             raise CommitConflictError(
-                f"{store.uri}: the columns of version {snapshot.version} are not those of version {read_version}", retryable=True
+                f"{store.uri}: the columns of version {snapshot.version} differ from those of version {read_version}; run the write again",
+                retryable=True,
             )
         free = int(snapshot.manifest.lazy_fragments.ids.max(initial=-1))
         free = max(free, -1 if snapshot.manifest.max_fragment_id is None else snapshot.manifest.max_fragment_id) + 1
@@ -68,7 +71,7 @@ def commit_widened(store: Store, read_version: int, schema: Schema, fragments: S
 
 
 def _goes_with(now: Schema, schema: Schema, free: int) -> bool:
-    """Whether the table's columns are the first of `schema`, and the ids of the others are free."""
+    """Whether `schema` begins with the table's columns, and the ids of its other columns are unused."""
     count = len(now.fields)
     new = Schema(schema.fields[count:])
     return _shape(now.fields) == _shape(schema.fields[:count]) and all(f.id >= free for f in new.walk())

@@ -1,4 +1,4 @@
-"""Writing rows into new fragments batch by batch, for callers that fill several of them at once."""
+"""Writing rows into new fragments batch by batch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class FragmentWriter:
-    """Writes batches to data files, a new one once a file is full. Each file is a fragment without an id.
+    """Writes batches to data files, and starts a new file when one is full. Each file is a fragment without an id.
 
-    A file ends after `max_rows` rows, or with the batch with which it exceeds `max_bytes` bytes. Every file name ends with `job`.
+    A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes. Every file name ends with `job`.
     """
 
     def __init__(self, store: Store, schema: Schema, data_format: str, job: str, max_rows: int, max_bytes: int) -> None:
@@ -39,7 +39,7 @@ class FragmentWriter:
         self.write_conformed(conform(batch, self._schema))
 
     def write_conformed(self, rest: pa.RecordBatch) -> None:
-        """Add rows that `conform` has made."""
+        """Add rows that `conform` returned."""
         while rest.num_rows:
             file = self._file or self._open()
             taken = rest.slice(0, self._max_rows - self._rows)
@@ -50,13 +50,13 @@ class FragmentWriter:
                 self._close()
 
     def finish(self) -> tuple[Fragment, ...]:
-        """Complete the last file and return all fragments, which no version names yet."""
+        """Complete the last file and return all fragments, which no version refers to yet."""
         if self._file is not None:
             self._close()
         return tuple(self._fragments)
 
     def abort(self) -> tuple[Fragment, ...]:
-        """Drop the file that is open and return the fragments that are complete, whose files the caller deletes."""
+        """Discard the open file and return the complete fragments, whose files the caller must delete."""
         self._file = None
         with contextlib.suppress(_Aborted), self._stack:
             raise _Aborted
@@ -82,10 +82,10 @@ class FragmentWriter:
 
 
 class _Aborted(Exception):
-    """Tells the store that the file is not to be kept."""
+    """Tells the store to discard the file."""
 
 
 def fresh_name(job: str) -> str:
-    """A file name that nothing else has. Three bytes of it as binary digits come first: object stores spread load by leading characters."""
+    """A unique file name. It begins with 24 binary digits, because object stores spread load by leading characters."""
     unique = uuid.uuid4().bytes
     return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"

@@ -1,6 +1,6 @@
-"""The schema of a table that is being made: that of its first data, and what the write options say of single columns.
+"""The schema of a new table: that of its first data, changed by write options for single columns.
 
-An option's key is the column's path, a dot and one of `COLUMN_OPTIONS`; what it says of a column counts for all that is in it, too.
+An option's key is the column's path, a dot and one of `COLUMN_OPTIONS`; an option also applies to the column's children.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.schema.storage_version import StorageVersion
 
 
 def _encoding(name: str) -> Callable[[Field, str], Field]:
-    """What sets the field metadata of this name, which the writer of the files obeys, on everything that has a column."""
+    """A function that sets the field metadata of this name, which the file writer follows, on all leaf fields."""
     key = f"lance-encoding:{name}".encode()
 
     def change(field: Field, value: str) -> Field:
@@ -34,16 +34,16 @@ def _encoding(name: str) -> Callable[[Field, str], Field]:
 
 def _blob(field: Field, value: str) -> Field:
     if value.strip().lower() != "blob":
-        raise InvalidOptionError(f"column {field.name!r}: lance.encoding is {value!r}; it must be blob")
+        raise InvalidOptionError(f"column {field.name!r}: lance.encoding is {value!r}; expected blob")
     return replace(field, metadata={**field.metadata, BLOB: b"true"})
 
 
 def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
-    """What gives a column another type, here and in lists below, if the option is true."""
+    """A function that changes the type of a column and of lists in it if the option is true."""
 
     def change(field: Field, value: str) -> Field:
         if value.strip().lower() not in ("true", "false"):
-            raise InvalidOptionError(f"column {field.name!r}: {value!r} is neither true nor false")
+            raise InvalidOptionError(f"column {field.name!r}: {value!r} is invalid; expected true or false")
         if value.strip().lower() == "false":
             return field
         children = tuple(change(child, value) for child in field.children)
@@ -54,7 +54,7 @@ def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
 
 @dataclass(frozen=True)
 class ColumnOption:
-    """What an option does to the field of its column, and what it is for."""
+    """The change that an option makes to the field of its column, and the help text."""
 
     change: Callable[[Field, str], Field]
     help: str
@@ -77,8 +77,8 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
 def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, str]) -> Schema:
     """The schema of a table of data files of `version` with the columns of `data`, changed as the column options say.
 
-    Raises InvalidOptionError for an option that is none, has a bad value or names no column; UnsupportedFeatureError for a type that
-    no file can hold.
+    Raises InvalidOptionError for an unknown option, an invalid value or an unknown column, and UnsupportedFeatureError for a type that
+    no data file can store.
     """
     schema = from_arrow(data)
     check_not_reserved(schema)
@@ -90,22 +90,22 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
             raise InvalidOptionError(f"the option {key!r}: {e}") from e
         changed = COLUMN_OPTIONS[name].change(target, value)
         if changed == target and "arrow." in name and value.strip().lower() == "true":
-            raise InvalidOptionError(f"the option {key!r} does nothing to a column of type {target.logical_type}")
+            raise InvalidOptionError(f"the option {key!r} does not apply to columns of type {target.logical_type}; remove it")
         schema = Schema(tuple(_with(f, changed) for f in schema.fields), schema.metadata)
     ids = itertools.count()
     return Schema(tuple(_numbered(f, ids) for f in of_version(schema, version).fields), schema.metadata)
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """The column path and the name of an option. Raises InvalidOptionError if it ends like none."""
+    """The column path and the name of an option. Raises InvalidOptionError for an unknown suffix."""
     for name in COLUMN_OPTIONS:
         if key.lower().endswith(f".{name}") and len(key) > len(name) + 1:
             return key[: -len(name) - 1], name
-    raise InvalidOptionError(f"there is no column option {key!r}; there are: {', '.join(f'<col>.{name}' for name in COLUMN_OPTIONS)}")
+    raise InvalidOptionError(f"unknown column option {key!r}; expected one of: {', '.join(f'<col>.{name}' for name in COLUMN_OPTIONS)}")
 
 
 def _with(field: Field, changed: Field) -> Field:
-    """`field` with `changed` in the place of the one that has its id."""
+    """`field` with the field that has the id of `changed` replaced by it."""
     if field.id == changed.id:
         return changed
     return replace(field, children=tuple(_with(child, changed) for child in field.children))
@@ -117,6 +117,6 @@ def _numbered(field: Field, ids: Iterator[int]) -> Field:
 
 
 def next_field_id(manifest: Manifest) -> int:
-    """The first id that no field has, nor had while the data files that have it were written."""
+    """The first field id that neither the schema nor any data file uses."""
     in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
     return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1

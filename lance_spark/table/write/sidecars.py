@@ -1,4 +1,4 @@
-"""The files beside a data file that hold its large blobs, written along with it."""
+"""Sidecar files, which hold the large blobs of a data file and are written together with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lance_spark.storage.store import Store
 
 
 class Sidecars:
-    """Those of the data file at `path`. A context: if the block raises, all of them are deleted."""
+    """The sidecar files of the data file at `path`, as a context manager: if the block raises, all of them are deleted."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._store = store
@@ -21,14 +21,14 @@ class Sidecars:
         self._ended: list[int] = []
 
     def begin(self, blob_id: int) -> BinaryIO:
-        """A new one with this id, to write to until it is ended."""
+        """Begin the sidecar file with this id."""
         stack = contextlib.ExitStack()
         out = stack.enter_context(self._store.create(sidecar_path(self._path, blob_id)))
         self._open[blob_id] = stack
         return out
 
     def end(self, blob_id: int) -> None:
-        """Finish one that was begun."""
+        """Complete a sidecar file."""
         self._open.pop(blob_id).close()
         self._ended.append(blob_id)
 
@@ -37,7 +37,7 @@ class Sidecars:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for stack in self._open.values():
-            # The store leaves nothing of a file whose block raises, and raises the same error again.
+            # If the block raises, the store discards the file and raises the same error again.
             with contextlib.suppress(*(() if error is None else (type(error),))):
                 stack.__exit__(kind, error, trace)
         if error is not None:

@@ -1,9 +1,9 @@
-"""Writing rows in two phases: executors write data files with fresh names, then the driver commits the fragments that they make.
+"""Writing rows in two phases: executors write data files with new names, then the driver commits the resulting fragments.
 
 target = begin_write(uri, schema, "append")          # driver: pins the version, settles schema and file format
 fragments = write_fragments(target, batches)         # executors, any number of times
 snapshot = commit_write(target, fragments)           # driver: all or nothing
-discard(target, fragments)                           # instead, or after a commit that failed for certain
+discard(target, fragments)                           # instead, or after a commit that has certainly failed
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ Mode = Literal["create", "append", "overwrite"]
 class WriteOptions:
     """How to write; the defaults are pylance's.
 
-    `data_storage_version` ("2.1") is the file format of a table that is made or overwritten, None its own or the newest that is stable.
-    A data file ends after `max_rows_per_file` rows, or the batch with which it exceeds `max_bytes_per_file` bytes. `stable_row_ids`
-    are for new tables, and so are `column_options` (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
-    `properties` are kept with the transaction, and so are the rest: a message for the history, and the name and
-    number of a write that is to take place once (see `table.commit.idempotence`). Without `overwrite_schema` a table that is overwritten
+    `data_storage_version` ("2.1") is the file format of a new or overwritten table; None: its current one, or the newest stable one.
+    A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed `max_bytes_per_file` bytes. `stable_row_ids`
+    and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
+    `properties` are stored in the transaction, like the commit message and the name and
+    number of a write that must happen only once (see `table.commit.idempotence`). Without `overwrite_schema` an overwritten table
     keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
     """
 
@@ -78,27 +78,29 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
-            raise InvalidOptionError("txnAppId and txnVersion go together: the name of the application and the number of its write")
+            raise InvalidOptionError(
+                "give both txnAppId and txnVersion (the name of the application and the number of its write), or neither"
+            )
         if self.txn_version is not None and self.txn_version < 0:
-            raise InvalidOptionError(f"txnVersion is a number from 0 on, not {self.txn_version}")
+            raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
     @property
     def noted(self) -> dict[str, str]:
-        """All that is kept with the transaction."""
+        """The properties to store in the transaction."""
         job = {COMMIT_MESSAGE: self.commit_message, APP_ID: self.txn_app_id, APP_VERSION: self.txn_version}
         return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
 
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """What executors and the commit must know.
+    """The target of a write, for executors and the commit.
 
-    `schema` is that of the data files: the fields of the table that the data has. `read_version` 0 means that there is no table yet.
-    `table_schema` is the schema that the table gets, if the write adds columns. `job` is in the name of every data file of this write, so
-    that those of tasks that got lost can be found.
+    `schema` is that of the data files: the table's fields that the data has. `read_version` 0 means that there is no table yet.
+    `table_schema` is the table's new schema if the write adds columns. `job` is in the name of every data file of this write, so
+    that files of lost tasks can be found.
     """
 
     store: Store
@@ -115,11 +117,11 @@ NO_OPTIONS = WriteOptions()
 
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]
-"""Rows to write; besides these, whatever gives an Arrow stream, such as a DataFrame of polars."""
+"""Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
 
 
 def write(uri: str | PathLike[str], data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
-    """All phases in one process. Files are deleted if the commit failed for certain."""
+    """All phases in one process. Files are deleted if the commit has certainly failed."""
     reader = _reader(data)
     target = begin_write(uri, reader.schema, mode, options)
     fragments = write_fragments(target, reader)
@@ -140,7 +142,7 @@ def _reader(data: Data) -> pa.RecordBatchReader:
     batches: Iterator[pa.RecordBatch] = iter(data)
     first = next(batches, None)
     if not isinstance(first, pa.RecordBatch):
-        raise TypeError("data must be a pyarrow table, reader, record batch, or at least one record batch in an iterable")
+        raise TypeError("data must be a pyarrow table, reader or record batch, or a non-empty iterable of record batches")
     return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
 
 
@@ -152,8 +154,8 @@ def read_all(data: Data) -> pa.Table:
 def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
     """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
 
-    "append" makes the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
-    all differences when the data does not fit the table that it is appended to.
+    "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
+    all differences if the data does not fit the existing table.
     """
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
@@ -164,7 +166,7 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
         current = None
     if current is not None:
         if mode == "create":
-            raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
+            raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
         check_writable(current, store.uri)
     data_format = _data_format(current, mode, options)
     table_schema = widened(current, arrow_schema) if current is not None and mode == "append" and options.merge_schema else None
@@ -185,9 +187,9 @@ def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, o
 
 
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
-    """Prepare to write rows of all columns of `snapshot`, for a change that is based on this version.
+    """Prepare to write rows with all columns of `snapshot`, for a change based on this version.
 
-    Raises UnsupportedFeatureError for a table that cannot be written to; with `adds_rows` also where its storage version cannot be written.
+    Raises UnsupportedFeatureError for a table that cannot be written to; with `adds_rows` also if its storage version cannot be written.
     """
     manifest = snapshot.manifest
     check_writable(manifest, snapshot.store.uri)
@@ -199,13 +201,13 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
 
 
 def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
-    """The fields of the table that the data has; one that it lacks needs no column in the new files to be null there."""
+    """The fields of the table that the data has; a missing field needs no column in the new files, it is read as null."""
     check_counts(current)
     check_fits(arrow_schema, current.schema)
     names = {name.lower() for name in arrow_schema.names}
     fields = tuple(f for f in current.schema.fields if f.name.lower() in names)
     if not fields:
-        raise SchemaMismatchError("the data has no column of the table")
+        raise SchemaMismatchError("the data has none of the table's columns")
     return replace(current.schema, fields=fields)
 
 
@@ -215,18 +217,18 @@ def _data_format(current: Manifest | None, mode: Mode, options: WriteOptions) ->
     if data_format not in WRITABLE:
         known = ", ".join(WRITABLE)
         advice = "; overwriting the table with one of these is possible" if keeps else ""
-        raise UnsupportedFeatureError(f"writing data files of storage version {data_format}; there is {known}{advice}")
+        raise UnsupportedFeatureError(f"writing data files of storage version {data_format} is not supported; use {known}{advice}")
     if options.stable_row_ids and current is not None and not current.has_stable_row_ids:
-        raise InvalidOptionError("stable row ids can only be chosen when a table is made; this one has none")
+        raise InvalidOptionError("stable row ids can be enabled only when a table is created; this table has none")
     return data_format
 
 
 def write_fragments(
     target: WriteTarget, batches: Iterable[pa.RecordBatch], check: Callable[[pa.RecordBatch], None] | None = None
 ) -> tuple[Fragment, ...]:
-    """Write the rows of `batches` to new data files, which no version names yet. If that fails the files are deleted.
+    """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted.
 
-    `check` raises for rows that are not to be written; it gets them with the columns of the target.
+    `check` gets the rows with the columns of the target and raises for invalid ones.
     """
     writer = fragment_writer(target)
     try:
@@ -258,7 +260,7 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
     if target.table_schema is not None:
         snapshot = commit_widened(target.store, target.read_version, target.table_schema, fragments, properties)
         if APP_ID in properties:
-            discard(target, fragments)  # only those that no version names: the write was done before
+            discard(target, fragments)  # only those that no version refers to: the write was committed before
         return snapshot
     if target.mode == "append" and target.read_version:
         if not fragments:
@@ -286,29 +288,31 @@ def _commit(
 
 
 def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
-    """Append to a table that another writer made meanwhile, provided that it is the one that we would have made."""
+    """Append to a table that another writer has created meanwhile, if its schema is the one that we would have given it."""
     snapshot = open_snapshot(target.store)
     theirs, ours = ([(f.id, f.name, f.logical_type, f.nullable) for f in s.walk()] for s in (snapshot.manifest.schema, target.schema))
     if theirs != ours or snapshot.manifest.data_format != target.data_format:
-        raise CommitConflictError(f"{target.store.uri}: another writer made the table meanwhile, with other columns", retryable=True)
+        raise CommitConflictError(
+            f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
+        )
     return commit_write(replace(target, read_version=snapshot.version), fragments)
 
 
 def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
-    """Delete the files of fragments that no version since `target` was made names. Best effort: never raises.
+    """Delete the files of fragments that no version since `target` refers to. Best effort: never raises.
 
-    Not to be called after CommitStateUnknownError: a version that names them may still appear.
+    Do not call it after CommitStateUnknownError: a version that refers to them may still appear.
     """
     _discard(target, lambda: _paths(fragments))
 
 
 def discard_job(target: WriteTarget) -> None:
-    """`discard` for all files of a write, also those of tasks that were stopped or lost before they could say what they had written."""
+    """`discard` for all files of a write, including those of tasks that were stopped or lost before they reported their files."""
     _discard(target, lambda: [entry.name for entry in target.store.list("data") if entry.name.endswith(f"{target.job}.lance")])
 
 
 def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
-    """Delete the files that `find` finds, but for those that a version names; none if not all versions can be read."""
+    """Delete the files that `find` returns and no version refers to; if a version cannot be read, none."""
     with logged(f"{target.store.uri}: deleting the files of a write that was given up"):
         paths, named = find(), set[str]()
         with contextlib.suppress(TableNotFoundError):
@@ -323,7 +327,7 @@ def _paths(fragments: Iterable[Fragment]) -> list[str]:
 
 
 def delete_data_files(target: WriteTarget, paths: Iterable[str]) -> None:
-    """Delete data files that no version names, with their blobs. Best effort: cleaning up the table finds what is left."""
+    """Delete data files that no version refers to, with their blobs. Best effort: cleanup finds the rest."""
     store, have_sidecars = target.store, any(f.is_blob for f in target.schema.walk())
     for path in paths:
         with contextlib.suppress(StorageError):

@@ -89,7 +89,7 @@ def test_a_rewritten_segment_covers_the_new_fragments(stable: bool) -> None:
 def test_a_rewrite_that_mixes_covered_and_other_fragments_is_refused() -> None:
     with pytest.raises(ValueError, match="covers only"):
         rewritten((index("i", 1),), GROUPS, [RewrittenIndex(index("i", 1).uuid, bytes(16))], False)
-    with pytest.raises(ValueError, match="does not say"):
+    with pytest.raises(ValueError, match="lacks the bitmap"):
         rewritten((UNKNOWN,), GROUPS, [RewrittenIndex(UNKNOWN.uuid, bytes(16))], False)
 
 

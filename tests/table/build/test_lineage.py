@@ -100,7 +100,7 @@ def test_changed_rows() -> None:
     assert changed(fragment([1, 2]), 9, BitMap([1]), 8).updated_at == serialise_versions(np.array([8, 9], np.uint64))
     with pytest.raises(ValueError, match="row 3"):
         changed(f, 9, BitMap([3]))
-    with pytest.raises(UnsupportedFeatureError, match="file of their own"):
+    with pytest.raises(UnsupportedFeatureError, match="in a separate file"):
         with_row_ids([Fragment(0, (), 1, None, ExternalFile("x", 0, 1))], 0)
 
 

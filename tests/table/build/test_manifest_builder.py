@@ -35,22 +35,22 @@ def metadata(field: int, **values: str | None) -> ops.UpdateConfig:
 
 
 REFUSED: dict[str, tuple[ops.Operation, str]] = {
-    "deleting what is not there": (ops.Delete((Fragment(9, (FILE,), 1),)), r"no fragments \[9\]"),
-    "removing what is not there": (ops.Delete((), (9,)), r"no fragments \[9\]"),
-    "rewriting what is not there": (ops.Rewrite((ops.RewriteGroup((Fragment(9, (), 1),), ()),)), r"no fragments \[9\]"),
-    "replacing a file of what is not there": (replaced((0, 1), 9), r"no fragments \[9\]"),
+    "deleting what is not there": (ops.Delete((Fragment(9, (FILE,), 1),)), r"no fragments with the ids \[9\]"),
+    "removing what is not there": (ops.Delete((), (9,)), r"no fragments with the ids \[9\]"),
+    "rewriting what is not there": (ops.Rewrite((ops.RewriteGroup((Fragment(9, (), 1),), ()),)), r"no fragments with the ids \[9\]"),
+    "replacing a file of what is not there": (replaced((0, 1), 9), r"no fragments with the ids \[9\]"),
     "replacing with different columns": (
         ops.DataReplacement((*replaced((0,)).replacements, *replaced((1,), 1).replacements)),
         "same fields",
     ),
-    "replacing some columns": (replaced((1, 3)), "but not all"),
+    "replacing some columns": (replaced((1, 3)), "has only some of the columns"),
     "merging without a fragment": (ops.Merge(FRAGMENTS[:1], SCHEMA), r"lacks \[1\]"),
     "merging other rows": (ops.Merge((FRAGMENTS[0], replace(FRAGMENTS[1], physical_rows=3)), SCHEMA), r"lacks \[1\]"),
     "restoring what is not given": (ops.Restore(1), "version 1"),
-    "metadata of no field": (metadata(9, key="true"), r"no fields \[9\]"),
-    "a key that is none": (metadata(0, key="perhaps"), "not valid"),
+    "metadata of no field": (metadata(9, key="true"), r"no fields with the ids \[9\]"),
+    "an invalid key": (metadata(0, key="perhaps"), "invalid metadata"),
     "a base path twice": (ops.UpdateBases((BasePath(0, "/p", False),)), "base path '/p'"),
-    "a base path of one name": (ops.UpdateBases((BasePath(0, "/q", False, "n"),)), "of the name 'n'"),
+    "a base path name twice": (ops.UpdateBases((BasePath(0, "/q", False, "n"),)), "with the name 'n'"),
     "base paths with an overwrite": (ops.Overwrite((), SCHEMA, {}, (BasePath(0, "/q", False),)), "UpdateBases"),
 }
 
@@ -104,7 +104,7 @@ def test_a_replaced_file(fields: tuple[int, ...], holds: Callable[[Fragment], bo
 
 def test_columns_of_old_files_are_replaced_as_a_whole_only() -> None:
     old = replace(TABLE, fragments=tuple(replace(f, files=(replace(FILE, version=(0, 2), column_indices=()),)) for f in FRAGMENTS))
-    with pytest.raises(ValueError, match=r"0\.1 family"):
+    with pytest.raises(ValueError, match=r"in 0\.1 files"):
         after(replaced((1,)), old)
 
 

@@ -197,5 +197,5 @@ def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
     make(tmp_path / "t")
     lance.write_dataset(TABLE, tmp_path / "other", data_storage_version="2.1")
     fragments = open_snapshot(Store(str(tmp_path / "other"))).manifest.fragments
-    with pytest.raises(ValueError, match=r"storage version 2\.1 for a table of version 2\.2"):
+    with pytest.raises(ValueError, match=r"storage version 2\.1; expected the table's version 2\.2"):
         Dataset.commit(str(tmp_path / "t"), Append(tuple(fragments)), read_version=2)

@@ -95,11 +95,11 @@ def test_binary_columns_become_blobs(version: str, tmp_path: Path) -> None:
         ("n.lance.rle-threshold", "2", "'n'.*rle-threshold"),
         ("n.lance.bss", "maybe", "'n'.*bss"),
         ("b.lance.encoding", "bytes", "'b'.*blob"),
-        ("v.arrow.float16", "yes", "'v'.*true nor false"),
-        ("n.arrow.float16", "true", "n.arrow.float16.*does nothing"),
+        ("v.arrow.float16", "yes", "'v'.*expected true or false"),
+        ("n.arrow.float16", "true", "n.arrow.float16.*does not apply"),
         ("nothing.lance.bss", "on", "nothing.lance.bss.*no column 'nothing'"),
-        ("n.lance.speed", "high", "no column option 'n.lance.speed'"),
-        ("lance.bss", "on", "no column option 'lance.bss'"),
+        ("n.lance.speed", "high", "unknown column option 'n.lance.speed'"),
+        ("lance.bss", "on", "unknown column option 'lance.bss'"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(key: str, value: str, what: str, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_what_a_version_cannot_hold_is_refused_before_anything_is_written(field:
 
 
 @pytest.mark.parametrize(
-    ("mode", "what"), [("append", "no column of the table"), ("create", "at least one"), ("overwrite", "at least one")]
+    ("mode", "what"), [("append", "none of the table's columns"), ("create", "at least one"), ("overwrite", "at least one")]
 )
 def test_rows_without_columns_are_refused_and_not_lost(mode: Mode, what: str, tmp_path: Path) -> None:
     if mode != "create":
@@ -175,7 +175,7 @@ def test_rows_without_columns_are_refused_and_not_lost(mode: Mode, what: str, tm
 
 @pytest.mark.parametrize("version", ["legacy", "0.1", "2.3"])
 def test_versions_that_are_not_written_are_refused_by_name(version: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=rf"storage version {version}; there is 2\.0, 2\.1, 2\.2"):
+    with pytest.raises(UnsupportedFeatureError, match=rf"storage version {version} is not supported; use 2\.0, 2\.1, 2\.2"):
         Dataset.write(str(tmp_path / "t"), TABLE, data_storage_version=version)
 
 

@@ -159,7 +159,7 @@ def test_files_end_at_their_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file"])
 def test_files_without_rows_are_not_written_for_ever(limit: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{limit} must be at least 1, it is 0"):
+    with pytest.raises(ValueError, match=f"{limit} must be at least 1, not 0"):
         replace(WriteOptions(), **dict[str, Any]({limit: 0}))
 
 
