@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
 _SIDECAR = re.compile(r"[01]{32}\.blob")
@@ -24,8 +25,10 @@ def is_sidecar_name(name: str) -> bool:
 def external_store(store: Store, uri: str, allowed: bool) -> tuple[Store, str]:
     """The store, with the options of `store`, and the path in it of an object that a blob column names."""
     if not allowed:
-        raise UnsupportedFeatureError(f"a blob is stored outside of the table, at {uri!r}; allow_other_stores=True reads it all the same")
+        raise UnsupportedFeatureError(
+            f"a blob is stored outside of the table, at {shown(uri)!r}; allow_other_stores=True reads it all the same"
+        )
     folder, _, name = uri.rpartition("/")
     if not folder or not name:
-        raise CorruptFileError(f"a blob at {uri!r}, which is no URI")
+        raise CorruptFileError(f"a blob at {shown(uri)!r}, which is no URI")
     return store.at(folder), name

@@ -117,6 +117,6 @@ def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
     """The range `where`, in the file that a blob of version 2 of this kind is in."""
     if kind == BlobKind.EXTERNAL:
         if blob_id:
-            raise UnsupportedFeatureError(f"a blob at the URI {uri!r} below base path {blob_id}")
+            raise UnsupportedFeatureError(f"a blob at a URI below base path {blob_id}")
         return ExternalRange.of(uri, *where)
     return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
 DATA = "data"
@@ -77,14 +78,15 @@ class Locations:
         own, uri = self.store.location, base.path
         plain = "://" not in uri and not uri.startswith("file:")
         if ".." in uri.split("/") or (plain and not own.bucket and not uri.startswith("/")):
-            raise CorruptFileError(f"base path {base.id} is not absolute: {uri!r}")
+            raise CorruptFileError(f"base path {base.id} is not absolute: {shown(uri)!r}")
         if plain and own.kind != "file":
             # Writers store what their object store calls the path, in a bucket that may be the key alone.
             uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
         there = self.store.at(uri)
         if not self.allow_other_stores and not there.location.is_in_store_of(own):
             raise UnsupportedFeatureError(
-                f"base path {base.id} of {self.store.uri} is in another store, {base.path!r}; allow_other_stores=True reads it all the same"
+                f"base path {base.id} of {self.store.uri} is in another store, {shown(base.path)!r}; "
+                "allow_other_stores=True reads it all the same"
             )
         return there
 

@@ -8,6 +8,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.storage.secrets import is_signed, shown
 
 # Scheme in a URI -> the kind of store. Spark says s3a and abfss.
 _KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
@@ -41,13 +42,13 @@ def locate(uri: str) -> Location:
     if not uri.strip():
         raise InvalidOptionError("the path of the table is empty")
     if not can_be_path(uri):
-        raise InvalidOptionError(f"{uri!r} has characters that no path can have")
+        raise InvalidOptionError(f"{shown(uri)!r} has characters that no path can have")
     match = _SCHEME.fullmatch(uri)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
     if scheme == "file":
         path = urllib.parse.unquote("/" + rest.removeprefix("//localhost/").lstrip("/"))
         if not can_be_path(path):
-            raise InvalidOptionError(f"{uri!r} has characters that no path can have")
+            raise InvalidOptionError(f"{shown(uri)!r} has characters that no path can have")
         return _local(path)
     if not scheme or not rest.startswith("/"):
         return _local(uri)
@@ -61,14 +62,16 @@ def locate(uri: str) -> Location:
     authority, _, path = rest[2:].partition("/")
     path = path.strip("/")
     kind = _KINDS[scheme]
-    bucket, _, host = authority.partition("@")
-    if "@" in host or (host and (kind != "az" or ":" in bucket)):
+    bucket, at, host = authority.partition("@")
+    if at and (kind != "az" or ":" in bucket or "@" in host or not host):
         # What is before the @ is a password most of the time, and is not shown.
         raise InvalidOptionError(f"a {scheme}:// location takes no user or password before an @; credentials are storage options")
     if not bucket:
-        raise UnsupportedFeatureError(f"{uri!r} names no bucket or container")
-    shown = scheme if kind == "az" else kind
-    return Location(kind, bucket, path, f"{shown}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
+        raise UnsupportedFeatureError(f"a {scheme}:// location must name a bucket or container")
+    if is_signed(path):
+        raise InvalidOptionError(f"a {scheme}:// location takes no signature in a query; credentials are storage options")
+    name = scheme if kind == "az" else kind
+    return Location(kind, bucket, path, f"{name}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 
 
 def can_be_path(text: str) -> bool:
@@ -90,7 +93,7 @@ def split_manifest_store(uri: str) -> tuple[str, str]:
     place, _, query = uri.partition("?")
     names = urllib.parse.parse_qs(query).get("ddbTableName", [])
     if len(names) != 1:
-        raise UnsupportedFeatureError(f"{uri!r} must name one table of DynamoDB: s3+ddb://bucket/path?ddbTableName=name")
+        raise UnsupportedFeatureError("an s3+ddb:// location must name one table of DynamoDB: s3+ddb://bucket/path?ddbTableName=name")
     return f"s3://{place[len('s3+ddb://') :]}", f"dynamodb://{names[0]}"
 
 

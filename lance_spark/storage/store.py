@@ -1,34 +1,24 @@
-"""Bytes of a table, wherever they are: ranged reads, listings, and the one atomic write that a commit stands on.
-
-The only module that imports fsspec. Local files are read and written directly: fsspec's "create" mode there checks first and writes
-afterwards, which loses data when two commit at once.
-"""
+"""Bytes of a table, wherever they are: ranged reads, listings, and the one atomic write that a commit stands on."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
-import io
 import json
 import os
 import posixpath
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, BinaryIO, cast
-
-import numpy as np
+from typing import Any, BinaryIO
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
-from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.storage.local import Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
+from lance_spark.storage.remote import client_errors, remote_files
+from lance_spark.storage.secrets import redacted
 
-_EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
 _HINTS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -44,15 +34,9 @@ _HINTS = {
     errno.ENAMETOOLONG: "the path is too long for the file system",
 }
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
-# Errors that the clients raise outside of OSError, looked up only once something has failed.
-_CLIENT_ERRORS = {
-    "s3": ("botocore.exceptions:BotoCoreError", "botocore.exceptions:ClientError", "aiohttp:ClientError"),
-    "gs": ("gcsfs.retry:HttpError", "google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError", "requests:RequestException"),
-    "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
-}
-_MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")
 _MAX_READ = 32 << 20
-_UPLOAD_BLOCK = 16 << 20
+_KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
+"""The process and the places that have refused to replace a file."""
 
 
 @dataclass
@@ -67,7 +51,7 @@ class Store:
     """The files below one root. Small, picklable, and safe after a fork: each process makes its own connection when it first needs one.
 
     Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a MissingFileError,
-    any other trouble a StorageError that names the root and the path, and never the options.
+    any other trouble a StorageError that names the root and the path, and never what the options say.
 
     On local disks no symbolic link is followed below `top`: the root, or a folder above it, such as the root of the table of a branch.
     """
@@ -102,6 +86,11 @@ class Store:
     def client_options(self, names: Sequence[str]) -> dict[str, Any]:
         """The arguments that this store's client is made with, and options of these names: for another client of the same account."""
         return {**arguments(self.location.kind, self._options), **{n: self._options[n] for n in names if n in self._options}}
+
+    def redacted(self, e: Exception) -> str:
+        """What an error of a client says, without what the options say."""
+        said = e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)
+        return redacted(str(said) or type(e).__name__, self._options)
 
     def __repr__(self) -> str:
         return f"Store({self.uri!r})"
@@ -209,7 +198,8 @@ class Store:
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[BinaryIO]:
         """A new file to write to, finished at the end of the block; gone, as far as the store allows, if the block raises."""
-        with self._explained(path, writes=True) as full, self._files().create(full) as out:
+        # Errors of whoever writes pass through here, too.
+        with self._explained(path, writes=True, faults=False) as full, self._files().create(full) as out:
             yield out
 
     def delete(self, path: str) -> bool:
@@ -226,15 +216,23 @@ class Store:
         keywords = arguments(kind, self._options)
         if self.location.account:
             keywords.setdefault("account_name", self.location.account)
-        return _remote(os.getpid(), kind, json.dumps(keywords, sort_keys=True))
+        try:
+            return remote_files(os.getpid(), kind, json.dumps(keywords, sort_keys=True))
+        except OSError as e:
+            raise self._unusable(e) from None
+        except client_errors(kind) as e:
+            raise self._unusable(e) from None
+
+    def _unusable(self, e: Exception) -> InvalidOptionError:
+        return InvalidOptionError(f"{self.uri}: no client can be made with these storage options: {self.redacted(e)}")
 
     def _count(self, requests: int, size: int) -> None:
         self.counters.requests += requests
         self.counters.bytes_read += size
 
     @contextlib.contextmanager
-    def _explained(self, path: str, writes: bool = False) -> Iterator[str]:
-        """Gives the full path, and turns what goes wrong with it into our errors."""
+    def _explained(self, path: str, *, writes: bool = False, faults: bool = True) -> Iterator[str]:
+        """Gives the full path, and turns what goes wrong with it into our errors; see `client_errors` for `faults`."""
         if path.startswith("/") or ".." in path.split("/"):
             raise CorruptFileError(f"the path {path!r} leaves the folder {self.uri}")
         if not can_be_path(path):
@@ -249,139 +247,11 @@ class Store:
             raise MissingFileError(errno.ENOENT, "no such file", f"{self.uri}/{path}") from None
         except OSError as e:
             raise self._failed(path, e, _HINTS.get(e.errno or 0, "")) from None
-        except _client_errors(self.location.kind) as e:
+        except client_errors(self.location.kind, faults) as e:
             raise self._failed(path, e, "") from None
 
     def _failed(self, path: str, e: Exception, hint: str) -> StorageError:
-        text = (e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)) or type(e).__name__
-        for secret in self._options.values():
-            text = text.replace(secret, "***") if len(secret) > 3 else text
-        error = StorageError(f"{self.uri}/{path}: {text}" + (f" ({hint})" if hint else ""))
+        error = StorageError(f"{self.uri}/{path}: {self.redacted(e)}" + (f" ({hint})" if hint else ""))
         # What a client raises without a number says it by its class.
         error.errno = getattr(e, "errno", None) or next((n for kind, n in _NUMBERS if isinstance(e, kind)), None)
         return error
-
-
-def _client_errors(kind: str) -> tuple[type[Exception], ...]:
-    found = []
-    for place in _CLIENT_ERRORS.get(kind, ()):
-        module, _, name = place.partition(":")
-        with contextlib.suppress(ImportError):
-            found.append(getattr(importlib.import_module(module), name))
-    return tuple(found)
-
-
-_MEMORY_LOCK = threading.Lock()
-_KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
-"""The process and the places that have refused to replace a file."""
-
-
-@lru_cache(maxsize=32)
-def _remote(pid: int, kind: str, keywords: str) -> _RemoteFiles:
-    """One client for each process and set of arguments, without fsspec's own cache, which shares what a fork must not share."""
-    import fsspec  # local tables do without
-
-    try:
-        fs = fsspec.filesystem(kind, skip_instance_cache=True, use_listings_cache=False, **json.loads(keywords))
-    except ImportError:
-        package, extra = _EXTRAS[kind]
-        raise UnsupportedFeatureError(f"{kind}:// needs the package {package}: pip install 'lance-spark[{extra}]'") from None
-    return _RemoteFiles(fs, kind)
-
-
-class _RemoteFiles:
-    gap = 512 << 10
-
-    def __init__(self, fs: Any, kind: str) -> None:
-        self.fs = fs
-        self.kind = kind
-
-    def read(self, path: str) -> bytes:
-        return cast(bytes, self.fs.cat_file(path))
-
-    def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
-        # One call for all: the asynchronous clients send the requests side by side.
-        answers = self.fs.cat_ranges([path] * len(reads), [r.start for r in reads], [r.stop for r in reads], on_error="raise")
-        return [np.frombuffer(a, dtype=np.uint8) for a in answers]
-
-    def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
-        size = self.size(path)
-        data = self.fs.cat_file(path, start=max(size - n, 0), end=size) if size and n else b""
-        return np.frombuffer(data, dtype=np.uint8), size
-
-    def size(self, path: str) -> int:
-        info = self.fs.info(path)
-        if info["type"] != "file":
-            raise FileNotFoundError(path)
-        return int(info["size"])
-
-    def walk(self, folder: str) -> list[Entry]:
-        found = self.fs.find(folder, detail=True)
-        inside = folder.strip("/") + "/"
-        names = {name: name.strip("/").removeprefix(inside) for name, f in found.items() if f["type"] == "file"}
-        return [Entry(below, int(found[name]["size"] or 0), _modified(found[name])) for name, below in names.items()]
-
-    def list(self, folder: str) -> list[Entry]:
-        try:
-            found = self.fs.ls(folder, detail=True)
-        except FileNotFoundError:
-            return []
-        inside = [f for f in found if f["type"] == "file" and posixpath.dirname(f["name"].strip("/")) == folder.strip("/")]
-        return [Entry(posixpath.basename(f["name"]), int(f["size"] or 0), _modified(f)) for f in inside if not f["name"].endswith("/")]
-
-    def put(self, path: str, data: bytes, durable: bool = True) -> None:
-        self.fs.pipe_file(path, data)
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        if self.kind == "memory":
-            with _MEMORY_LOCK:
-                if self.fs.exists(path):
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-                self.fs.pipe_file(path, data)
-            return
-        try:
-            self.fs.pipe_file(path, data, mode="create")
-        except OSError as e:
-            if _is_refused_condition(e):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
-            raise
-
-    @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
-        if self.kind == "memory":
-            whole = io.BytesIO()
-            yield whole
-            self.put(path, whole.getvalue())
-            return
-        out = self.fs.open(path, "wb", block_size=_UPLOAD_BLOCK)
-        try:
-            yield out
-            out.close()
-        except BaseException:
-            # Closing would finish the upload of what is there so far.
-            out.discard()
-            out.closed = True
-            with contextlib.suppress(OSError, *_client_errors(self.kind)):
-                self.fs.rm_file(path)
-            raise
-
-    def delete(self, path: str) -> None:
-        self.fs.rm_file(path)
-
-
-def _is_refused_condition(e: OSError) -> bool:
-    """Whether an error of s3fs, which knows some stores' answers better than others', says that the file exists or is being written."""
-    response = getattr(e.__cause__, "response", None) or {}
-    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-
-
-def _modified(info: Mapping[str, Any]) -> datetime | None:
-    for key in _MODIFIED:
-        value = info.get(key)
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        if isinstance(value, float):
-            value = datetime.fromtimestamp(value, UTC)
-        if isinstance(value, datetime):
-            return value if value.tzinfo else value.replace(tzinfo=UTC)
-    return None

@@ -30,6 +30,7 @@ from lance_spark.metadata.operations import Clone
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import WRITER, check_counts, feature_flags
 from lance_spark.table.maintenance.progress import Track, untracked
@@ -204,7 +205,7 @@ def _check_base(source: Snapshot, base: BasePath) -> None:
         if any(clone.uri == source.root.uri for clone in refs.clones(source.locations.root_of(base))):
             return
     raise UnsupportedFeatureError(
-        f"{source} has files at {base.path!r}, outside of its folder, and what is there has not noted it as a clone; "
+        f"{source} has files at {shown(base.path)!r}, outside of its folder, and what is there has not noted it as a clone; "
         "allow_other_stores=True copies them all the same"
     )
 

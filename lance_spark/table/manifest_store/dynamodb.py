@@ -6,14 +6,16 @@ attributes are `path`, `size` and `committer`. The client is that of the package
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.storage.options import DYNAMODB_ENDPOINT
+from lance_spark.storage.remote import client_errors
 from lance_spark.storage.store import Store
 
 COMMITTER = "lance_spark"
@@ -24,6 +26,7 @@ class DynamoDBManifests:
 
     def __init__(self, store: Store, table: str) -> None:
         given = store.client_options([DYNAMODB_ENDPOINT])
+        self._store = store
         settings = (
             given.get("key"),
             given.get("secret"),
@@ -32,8 +35,9 @@ class DynamoDBManifests:
             given.get(DYNAMODB_ENDPOINT) or os.environ.get("DYNAMODB_ENDPOINT"),
         )
         self._table = table
-        self._client = _client(os.getpid(), *settings)
-        _check_keys(self._client, table)
+        with self._explained():
+            self._client = _client(os.getpid(), *settings)
+            _check_keys(self._client, table)
 
     def base(self, store: Store) -> str:
         """The table's path in its bucket, without the bucket's name: so has pylance."""
@@ -82,15 +86,23 @@ class DynamoDBManifests:
     def _ask(self, request: str, refused: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
         """The answer to a request, or `refused` if its condition did not hold."""
         send: Callable[..., dict[str, Any]] = getattr(self._client, request)
-        exceptions = importlib.import_module("botocore.exceptions")
+        with self._explained():
+            try:
+                return send(TableName=self._table, **arguments)
+            except importlib.import_module("botocore.exceptions").ClientError as e:
+                if refused is not None and e.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                    return refused
+                raise
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns the client's errors into ours, without what the options say."""
         try:
-            return send(TableName=self._table, **arguments)
-        except exceptions.ClientError as e:
-            if refused is not None and e.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                return refused
-            raise StorageError(f"the manifest store dynamodb://{self._table}: {e}") from e
-        except exceptions.BotoCoreError as e:
-            raise StorageError(f"the manifest store dynamodb://{self._table}: {e}") from e
+            yield
+        except OSError as e:
+            raise StorageError(f"the manifest store in DynamoDB: {self._store.redacted(e)}") from None
+        except client_errors("s3") as e:
+            raise StorageError(f"the manifest store in DynamoDB: {self._store.redacted(e)}") from None
 
 
 def _key(base: str, version: int) -> dict[str, Any]:
@@ -117,11 +129,9 @@ def _client(pid: int, key: str | None, secret: str | None, token: str | None, re
 @lru_cache(maxsize=32)
 def _check_keys(client: Any, table: str) -> None:
     """Raise UnsupportedFeatureError for a table that has not the keys that make a commit atomic."""
-    exceptions = importlib.import_module("botocore.exceptions")
-    try:
-        schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
-    except (exceptions.ClientError, exceptions.BotoCoreError) as e:
-        raise StorageError(f"the manifest store dynamodb://{table}: {e}") from e
+    schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
     keys = {key["AttributeName"]: key["KeyType"] for key in schema}
     if keys != {"base_uri": "HASH", "version": "RANGE"}:
-        raise UnsupportedFeatureError(f"dynamodb://{table} has the keys {keys}; a manifest store has base_uri (HASH) and version (RANGE)")
+        raise UnsupportedFeatureError(
+            f"the table in DynamoDB has the keys {keys}; a manifest store has base_uri (HASH) and version (RANGE)"
+        )

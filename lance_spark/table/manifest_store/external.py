@@ -123,8 +123,8 @@ def external(store: Store) -> External | None:
         return None
     kind, found, place = store.manifest_store.partition("://")
     if kind not in _KINDS or not found or not place:
-        known = "dynamodb://TABLE and sqlite:///PATH"
-        raise InvalidOptionError(f"the storage option 'manifest_store' takes {known}, not {store.manifest_store!r}")
+        # What is given instead may be the URL of a database, with a password.
+        raise InvalidOptionError("the storage option 'manifest_store' takes dynamodb://TABLE and sqlite:///PATH, and nothing else")
     return External(store, _KINDS[kind](store, place))
 
 

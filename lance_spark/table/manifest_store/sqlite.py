@@ -67,4 +67,4 @@ class SqliteManifests:
         except sqlite3.IntegrityError:
             raise
         except sqlite3.Error as e:
-            raise StorageError(f"the manifest store {self._path}: {e}") from e
+            raise StorageError(f"the manifest store in SQLite: {e}") from None

@@ -133,7 +133,7 @@ def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFi
         raise UnsupportedFeatureError(f"{file.path}: reading blobs of kind {kind} is not supported")
     if kind == BlobKind.EXTERNAL:
         if place["blob_id"]:
-            raise UnsupportedFeatureError(f"the blob {place['blob_uri']!r} is below base path {place['blob_id']}: not supported")
+            raise UnsupportedFeatureError(f"a blob at a URI below base path {place['blob_id']} is not supported")
         store, path = external_store(snapshot.locations.data_file(file)[0], place["blob_uri"], snapshot.allow_other_stores)
         size = size or store.size(path) - start
     if start < 0 or size < 0:

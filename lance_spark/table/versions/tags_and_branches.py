@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
@@ -142,7 +143,7 @@ def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> Non
     users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
     users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
     users += [
-        f"clone {c.uri!r} (noted in {refs.CLONES}/{c.id}.json)"
+        f"clone {shown(c.uri)!r} (noted in {refs.CLONES}/{c.id}.json)"
         for c in refs.clones(root)
         if c.branch == branch and clone_exists(root, c.uri, allow_other_stores)
     ]

@@ -231,5 +231,5 @@ def test_a_manifest_store_must_be_one_that_there_is(dynamodb: Place, tmp_path: P
         Dataset.write(str(tmp_path / "t"), ROWS, storage_options={"manifest_store": "redis://x"})
     with pytest.raises(UnsupportedFeatureError, match="ddbTableName"):
         Store("s3+ddb://bucket/path")
-    with pytest.raises(StorageError, match="dynamodb://none"):
+    with pytest.raises(StorageError, match="the manifest store in DynamoDB"):
         Dataset.write("s3+ddb://tables/t?ddbTableName=none", ROWS, storage_options=dynamodb.options)

@@ -1,0 +1,162 @@
+"""Object stores and memory, through fsspec. No other module imports it.
+
+Its "create" mode on local disks checks first and writes afterwards, which loses data when two commit at once: local files are read and
+written directly (see `storage.local`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import io
+import json
+import os
+import posixpath
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from lance_spark.buffers.byte_ranges import ByteRange, Bytes
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.storage.local import Entry
+
+_EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
+# Errors that the clients raise outside of OSError, looked up only once something has failed.
+_CLIENT_ERRORS = {
+    "s3": ("botocore.exceptions:BotoCoreError", "botocore.exceptions:ClientError", "aiohttp:ClientError"),
+    "gs": ("gcsfs.retry:HttpError", "google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError", "requests:RequestException"),
+    "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
+}
+_FAULTS = (ValueError, TypeError, KeyError, AttributeError, RuntimeError)
+"""What clients raise for settings and names that they do not check."""
+_MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")
+_UPLOAD_BLOCK = 16 << 20
+_MEMORY_LOCK = threading.Lock()
+
+
+def client_errors(kind: str, faults: bool = True) -> tuple[type[Exception], ...]:
+    """The errors outside of OSError that the client of a kind of store raises; with `faults` also those that other code raises, too."""
+    found: list[type[Exception]] = [*_FAULTS] if faults and kind in _CLIENT_ERRORS else []
+    for place in _CLIENT_ERRORS.get(kind, ()):
+        module, _, name = place.partition(":")
+        with contextlib.suppress(ImportError):
+            found.append(getattr(importlib.import_module(module), name))
+    return tuple(found)
+
+
+@lru_cache(maxsize=32)
+def remote_files(pid: int, kind: str, keywords: str) -> RemoteFiles:
+    """One client for each process and set of arguments, without fsspec's own cache, which shares what a fork must not share."""
+    import fsspec  # local tables do without
+
+    try:
+        fs = fsspec.filesystem(kind, skip_instance_cache=True, use_listings_cache=False, **json.loads(keywords))
+    except ImportError:
+        package, extra = _EXTRAS[kind]
+        raise UnsupportedFeatureError(f"{kind}:// needs the package {package}: pip install 'lance-spark[{extra}]'") from None
+    return RemoteFiles(fs, kind)
+
+
+class RemoteFiles:
+    """Files of a file system of fsspec, see `storage.local.Files`."""
+
+    gap = 512 << 10
+
+    def __init__(self, fs: Any, kind: str) -> None:
+        self.fs = fs
+        self.kind = kind
+
+    def read(self, path: str) -> bytes:
+        return cast(bytes, self.fs.cat_file(path))
+
+    def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
+        # One call for all: the asynchronous clients send the requests side by side.
+        answers = self.fs.cat_ranges([path] * len(reads), [r.start for r in reads], [r.stop for r in reads], on_error="raise")
+        return [np.frombuffer(a, dtype=np.uint8) for a in answers]
+
+    def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
+        size = self.size(path)
+        data = self.fs.cat_file(path, start=max(size - n, 0), end=size) if size and n else b""
+        return np.frombuffer(data, dtype=np.uint8), size
+
+    def size(self, path: str) -> int:
+        info = self.fs.info(path)
+        if info["type"] != "file":
+            raise FileNotFoundError(path)
+        return int(info["size"])
+
+    def walk(self, folder: str) -> list[Entry]:
+        found = self.fs.find(folder, detail=True)
+        inside = folder.strip("/") + "/"
+        names = {name: name.strip("/").removeprefix(inside) for name, f in found.items() if f["type"] == "file"}
+        return [Entry(below, int(found[name]["size"] or 0), _modified(found[name])) for name, below in names.items()]
+
+    def list(self, folder: str) -> list[Entry]:
+        try:
+            found = self.fs.ls(folder, detail=True)
+        except FileNotFoundError:
+            return []
+        inside = [f for f in found if f["type"] == "file" and posixpath.dirname(f["name"].strip("/")) == folder.strip("/")]
+        return [Entry(posixpath.basename(f["name"]), int(f["size"] or 0), _modified(f)) for f in inside if not f["name"].endswith("/")]
+
+    def put(self, path: str, data: bytes, durable: bool = True) -> None:
+        self.fs.pipe_file(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        if self.kind == "memory":
+            with _MEMORY_LOCK:
+                if self.fs.exists(path):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                self.fs.pipe_file(path, data)
+            return
+        try:
+            self.fs.pipe_file(path, data, mode="create")
+        except OSError as e:
+            if _is_refused_condition(e):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
+            raise
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        if self.kind == "memory":
+            whole = io.BytesIO()
+            yield whole
+            self.put(path, whole.getvalue())
+            return
+        out = self.fs.open(path, "wb", block_size=_UPLOAD_BLOCK)
+        try:
+            yield out
+            out.close()
+        except BaseException:
+            # Closing would finish the upload of what is there so far.
+            out.discard()
+            out.closed = True
+            with contextlib.suppress(OSError, *client_errors(self.kind)):
+                self.fs.rm_file(path)
+            raise
+
+    def delete(self, path: str) -> None:
+        self.fs.rm_file(path)
+
+
+def _is_refused_condition(e: OSError) -> bool:
+    """Whether an error of s3fs, which knows some stores' answers better than others', says that the file exists or is being written."""
+    response = getattr(e.__cause__, "response", None) or {}
+    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+
+
+def _modified(info: Mapping[str, Any]) -> datetime | None:
+    for key in _MODIFIED:
+        value = info.get(key)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, float):
+            value = datetime.fromtimestamp(value, UTC)
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return None
