@@ -20,7 +20,7 @@ from lance_spark.file.source import Source, checked, naming, open_source
 from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
-from lance_spark.layouts.page_pruning import possible_values
+from lance_spark.layouts.page_pruning import distinct_values
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Column, FieldReader, Rows, run, side_by_side
@@ -184,7 +184,7 @@ class DataFileReader:
         else:
             metadata = self._columns([field], {field.id: column})[field.id]
             ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
-            values = self._source.run(f"column {field.name!r}", possible_values(field, metadata))
+            values = self._source.run(f"column {field.name!r}", distinct_values(field, metadata))
         if not len(ends) or ends[-1] != self.num_rows:
             return everything
         pages = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)

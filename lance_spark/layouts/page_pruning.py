@@ -1,4 +1,4 @@
-"""Which values a page can have at all, where its layout says so: those of its dictionary, or its only one. No row is decoded for it."""
+"""Page pruning: the distinct values of a page, from its dictionary or its constant, without decoding a row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lance_spark.schema.schema import Field
 MAX_ITEMS = 1 << 16
 
 
-def possible_values(field: Field, column: Column) -> Steps[list[pa.Array | None]]:
-    """For each page of the column of `field`, a leaf at the top level: an array with all values of its rows and null, None if not known."""
+def distinct_values(field: Field, column: Column) -> Steps[list[pa.Array | None]]:
+    """For each page of the column of `field`, a leaf at the top level: an array of its distinct values and null, or None if unknown."""
     return (yield from side_by_side([_of_page(page, field.type) for page in column.pages]))
 
 

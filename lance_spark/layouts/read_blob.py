@@ -1,8 +1,8 @@
-"""Blobs: values that lie outside of pages, which hold only where to find them.
+"""Blobs: values outside of pages; pages contain their descriptors.
 
-Version 1 (2.1) implements "Blob Page Layout" of the file encoding page: position and size in the same file; of size 0 the position is 0
-for an empty value, else definition level << 16 | repetition level. Version 2 (from 2.2 on) stores a packed struct (`arrow.BLOB_V2`)
-and knows other places: a file beside the data file that is shared (packed) or the blob's own (dedicated), or any URI (external).
+Version 1 (2.1) implements "Blob Page Layout" of the file encoding page: position and size in the same file; if the size is 0, the position
+is 0 for an empty value, else definition level << 16 | repetition level. Version 2 (since 2.2) stores a packed struct (`arrow.BLOB_V2`) and
+has more places: a file beside the data file, shared (packed) or of one blob (dedicated), or any URI (external).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lance_spark.schema.blobs import BlobKind
 
 
 class SidecarRange(ByteRange):
-    """Bytes of the file that belongs to the data file and holds the blob, or the packed blobs, with this id."""
+    """Bytes of the sidecar of the data file with this id, which holds one blob or several packed ones."""
 
     blob_id: int
 
@@ -35,7 +35,7 @@ class SidecarRange(ByteRange):
 
 
 class ExternalRange(ByteRange):
-    """Bytes of the object at `uri`; all of it from the start on when the range is empty."""
+    """Bytes of the object at `uri`, from the start to its end if the range is empty."""
 
     uri: str
 
@@ -50,11 +50,11 @@ class ExternalRange(ByteRange):
 def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
     """The nested array of a page's descriptors of version 1, whose positions also carry the definition levels."""
     if layout.structure.num_lists:
-        raise UnsupportedFeatureError("lists of blobs in a blob page")
+        raise UnsupportedFeatureError("lists of blobs are not supported in a blob page")
     positions, sizes = descriptors.field(0).to_numpy(), descriptors.field(1).to_numpy()
     levels = np.where(sizes == 0, positions >> np.uint64(16), np.uint64(0))
     if len(levels) and levels.max() > 0xFFFF:
-        raise CorruptFileError(f"a blob descriptor with the definition level {levels.max()}")
+        raise CorruptFileError(f"definition level {levels.max()} of a blob descriptor is out of bounds")
     slots = unravel(layout.structure, None, levels.astype(np.uint16), len(levels))
     validity = None if slots[0].validity is None else pa.py_buffer(slots[0].validity)
     children = [descriptors.field(0), descriptors.field(1)]
@@ -62,7 +62,9 @@ def locate(layout: Blob, descriptors: pa.Array, path: Path) -> pa.Array:
 
 
 def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
-    """`array`, a column of the fields `path` whose leaf holds descriptors, with bytes in their place, or with what users see of them."""
+    """`array`, a column of the fields `path` whose leaf has descriptors, with bytes, or with the descriptors that users see, in their
+    place.
+    """
     depth = len(path) - 1
     descriptors = assemble.leaf_of(array, depth)
     if path[-1].descriptors:
@@ -73,10 +75,10 @@ def load(path: Path, array: pa.Array) -> Steps[pa.Array]:
 
 
 def described(descriptors: pa.Array, t: pa.DataType) -> pa.Array:
-    """Stored descriptors as the type `t`, that of a field with `descriptors`."""
+    """Stored descriptors as type `t`, that of a field with `descriptors`."""
     validity = assemble.validity_of(descriptors)
     if [f.name for f in t] != [f.name for f in descriptors.type]:
-        raise CorruptFileError("blobs of one version in a column of the other")
+        raise CorruptFileError("expected blobs of the column's version, found the other version")
     children = [_without_nulls(descriptors.field(i)).cast(f.type) for i, f in enumerate(t)]
     return pa.Array.from_buffers(t, len(descriptors), [validity], children=children)
 
@@ -91,10 +93,10 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
     positions, sizes = columns["position"].to_numpy(), np.where(valid, columns["size"].to_numpy(), np.uint64(0))
     kinds = columns["kind"].to_numpy() if "kind" in columns else np.zeros(len(valid), np.uint8)
     if (kinds[valid] > BlobKind.EXTERNAL).any():
-        raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()}")
+        raise UnsupportedFeatureError(f"a blob of kind {kinds[valid].max()} is not supported")
     there = np.flatnonzero((sizes > 0) | (valid & (kinds == BlobKind.EXTERNAL)))
     if (positions[there] >= 2**62).any() or (sizes[there] >= 2**62).any():
-        raise CorruptFileError("a blob beyond any file's end")
+        raise CorruptFileError("the position or size of a blob is beyond the end of any file")
     wanted = [ByteRange(p, p + s) for p, s in zip(positions[there].tolist(), sizes[there].tolist())]
     if kinds[there].any():
         wanted = _places(wanted, kinds[there], *(columns[name].take(pa.array(there)) for name in ("blob_id", "blob_uri")))
@@ -109,14 +111,14 @@ def _values(descriptors: pa.Array) -> Steps[pa.Array]:
 
 
 def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.Array) -> list[ByteRange]:
-    """The ranges of blobs of these kinds, each in the file that it is a range of."""
+    """The ranges of blobs of these kinds, each with the file that it is in."""
     return [place(r, *rest) for r, *rest in zip(ranges, kinds.tolist(), ids.to_pylist(), uris.to_pylist())]
 
 
 def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
-    """The range `where`, in the file that a blob of version 2 of this kind is in."""
+    """The range `where` in the file that contains a blob of version 2 of this kind."""
     if kind == BlobKind.EXTERNAL:
         if blob_id:
-            raise UnsupportedFeatureError(f"a blob at a URI below base path {blob_id}")
+            raise UnsupportedFeatureError(f"a blob at a URI relative to base path {blob_id} is not supported")
         return ExternalRange.of(uri, *where)
     return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

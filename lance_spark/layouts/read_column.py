@@ -1,4 +1,4 @@
-"""Reading a field of a 2.1, 2.2 or 2.3 file: one reader for each leaf column, united batch by batch.
+"""Reading a field of a 2.1, 2.2 or 2.3 file: one reader for each leaf column, merged batch by batch.
 
 A page's selected rows are decoded at once, when a batch reaches the page; batches are slices of it.
 """
@@ -29,7 +29,7 @@ from lance_spark.schema.schema import Field
 def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned; `columns` maps the ids of its leaves to their columns.
 
-    Blobs come as large_binary, whichever their version.
+    Blobs are large_binary in every version.
     """
     spans = sp.from_rows(rows)
     leaves = []
@@ -41,7 +41,7 @@ def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows
 
 
 class LeafReader:
-    """Reads one column, as an array in which every struct has one child."""
+    """Reads one column as an array in which every struct has one child."""
 
     def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class LeafReader:
         lengths = []
         for page in column.pages:
             if page.num_rows % self._width:
-                raise CorruptFileError(f"a page of {page.num_rows} items does not fill rows of {self._width}")
+                raise CorruptFileError(f"a page of {page.num_rows} items is not a whole number of rows of {self._width} items")
             lengths.append(page.num_rows // self._width)
         self._pages = Paged(lengths, spans, num_rows, self._load)
 
@@ -62,7 +62,7 @@ class LeafReader:
         return BLOB_V1 if any(isinstance(layout, Blob) for layout in self._layouts) else BLOB_V2
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         parts = yield from self._pages.parts(start, stop)
         arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
         array = joined(arrays)
@@ -75,10 +75,10 @@ class LeafReader:
 
     def _load(self, index: int, spans: Spans) -> Steps[pa.Array]:
         page, layout = self._column.pages[index], self._layouts[index]
-        # Chunks end where they like within rows of several items, so such pages are read whole.
+        # Chunks may end mid-row if rows have several items, so such pages are read whole.
         wanted = spans if self._width == 1 else sp.all_rows(page.num_rows)
-        array, held = yield from read_page(layout, page, self._path, self._type, wanted)
-        return pick(array, held // self._width, spans)
+        array, rows_read = yield from read_page(layout, page, self._path, self._type, wanted)
+        return pick(array, rows_read // self._width, spans)
 
 
 class NestedReader:
@@ -89,7 +89,7 @@ class NestedReader:
         self._leaves = leaves
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         parts = yield from side_by_side([leaf.read(start, stop) for leaf in self._leaves])
         return merge(self._field, parts)
 
@@ -104,5 +104,5 @@ def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Span
         return (yield from indexed.read(layout, page, path, t))
     if isinstance(layout, Constant):
         return (yield from constant.read(layout, page, path, t, rows))
-    descriptors, held = yield from read_page(layout.inner, page, path[-1:], t, rows)
-    return blob.locate(layout, descriptors, path), held
+    descriptors, rows_read = yield from read_page(layout.inner, page, path[-1:], t, rows)
+    return blob.locate(layout, descriptors, path), rows_read

@@ -1,4 +1,4 @@
-"""Pages of blob columns, from arrays with descriptors in the place of the values. Spec: file_encoding.md, "Blob Page Layout"."""
+"""Pages of blob columns, from arrays of descriptors. Spec: file_encoding.md, "Blob Page Layout"."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _PLACES_1, _PLACES_2 = _packed(BLOB_V1), _packed(BLOB_V2)
 
 
 def encode_blob_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[EncodedPage]:
-    """The pages of the blob column `field`; `array` has structs of the type BLOB_V1 or BLOB_V2 for its values."""
+    """The pages of the blob column `field`; `array` has structs of type BLOB_V1 or BLOB_V2 as its values."""
     if grammar.blob_structs:
         return encode_pages(_PLACES_2, array, grammar)
     page = shred(_PLACES_1, array)
     if page.repetition is not None:
-        raise UnsupportedFeatureError(f"column {field.name!r}: lists of blobs")
+        raise UnsupportedFeatureError(f"column {field.name!r}: lists of blobs are not supported")
     count = page.num_events
     places, sizes = np.zeros((2, count), np.uint64)
     if isinstance(page.values, PackedStruct):

@@ -1,4 +1,4 @@
-"""One page of one leaf column, from an Arrow array to buffers: shred it, choose how to store it, store it."""
+"""One page of one leaf column, from an Arrow array to buffers: shred it, choose its encoding, encode it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lance_spark.schema.schema import Field
 
 
 def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[EncodedPage]:
-    """The pages, mostly one, that hold `array`, one of the arrays of `split` for the leaf `field`."""
+    """The pages, usually one, of `array`, one of the arrays of `split` for the leaf `field`."""
     page = shred(field, array)
     if page.values is None:
         return [write_constant.encode_nulls(page, grammar)]
@@ -32,7 +32,7 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
     options = EncodingOptions.of(field)
     max_values = max_chunk_values(page, grammar)
     if not max_values and len(array) > 1:
-        # More events without a value follow each other than a chunk can describe. Fewer rows have fewer of them.
+        # The page has a longer run of events without a value than a chunk can have. Fewer rows have fewer of them.
         half = len(array) // 2
         return [*encode_pages(field, array[:half], grammar), *encode_pages(field, array[half:], grammar)]
     values, dictionary = page.values, page.dictionary
@@ -40,7 +40,9 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
     if dictionary is None and max_values:
         values, dictionary = choose.make_dictionary(values, options, grammar) or (values, None)
     if dictionary is not None and not max_values:
-        raise UnsupportedFeatureError(f"column {field.name!r}: dictionary values in a row with tens of thousands of empty lists in it")
+        raise UnsupportedFeatureError(
+            f"column {field.name!r}: dictionary values in a row with tens of thousands of empty lists are not supported"
+        )
     if dictionary is None and (not max_values or choose.is_wide(values, options)):
         return [write_full_zip.encode(page, *choose.encode_single_values(values, options))]
     items = None if dictionary is None else encode_dictionary(dictionary, options, grammar)

@@ -8,7 +8,7 @@ import pytest
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
-from lance_spark.layouts.page_pruning import MAX_ITEMS, possible_values
+from lance_spark.layouts.page_pruning import MAX_ITEMS, distinct_values
 from lance_spark.reading.steps import Column, Page, run
 from lance_spark.schema.schema import Field
 from tests.layouts.pages import NUMBER, STRING, flat, numbers
@@ -50,6 +50,6 @@ def test_values_are_those_that_the_layout_says(
     data = np.frombuffer(b"".join(buffers), np.uint8)
     ends = np.cumsum([0] + [len(b) for b in buffers]).tolist()
     page = Page(0, 9, tuple(map(ByteRange, ends[:-1], ends[1:])), "lance.encodings21.PageLayout", layout.SerializeToString())
-    (got,) = run(possible_values(field, Column((page,), (), "", b"")), lambda ranges: [data[a:b] for a, b in ranges])
+    (got,) = run(distinct_values(field, Column((page,), (), "", b"")), lambda ranges: [data[a:b] for a, b in ranges])
     assert (got if got is None else got.to_pylist()) == expected
     assert got is None or got.type == (pa.string() if field is STRING else pa.int32())

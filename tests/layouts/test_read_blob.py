@@ -29,10 +29,10 @@ def version_2(**changes: Any) -> pa.Array:
     ("descriptors", "error", "complaint"),
     [
         (version_2(kind=9), UnsupportedFeatureError, "a blob of kind 9"),
-        (version_2(position=2**62), CorruptFileError, "a blob beyond any file's end"),
-        (version_2(size=2**62), CorruptFileError, "a blob beyond any file's end"),
-        (version_2(kind=BlobKind.EXTERNAL, blob_id=3, blob_uri="x"), UnsupportedFeatureError, "a blob at the URI 'x' below base path 3"),
-        (pa.array([{"position": 2**63, "size": 1}], BLOB_V1), CorruptFileError, "a blob beyond any file's end"),
+        (version_2(position=2**62), CorruptFileError, "a blob is beyond the end of any file"),
+        (version_2(size=2**62), CorruptFileError, "a blob is beyond the end of any file"),
+        (version_2(kind=BlobKind.EXTERNAL, blob_id=3, blob_uri="x"), UnsupportedFeatureError, "a blob at a URI relative to base path 3"),
+        (pa.array([{"position": 2**63, "size": 1}], BLOB_V1), CorruptFileError, "a blob is beyond the end of any file"),
     ],
 )
 def test_descriptors_that_lead_nowhere_are_refused(descriptors: pa.Array, error: type[LanceError], complaint: str) -> None:
@@ -41,7 +41,7 @@ def test_descriptors_that_lead_nowhere_are_refused(descriptors: pa.Array, error:
 
 
 def test_descriptors_of_one_version_are_not_shown_as_the_other() -> None:
-    with pytest.raises(CorruptFileError, match="blobs of one version in a column of the other"):
+    with pytest.raises(CorruptFileError, match="expected blobs of the column's version"):
         described(version_2(), BLOB_V1)
 
 
@@ -60,5 +60,5 @@ def test_positions_of_empty_blobs_of_version_1_are_their_levels() -> None:
     assert locate(Blob(Dense((NULLABLE,)), INNER), stored, PATH).is_valid().to_pylist() == [True, False, True]
     with pytest.raises(UnsupportedFeatureError, match="lists of blobs"):
         locate(Blob(Dense((ITEM, LIST)), INNER), stored, PATH)
-    with pytest.raises(CorruptFileError, match="the definition level 65536"):
+    with pytest.raises(CorruptFileError, match="definition level 65536"):
         locate(Blob(Dense((NULLABLE,)), INNER), pa.array([{"position": 1 << 32, "size": 0}], BLOB_V1), PATH)

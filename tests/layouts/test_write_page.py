@@ -44,8 +44,8 @@ PACKED = {"packed": "true"}
     ("array", "metadata", "complaint"),
     [
         (pa.array([[{"a": 1}]], pa.list_(pa.struct([("a", pa.int8())]), 1)), None, "column 'c': writing fixed-size lists of structs"),
-        (pa.array([{"a": 1}, {"a": None}]), PACKED, "a packed struct whose field 'a' holds nulls"),
-        (pa.array([{"a": [1, None]}], pa.struct([("a", pa.list_(pa.int8(), 2))])), PACKED, "a packed struct whose field 'a' holds nulls"),
+        (pa.array([{"a": 1}, {"a": None}]), PACKED, "a packed struct with nulls in its field 'a'"),
+        (pa.array([{"a": [1, None]}], pa.struct([("a", pa.list_(pa.int8(), 2))])), PACKED, "a packed struct with nulls in its field 'a'"),
     ],
     ids=["lists of structs", "nulls", "nulls in lists"],
 )

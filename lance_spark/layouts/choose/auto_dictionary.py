@@ -1,4 +1,4 @@
-"""Automatic dictionaries: when the values of a page repeat, their distinct values are stored once and chunks hold indices into them.
+"""Automatic dictionaries: if the values of a page repeat, the distinct values are stored once and chunks contain indices.
 
 Spec: file_encoding.md, "Buffer 2 (Dictionary, optional)".
 """
@@ -39,14 +39,14 @@ class EncodedDictionary:
 
 
 def has_dictionaries(values: Block, grammar: Grammar) -> bool:
-    """Whether values of this kind are looked through for repetition."""
+    """Whether values of this kind are checked for repetition."""
     if isinstance(values, FixedWidth):
         return values.bits == 128 or (values.bits == 64 and grammar.word_dictionaries)
     return isinstance(values, VariableWidth)
 
 
 def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) -> tuple[FixedWidth, Block] | None:
-    """Indices and distinct values, if these are few enough to save a fifth of the `plain_size` bytes that the values take otherwise."""
+    """Indices and distinct values, if they save at least a fifth of the `plain_size` bytes of the values; else None."""
     count = values.count
     if count < MIN_VALUES or options.compression == "none":
         return None
@@ -62,16 +62,16 @@ def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) 
 
 
 def _most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
-    """How many distinct values there may be so that they and the packed indices stay within `budget` bytes."""
+    """The maximum number of distinct values that, with the packed indices, stay within `budget` bytes."""
     fits = (min(int((budget - count * bits / 8) / item_bytes), 1 << bits, count // divisor) for bits in range(1, 32))
     return max(0, *fits)
 
 
 def _repeats(values: Block) -> bool:
-    """Whether values occur twice in a sample that is large enough to tell: spans of neighbours from all over the page.
+    """Whether values repeat in a sample of the page: runs of adjacent values from the whole page.
 
-    A value that is not in every other place does not count, for it may be what stands in the place of nulls; nor do neighbours of
-    one word, which runs keep better.
+    The most common value may be the placeholder of nulls, so it counts only if it is in more than half of the places. Adjacent equal words
+    count once, since RLE stores them better.
     """
     step = values.count // _SAMPLE_SPANS
     if step <= 2 * _SAMPLE_SPAN:
@@ -93,14 +93,14 @@ def _repeats(values: Block) -> bool:
 
 
 def encode_dictionary(items: Block, options: EncodingOptions, grammar: Grammar) -> EncodedDictionary:
-    """The distinct values as one block, from 2.2 on compressed if that makes it smaller."""
+    """The distinct values as one block, since 2.2 compressed if that is smaller."""
     if isinstance(items, VariableWidth):
         block: tuple[Encoding, bytes] = variable.encode_block(items)
     elif isinstance(items, FixedWidth):
         encoding, data = flat.encode_block(items)
         block = encoding, data.tobytes()
     else:
-        raise UnsupportedFeatureError("dictionaries of values that are neither strings nor of fixed width")
+        raise UnsupportedFeatureError("only dictionaries of strings and of fixed-width values are supported")
     scheme = options.dictionary_compression or "lz4"
     if grammar.compressed_dictionaries and scheme in ("lz4", "zstd"):
         compressed = general.encode_block(block, "zstd" if scheme == "zstd" else "lz4")
@@ -110,14 +110,14 @@ def encode_dictionary(items: Block, options: EncodingOptions, grammar: Grammar) 
 
 
 def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
-    """For each value the number of the distinct value that it is (uint32), and the distinct values in order of appearance.
+    """The index of the distinct value (uint32) for each value, and the distinct values in order of appearance.
 
-    None when there are more than `limit` of them, or for a type that has no dictionaries.
+    None if there are more than `limit` of them, or if the type has no dictionaries.
     """
     indices = empty(values.count, np.uint32)
     bits = max(4, (2 * limit).bit_length())
     table = np.zeros(1 << bits, dtype=np.uint32)
-    with np.errstate(over="ignore"):  # kernels that are run as Python warn of products that wrap around
+    with np.errstate(over="ignore"):  # kernels run as Python warn about products that wrap around
         if isinstance(values, FixedWidth) and values.bits in (64, 128):
             words = values.bits // 64
             items = np.empty(limit * words, dtype=np.uint64)
@@ -133,7 +133,7 @@ def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
 
 
 def take_variable(values: VariableWidth, rows: np.ndarray) -> VariableWidth:
-    """The values with these numbers."""
+    """The values at these positions."""
     lengths = values.offsets[rows + 1] - values.offsets[rows]
     offsets = np.zeros(len(rows) + 1, dtype=values.offsets.dtype)
     np.cumsum(lengths, out=offsets[1:])
@@ -142,14 +142,13 @@ def take_variable(values: VariableWidth, rows: np.ndarray) -> VariableWidth:
     return VariableWidth(offsets, data)
 
 
-# Both look each value up in an open-addressing table that holds the number of a distinct value plus one, and give up, with a number
-# above the limit, when there are more of them than `items` or `firsts` has room for. Multiplying mixes upwards, so the place in the
-# table is taken from the upper bits of the product.
+# Both look up each value in an open-addressing table of indices plus one, and return a number above the limit when `items` or
+# `firsts` is full. Multiplication mixes upwards, so the slot in the table is taken from the upper bits of the product.
 
 
 @kernel
 def _distinct_words(words: np.ndarray, step: int, indices: np.ndarray, items: np.ndarray, table: np.ndarray, shift: int) -> int:
-    """Values are `step` words, 1 or 2; of one word, low and high are the same."""
+    """Values are `step` words, 1 or 2; for one word, low and high are the same."""
     mask = U(len(table) - 1)
     size = U(step)
     up = size - U(1)

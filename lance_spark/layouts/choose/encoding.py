@@ -1,6 +1,6 @@
-"""How to store the values of a page: a few statistics, then tables of decisions.
+"""Chooses the encoding of a page from a few statistics.
 
-What a reader must understand is the grammar of the file's version; within it every choice here is free.
+The grammar of the file's version limits what readers understand; within it every choice is valid.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MAX_CHUNK_VALUES = 4096
 
 
 def is_small_without_constant(page: Shredded) -> bool:
-    """Whether a constant page would be no gain: it has raw levels, 2 bytes each, where chunks have them packed."""
+    """Whether a constant page is larger: its levels are raw, 2 bytes each, while those of chunks are packed."""
     if (page.repetition is None and page.definition is None) or page.num_visible < dictionary.MIN_VALUES:
         return False
     return isinstance(page.values, VariableWidth) or (isinstance(page.values, FixedWidth) and page.values.bits in (1, *WORDS, 128))
@@ -91,7 +91,7 @@ def _row_bits(values: Block) -> int:
 
 
 def encode_chunks(values: Block, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:
-    """Values in chunks of at most `max_values`, each in the smallest encoding of those in the tables below."""
+    """Values in chunks of at most `max_values`, in the smallest of the encodings below."""
     if isinstance(values, VariableWidth):
         return _encode_strings(values, max_values, options, grammar)
     if isinstance(values, FixedSizeList):
@@ -108,7 +108,7 @@ def encode_chunks(values: Block, max_values: int, options: EncodingOptions, gram
 
 
 def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -> dict[str, float]:
-    """About how many bytes each encoding takes."""
+    """The approximate size in bytes of each encoding."""
     if values.bits not in WORDS or options.compression == "none":
         return {"flat": _flat_size(values, max_values, options)}
     return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
@@ -136,16 +136,16 @@ def _compress_chunks(chunks: EncodedChunks, options: EncodingOptions) -> Encoded
 
 
 def _size(chunks: EncodedChunks) -> int:
-    """The bytes of all buffers, and of what comes with each chunk."""
+    """The bytes of all buffers and of the header of each chunk."""
     return sum(len(buffer.data) for buffer in chunks.buffers) + 12 * len(chunks.counts)
 
 
 def _planes_or_flat(values: FixedWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
-    """What is to be compressed: bytes of equal significance side by side if that helps."""
+    """The values to compress, with bytes of equal significance grouped if that helps."""
     plain = _encode_flat(values, max_values)
     if options.bss == "off" or values.bits not in (32, 64):
         return plain
-    # The reader takes no larger chunks of byte planes.
+    # Readers do not support larger chunks of byte planes.
     planes = byte_stream_split.encode_chunks(values, split_evenly(values.count, min(max_values, (8 << 12) // values.bits)))
     if options.bss == "on":
         return planes
@@ -160,12 +160,12 @@ def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
     if options.compression is not None:
         return options.compression == "fsst"
     if not options.is_text:
-        return False  # binary data is mostly compressed or random already, and symbols take time
+        return False  # most binary data is already compressed or random, and symbols take time
     return int(values.offsets[-1]) >= MIN_FSST_BYTES and int(np.diff(values.offsets).max()) >= MIN_FSST_LENGTH
 
 
 def _flat_counts(count: int, bits: int, max_values: int) -> np.ndarray:
-    """Values in each chunk: the largest power of two that keeps it below 8 KiB."""
+    """Values in each chunk: the largest power of two below 8 KiB."""
     per_chunk = max_values
     while per_chunk > 2 and per_chunk * bits > 8 * _FLAT_CHUNK_BYTES:
         per_chunk //= 2
@@ -186,7 +186,7 @@ def _encode_packed(values: FixedWidth, max_values: int) -> EncodedChunks:
 
 def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
     if max_values < BLOCK:
-        return np.inf  # a chunk is a block of 1024, however few values are in it
+        return np.inf  # a chunk takes a block of 1024 even for fewer values
     widths = chunk_widths(values, split_evenly(values.count, BLOCK))
     return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + 12) * len(widths)
 
@@ -195,7 +195,7 @@ def _encode_runs(values: FixedWidth, max_values: int) -> EncodedChunks:
     chunks = rle.encode_chunks(values, split_evenly(values.count, max_values))
     sizes = np.sum([np.diff(b.bounds) for b in chunks.buffers], axis=0)
     if sizes.max() > _FLAT_CHUNK_BYTES:
-        # Where there are few runs on the whole, there can still be many in one chunk.
+        # Even if a page has few runs, one chunk can have many.
         return rle.encode_chunks(values, _flat_counts(values.count, values.bits + 8, max_values))
     return chunks
 
@@ -204,7 +204,7 @@ def _runs_size(values: FixedWidth, max_values: int, options: EncodingOptions) ->
     runs = rle.count_runs(values)
     if runs >= options.rle_threshold * values.count:
         return np.inf
-    # A run of more than 255 is several, and chunks cut runs; neither is counted exactly.
+    # A run of more than 255 values is split, and chunks cut runs; neither is counted exactly.
     runs += values.count // rle.LONGEST_RUN // 2
     return runs * (values.bits / 8 + 1) + 20 * len(split_evenly(values.count, max_values))
 
@@ -218,10 +218,10 @@ _WORD_ENCODINGS: dict[str, tuple[_Size, Callable[[FixedWidth, int], EncodedChunk
 
 
 def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encoding, FixedWidth | VariableWidth]:
-    """Values each compressed by itself, for a full-zip page."""
+    """Values compressed one by one, for a full-zip page."""
     if isinstance(values, VariableWidth):
         if options.compression in SCHEMES or (options.compression is None and np.diff(values.offsets).max() > HUGE):
-            # Level 0 is the library's own.
+            # Level 0 is the library's default.
             return general.encode_values(variable.encode_values(values), "zstd", options.level or 0)
         if wants_fsst(values, options):
             node = fsst.train(values)
@@ -241,7 +241,7 @@ def encode_single_values(values: Block, options: EncodingOptions) -> tuple[Encod
 
 
 def make_dictionary(values: Block, options: EncodingOptions, grammar: Grammar) -> tuple[FixedWidth, Block] | None:
-    """Indices and distinct values, where that is smaller."""
+    """Indices and distinct values if that is smaller, else None."""
     if not has_dictionaries(values, grammar):
         return None
     if isinstance(values, VariableWidth):

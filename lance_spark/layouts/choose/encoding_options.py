@@ -1,4 +1,4 @@
-"""What a column's field metadata asks of its encoding. Spec: file_encoding.md, "Compression Configuration"."""
+"""The encoding options in a column's field metadata. Spec: file_encoding.md, "Compression Configuration"."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class EncodingOptions:
-    """None and "auto" mean: as the writer sees fit. `is_text` is no option, but what the column holds."""
+    """None and "auto": the writer chooses. `is_text` is not an option but says whether the column holds text."""
 
     compression: str | None = None
     level: int | None = None
@@ -33,7 +33,7 @@ class EncodingOptions:
 
     @classmethod
     def of(cls, field: Field) -> EncodingOptions:
-        """The options of a leaf. Raises InvalidOptionError naming the column for a value that the option cannot have."""
+        """The options of a leaf. Raises InvalidOptionError, naming the column, for an invalid value."""
         return cls(
             compression=_choice(field, "compression"),
             level=_number(field, "compression-level", -128, 127),
@@ -49,8 +49,8 @@ class EncodingOptions:
 
 @dataclass(frozen=True)
 class BlobThresholds:
-    """Where blobs of version 2 go: those of at most `inline` bytes into the data file, larger ones together into files of at most `pack`
-    bytes, and those of more than `dedicated` bytes each into its own.
+    """Where blobs of version 2 are stored: up to `inline` bytes in the data file, larger ones together in files of at most `pack` bytes,
+    and those above `dedicated` bytes in a file each.
     """
 
     inline: int
@@ -59,7 +59,7 @@ class BlobThresholds:
 
     @classmethod
     def of(cls, field: Field) -> BlobThresholds:
-        """Those of a blob column. Raises InvalidOptionError naming the column for what is no number."""
+        """The limits of a blob column. Raises InvalidOptionError, naming the column, for an invalid value."""
 
         def number(name: str, default: int) -> int:
             given = _number(field, f"blob-{name}-size-threshold", 0, 1 << 62)

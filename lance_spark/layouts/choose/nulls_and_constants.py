@@ -1,4 +1,4 @@
-"""What pages are checked for before anything else: nulls, whose values may be anything, and values that are all the same."""
+"""The first checks of a page: nulls, whose values are arbitrary, and values that are all the same."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WORDS = (8, 16, 32, 64)
 
 
 def with_nulls_filled(page: Shredded) -> Shredded:
-    """The page with the value before it in the place of each null, which makes runs of what may be anything.
+    """The page with each null replaced by the value before it, which makes runs.
 
-    Only for values that are one machine word; others stay as they are.
+    Only for values of one machine word; others are unchanged.
     """
     values = page.values
     if page.definition is None or not isinstance(values, FixedWidth) or values.bits not in WORDS:
@@ -29,7 +29,7 @@ def with_nulls_filled(page: Shredded) -> Shredded:
 
 
 def valid_slots(page: Shredded) -> np.ndarray | None:
-    """Which of the values are valid: a bool for each, or None when all are."""
+    """Which values are valid: a bool for each, or None if all are."""
     if page.definition is None:
         return None
     all_visible = page.num_visible == page.num_events
@@ -39,7 +39,7 @@ def valid_slots(page: Shredded) -> np.ndarray | None:
 
 
 def constant(page: Shredded) -> FixedWidth | VariableWidth | None:
-    """The value, as a block of one, that all valid values of the page are; None if they differ or are of a nested type."""
+    """The one value that all valid values equal, as a block of one; None if they differ or are of a nested type."""
     if isinstance(page.values, FixedWidth):
         return _constant_fixed(page.values, valid_slots(page))
     if isinstance(page.values, VariableWidth):
@@ -60,7 +60,7 @@ def _constant_fixed(values: FixedWidth, valid: np.ndarray | None) -> FixedWidth 
 
 
 def _some_then_all(count: int) -> tuple[slice, slice]:
-    """Few pages are constant, and a few values tell which are not."""
+    """Whether the page may be constant: a few values rule out most pages."""
     return slice(None, None, max(1, count // 64)), slice(None)
 
 
@@ -80,7 +80,7 @@ def _constant_variable(values: VariableWidth, valid: np.ndarray | None) -> Varia
     if not (lengths == length if valid is None else (lengths == length) | ~valid).all():
         return None
     if valid is not None and lengths[~valid].any():
-        return None  # null slots with bytes in them are too rare to be looked through
+        return None  # null slots with bytes are too rare to be checked
     rows = values.data[: values.offsets[-1]].reshape(-1, length) if length else np.empty((1, 0), dtype=np.uint8)
     for some in _some_then_all(len(rows)):
         if not (rows[some] == rows[0]).all():

@@ -1,4 +1,4 @@
-"""Constant pages: nothing but nulls, or (from 2.2) one value for all. Spec: file_encoding.md, "Constant Page Layout"."""
+"""Constant pages: only nulls, or (since 2.2) one value for all slots. Spec: file_encoding.md, "Constant Page Layout"."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_INLINE = 32
 
 
 def encode_nulls(page: Shredded, grammar: Grammar) -> EncodedPage:
-    """The page of events of which none has a valid value."""
+    """The page of events without a valid value."""
     layout = pb.ConstantLayout(layers=page.layers)  # type: ignore[arg-type]
     if page.repetition is None and len(page.layers) == 1:
-        return EncodedPage.of(pb.PageLayout(constant_layout=layout), [], page.num_rows)  # every row is null, there is no more to say
+        return EncodedPage.of(pb.PageLayout(constant_layout=layout), [], page.num_rows)  # every row is null: no levels are needed
     bounds = np.array([0, page.num_events], dtype=np.int64)
     buffers = []
     for levels, compression, count in (

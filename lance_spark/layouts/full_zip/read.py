@@ -1,9 +1,9 @@
-"""Full-zip pages: large values, each with its levels and its length right before it, so that one row can be read alone.
+"""Full-zip pages: large values, each preceded by its levels and its length, so that single rows can be read.
 
-Implements "Full Zip Page Layout" of the file encoding page. Buffers: the zipped data; where values or rows differ in size, the
-repetition index: the offset of every row and the end of the last, in words of 1, 2, 4 or 8 bytes.
-An item: the control word (repetition << bits of definition | definition), of as many bytes as its bits need; then, of fixed
-width, the value if the item is visible; of variable width, the length and the bytes if the value is valid.
+Implements "Full Zip Page Layout" of the file encoding page. Buffers: the zipped data; if values or rows differ in size, the repetition
+index: the offset of every row and the end of the last, in words of 1, 2, 4 or 8 bytes. An item: the control word (repetition << bits of
+definition | definition), in the fewest bytes that hold its bits; then, for fixed width, the value if the item is visible; for variable
+width, the length and the bytes if the value is valid.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lance_spark.reading.steps import Page, Steps
 def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
     """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has."""
     if not page.buffers:
-        raise CorruptFileError("a full-zip page without buffers")
+        raise CorruptFileError("expected at least 1 buffer in a full-zip page, found 0")
     if isinstance(layout.structure, Sparse):
         array = yield from _read_sparse(layout, layout.structure, page, path, t)
         return array, spans.all_rows(page.num_rows)
@@ -53,46 +53,46 @@ def read(layout: FullZip, page: Page, path: Path, t: pa.DataType, rows: Spans) -
 
 
 def _read_sparse(layout: FullZip, structure: Sparse, page: Page, path: Path, t: pa.DataType) -> Steps[pa.Array]:
-    """A whole page whose values are those of valid slots only; the index of those of variable width is of no use here."""
+    """A whole page that stores the values of valid slots only; the index of variable-width values is not needed."""
     slots = yield from read_structure(structure, page, page.buffers[num_buffers(layout) :])
     (data,) = yield page.buffers[:1]
     block = read_values(layout, data)
     valid = valid_slots(slots[0])
     if block.count != valid.sum():
-        raise CorruptFileError(f"the page's structure speaks of {valid.sum()} valid values, it holds {block.count}")
+        raise CorruptFileError(f"the page's structure declares {valid.sum()} valid values, found {block.count}")
     leaf = to_array(block, t, None) if valid.all() else spread(block, t, valid)
     return nest(path, slots, leaf)
 
 
 def num_buffers(layout: FullZip) -> int:
-    """How many buffers values without levels take: those of variable width have an index."""
+    """The number of buffers of values without levels: those of variable width have an index."""
     return 1 if layout.bits_per_value is not None else 2
 
 
 def read_values(layout: FullZip, data: Bytes) -> Block:
-    """The values of `data`, which has no levels."""
+    """The values in `data`, which has no levels."""
     return layout.value.decode_values(_unzip(layout, data, layout.num_items).values)
 
 
 def _stride(layout: FullZip) -> int:
-    """The bytes of an item that has a value, of fixed width."""
+    """The bytes of a fixed-width item that has a value."""
     assert layout.bits_per_value is not None
     if _all_null(layout) and _word_bytes(layout):
         return _word_bytes(layout)
     if layout.bits_per_value % 8 or not 0 < layout.bits_per_value < 2**34:
-        raise CorruptFileError(f"values of {layout.bits_per_value} bits in a full-zip page")
+        raise CorruptFileError(f"found values of {layout.bits_per_value} bits in a full-zip page, expected whole bytes")
     return _word_bytes(layout) + layout.bits_per_value // 8
 
 
 def _all_null(layout: FullZip) -> bool:
-    """Whether the page has levels only, as writers of late 2025 stored large values of which all are null."""
+    """Whether the page has levels only: writers of late 2025 stored large values that are all null like this."""
     return layout.bits_per_value == 0 and layout.value == Constant(None)
 
 
 def _nulls(levels: np.ndarray | None, count: int, t: pa.DataType) -> pa.Array:
     """The leaf's array of a page without values, given the definition levels of visible items."""
     if levels is None or len(levels) != count or not levels.all():
-        raise CorruptFileError("a full-zip page of values of 0 bits that are not null")
+        raise CorruptFileError("a full-zip page with values of 0 bits has valid values")
     check_bytes(count * (bit_width(t) or 32) / 8, "a page of nulls")
     return pa.nulls(count, t)
 
@@ -100,39 +100,39 @@ def _nulls(levels: np.ndarray | None, count: int, t: pa.DataType) -> pa.Array:
 def _word_bytes(layout: FullZip) -> int:
     bits = layout.bits_rep + layout.bits_def
     if layout.bits_rep > 16 or layout.bits_def > 16:
-        raise CorruptFileError(f"levels of {layout.bits_rep} and {layout.bits_def} bits")
+        raise CorruptFileError(f"found levels of {layout.bits_rep} and {layout.bits_def} bits in a full-zip page, expected at most 16")
     return 0 if not bits else 1 if bits <= 8 else 2 if bits <= 16 else 4
 
 
 def _row_offsets(page: Page, rows: Spans) -> Steps[Spans]:
-    """The bytes of these rows in the zipped data, from the part of the repetition index between the first and the last of them."""
+    """The byte ranges of these rows in the zipped data, from their part of the repetition index."""
     if len(page.buffers) < 2:
-        raise CorruptFileError("a full-zip page without a repetition index")
+        raise CorruptFileError("expected a repetition index in a full-zip page, found 1 buffer")
     start, stop = page.buffers[1]
     width, rest = divmod(stop - start, page.num_rows + 1)
     if rest or width not in (1, 2, 4, 8):
-        raise CorruptFileError(f"a repetition index of {stop - start} bytes for {page.num_rows} rows")
+        raise CorruptFileError(f"the repetition index has {stop - start} bytes, an invalid size for {page.num_rows} rows")
     first, last = int(rows[0, 0]), int(rows[-1, 1])
     (index,) = yield [ByteRange(start + first * width, start + (last + 1) * width)]
     offsets: np.ndarray = index.view(f"<u{width}")[rows - first].astype(np.int64)
     flat, size = offsets.reshape(-1), page.buffers[0].stop - page.buffers[0].start
     if (flat < 0).any() or (flat[1:] < flat[:-1]).any() or flat[-1] > size:
-        raise CorruptFileError(f"the repetition index does not ascend within the {size} bytes of the page")
+        raise CorruptFileError(f"the repetition index has decreasing offsets, or offsets outside the {size} bytes of the page")
     return offsets
 
 
 def _read_spans(page: Page, wanted: Spans) -> Steps[Bytes]:
-    """These bytes of the zipped data, one span after the other."""
+    """These byte ranges of the zipped data, concatenated."""
     start, stop = page.buffers[0]
     if len(wanted) and wanted[-1, 1] > stop - start:
-        raise CorruptFileError(f"the rows of the page take {wanted[-1, 1]} bytes or more, it has {stop - start}")
+        raise CorruptFileError(f"expected at least {wanted[-1, 1]} bytes for the rows of the page, found {stop - start}")
     answers = yield [ByteRange(start + a, start + b) for a, b in wanted.tolist()]
     data: Bytes = answers[0] if len(answers) == 1 else np.concatenate([*answers, np.empty(0, np.uint8)])
     return data
 
 
 def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count: int) -> pa.Array:
-    """Rows that all take the same bytes: without control words the data is the values."""
+    """Rows of a fixed size: without control words the data is the values."""
     assert isinstance(layout.structure, Dense)
     definition, word = None, _word_bytes(layout)
     if word:
@@ -150,7 +150,7 @@ def _fixed_rows(layout: FullZip, data: Bytes, path: Path, t: pa.DataType, count:
 
 @dataclass(frozen=True)
 class _Zipped:
-    """Items taken apart: their levels (None: there are none), how many they are, and the compressed values of those that have one."""
+    """Decoded items: their levels (None if there are none), their number, and the compressed values of those that have one."""
 
     repetition: np.ndarray | None
     definition: np.ndarray | None
@@ -159,10 +159,10 @@ class _Zipped:
 
 
 def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
-    """Take `count` items apart, or when None as many as there are."""
+    """Decode `count` items, or all if None."""
     width = 0 if layout.bits_per_value is None else _stride(layout) - _word_bytes(layout)
     if layout.bits_per_value is None and layout.bits_per_offset not in (32, 64):
-        raise CorruptFileError(f"lengths of {layout.bits_per_offset} bits in a full-zip page")
+        raise CorruptFileError(f"found lengths of {layout.bits_per_offset} bits in a full-zip page, expected 32 or 64")
     length = 0 if width else (layout.bits_per_offset or 0) // 8
     has_value = np.zeros(2**layout.bits_def, np.bool_)
     if not _all_null(layout):
@@ -171,10 +171,10 @@ def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
     totals = np.zeros(3, np.int64)
     stopped = _measure(data, shape, has_value, totals)
     if stopped >= 0:
-        raise CorruptFileError(f"the item at byte {stopped} of those read runs over the end of the {len(data)} bytes")
+        raise CorruptFileError(f"the item at byte {stopped} of {len(data)} bytes read is truncated")
     items, num_values, num_bytes = totals.tolist()
     if count is not None and items != count:
-        raise CorruptFileError(f"{items} items were read where there should be {count}")
+        raise CorruptFileError(f"expected {count} items, found {items}")
     repetition = np.empty(items if layout.bits_rep else 0, np.uint16)
     definition = np.empty(items if layout.bits_def else 0, np.uint16)
     values, offsets = np.empty(num_bytes, np.uint8), np.zeros(num_values + 1, np.int64)
@@ -184,7 +184,7 @@ def _unzip(layout: FullZip, data: Bytes, count: int | None) -> _Zipped:
 
 
 def _visible(layout: FullZip) -> int:
-    """The highest definition level of items that are visible: those of the layers inside the innermost list."""
+    """The highest definition level of visible items: that of the layers inside the innermost list."""
     level = 0
     if isinstance(layout.structure, Dense):
         for layer in layout.structure.layers:
@@ -205,7 +205,7 @@ def _leaf(layout: FullZip, zipped: _Zipped, t: pa.DataType, slots: Slots) -> pa.
         if levels.any():
             return spread(block, t, levels == 0)
     if block.count != slots.count:
-        raise CorruptFileError(f"the page's levels speak of {slots.count} values, it holds {block.count}")
+        raise CorruptFileError(f"the page's levels declare {slots.count} values, found {block.count}")
     return to_array(block, t, slots.validity)
 
 
@@ -220,7 +220,7 @@ def _word(data: np.ndarray, at: np.int64, size: int) -> np.int64:
 
 @kernel
 def _measure(data: np.ndarray, shape: tuple[int, int, int, int], has_value: np.ndarray, totals: np.ndarray) -> np.int64:
-    """Count items, values and bytes of values; the position of an item that does not fit, or -1."""
+    """Count items, values and bytes of values; also the position of an item that is truncated, or -1."""
     word_bytes, bits_def, length_bytes, width = shape
     at, end = np.int64(0), len(data)
     while at < end:
@@ -255,7 +255,7 @@ def _split(
     values: np.ndarray,
     offsets: np.ndarray,
 ) -> None:
-    """Take apart what `_measure` has checked."""
+    """Decode the items that `_measure` has checked."""
     word_bytes, bits_def, length_bytes, width = shape
     at, out, item, value = np.int64(0), np.int64(0), 0, 0
     while at < len(data):

@@ -1,7 +1,7 @@
-"""Full-zip pages: each value with its levels before it, for values too wide for chunks. Spec: file_encoding.md, "Full Zip Page Layout".
+"""Full-zip pages: each value after its levels, for values too wide for chunks. Spec: file_encoding.md, "Full Zip Page Layout".
 
-Buffer 0 holds for each event a control word (its levels), for a variable-width value its length, and the value. Buffer 1 is where each
-row starts, when that cannot be computed.
+Buffer 0 has for each event a control word (its levels), the length of a variable-width value, and the value. Buffer 1 is the start of each
+row, if that cannot be computed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lance_spark.layouts.nodes.encoded_page import EncodedPage, copy_pieces, put
 
 
 def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidth) -> EncodedPage:
-    """The page of `values`, of which `encoding` has compressed each by itself."""
+    """The page of `values`, each of which `encoding` has compressed."""
     layout = pb.FullZipLayout(
         bits_rep=page.bits_rep,
         bits_def=page.bits_def,
@@ -39,7 +39,7 @@ def encode(page: Shredded, encoding: Encoding, values: FixedWidth | VariableWidt
 
 
 def _zip_fixed(page: Shredded, values: FixedWidth) -> tuple[np.ndarray, np.ndarray]:
-    """The data buffer, and where each event starts in it and the last one ends. Every visible value is stored, null or not."""
+    """The data buffer, the start of each event in it, and the end of the last. Every visible value is stored, null or not."""
     width, word = values.bits // 8, _control_size(page)
     if not word:
         return values.data, np.arange(page.num_events + 1, dtype=np.int64) * width
@@ -52,7 +52,7 @@ def _zip_fixed(page: Shredded, values: FixedWidth) -> tuple[np.ndarray, np.ndarr
 
 
 def _zip_variable(page: Shredded, values: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
-    """As `_zip_fixed`; only valid values have a length and bytes."""
+    """Like `_zip_fixed`; only valid values have a length and bytes."""
     prefix, word = values.offsets.itemsize, _control_size(page)
     offsets = values.offsets.astype(np.int64, copy=False)
     begins, ends = offsets[:-1], offsets[1:]
@@ -84,7 +84,7 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
 
 
 def _control_size(page: Shredded) -> int:
-    """Bytes of a control word."""
+    """The size of a control word in bytes."""
     bits = page.bits_rep + page.bits_def
     return 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
 
@@ -102,7 +102,7 @@ def _put_control(page: Shredded, out: np.ndarray, starts: np.ndarray) -> None:
 
 
 def _row_index(page: Shredded, starts: np.ndarray) -> np.ndarray:
-    """Where each row starts in the data buffer, and its end, in the narrowest unsigned type."""
+    """The start of each row in the data buffer, and the buffer's end, in the narrowest unsigned type."""
     if page.repetition is not None:
         starts = np.append(starts[:-1][page.repetition == page.repetition[0]], starts[-1])
     end = int(starts[-1])

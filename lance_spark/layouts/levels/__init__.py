@@ -1,1 +1,1 @@
-"""Repetition and definition levels: how nested and nullable values become flat columns, and back."""
+"""Repetition and definition levels: nested and nullable values <-> flat columns."""

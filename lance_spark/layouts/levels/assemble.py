@@ -1,7 +1,7 @@
-"""Leaf arrays -> nested arrays: `nest` puts structs and lists around one leaf, `merge` unites the leaves of one field.
+"""Leaf arrays -> nested arrays: `nest` wraps one leaf in structs and lists, `merge` joins the leaves of one field.
 
-Between the two a field is a path: every struct has one child. A map's path is a list of structs with its key or its value, and
-becomes a map when both are united.
+Between the two a field is a path: every struct has one child. A map's path is a list of structs with its key or its value; it becomes a map
+when both are merged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def paths(field: Field) -> list[Path]:
 
 
 def is_fixed_size_list(field: Field) -> bool:
-    """Whether the field is a list of fixed size that is a layer of its own, as are those of structs."""
+    """Whether the field is a fixed-size list with a layer of its own, such as one of structs."""
     return not field.is_leaf and field.logical_type.startswith("fixed_size_list")
 
 
@@ -47,21 +47,21 @@ def dimension(field: Field) -> int:
 
 
 def row_width(path: Path) -> int:
-    """How many items a page counts for each row: the sizes of the fixed-size lists on the path, multiplied."""
+    """The items that a page counts for each row: the product of the sizes of the fixed-size lists on the path."""
     return math.prod(dimension(field) for field in path if is_fixed_size_list(field))
 
 
 def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
     """`leaf` within the structs and lists of `path`; `slots` are those of every layer, innermost first.
 
-    With levels, fixed-size lists and what is around them have a slot for each of their items; with sparse structure they have their own.
+    With levels, fixed-size lists and the layers around them have a slot for each item; with sparse structure one for each list.
     """
     if len(slots) != len(path):
-        raise CorruptFileError(f"the page has {len(slots)} layers, the column {len(path)}")
+        raise CorruptFileError(f"expected {len(path)} layers in the page, found {len(slots)}")
     array, repeats = leaf, 1
     for layer, child, field in zip(slots[1:], reversed(path), reversed(path[:-1])):
         if (layer.offsets is not None) != is_list(field):
-            raise CorruptFileError(f"the page's layers of lists are not where those of the column are, at {field.name!r}")
+            raise CorruptFileError(f"the list layers of the page do not match those of the column at {field.name!r}")
         inner = pa.field(child.name, array.type, child.nullable, dict(child.metadata) or None)
         if layer.offsets is not None:
             array, repeats = _list(field, layer, inner, array, repeats), 1
@@ -70,7 +70,7 @@ def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
         if is_fixed_size_list(field):
             size = dimension(field)
             if count % size:
-                raise CorruptFileError(f"{count} items do not fill lists of fixed size {size}")
+                raise CorruptFileError(f"{count} items are not a multiple of the fixed list size {size}")
             count, repeats, t = count // size, repeats * size, pa.list_(inner, size)
         else:
             t = pa.struct([inner])
@@ -78,13 +78,13 @@ def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
     return array
 
 
-def pick(array: pa.Array, held: Spans, wanted: Spans) -> pa.Array:
-    """The rows `wanted` of an array that has the rows `held`, all of which it must have."""
-    if spans.count(held) != len(array):
-        raise CorruptFileError(f"{len(array)} rows were read where there should be {spans.count(held)}")
+def pick(array: pa.Array, rows_read: Spans, wanted: Spans) -> pa.Array:
+    """The rows `wanted` of an array that has the rows `rows_read`, all of which it must have."""
+    if spans.count(rows_read) != len(array):
+        raise CorruptFileError(f"expected {spans.count(rows_read)} rows, found {len(array)}")
     if len(wanted) == 0:
         return array.slice(0, 0)
-    at = spans.within(wanted, held)
+    at = spans.within(wanted, rows_read)
     first, count = int(at[0, 0]), spans.count(at)
     if at[-1, 1] - first == count:
         return array.slice(first, count)
@@ -96,20 +96,20 @@ def _list(field: Field, layer: Slots, inner: pa.Field, items: pa.Array, repeats:
     assert offsets is not None
     if offsets[-1] != len(items):
         if repeats == 1 or offsets[-1] != len(items) * repeats or (offsets % repeats).any():
-            raise CorruptFileError(f"lists of {offsets[-1]} items, there are {len(items)}")
+            raise CorruptFileError(f"expected {offsets[-1]} list items, found {len(items)}")
         offsets = offsets // repeats
     large = field.logical_type.startswith("large_list")
     t, dtype = (pa.large_list(inner), np.int64) if large else (pa.list_(inner), np.int32)
     if offsets[-1] > np.iinfo(dtype).max:
-        raise CorruptFileError(f"a page with {offsets[-1]} items, which {field.logical_type} cannot hold")
+        raise CorruptFileError(f"a page with {offsets[-1]} list items exceeds 32-bit offsets of {field.logical_type}")
     buffers = [None if layer.validity is None else pa.py_buffer(layer.validity), pa.py_buffer(offsets.astype(dtype, copy=False))]
     return pa.Array.from_buffers(t, layer.count, buffers, children=[items])
 
 
 def _validity_of_slots(layer: Slots, count: int, repeats: int) -> pa.Buffer | None:
-    """The validity of a layer of `count` structs or fixed-size lists, which may have a slot for each of their `repeats` items."""
+    """The validity of a layer of `count` structs or fixed-size lists, which may have `repeats` slots each."""
     if layer.count not in (count, count * repeats):
-        raise CorruptFileError(f"a layer of {layer.count} slots around {count} values")
+        raise CorruptFileError(f"expected {count} slots in a layer, found {layer.count}")
     if layer.validity is None:
         return None
     if layer.count == count:
@@ -119,21 +119,21 @@ def _validity_of_slots(layer: Slots, count: int, repeats: int) -> pa.Buffer | No
 
 
 def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
-    """Unite arrays of the same rows, whose structs hold different children of `field`, to one array with all of them.
+    """Merge arrays of the same rows, whose structs have different children of `field`, into one array.
 
-    The parts agree in everything but the children of their structs. A struct's children come in the order of `field`; where two parts
-    have the same leaf, the first counts.
+    The parts differ only in the children of their structs. Children are in the order of `field`; if two parts have the same leaf, the first
+    is used.
     """
     if not parts:
-        raise CorruptFileError(f"no column holds anything of {field.name!r}")
+        raise CorruptFileError(f"no column has values of {field.name!r}")
     first = parts[0]
     if any(len(p) != len(first) for p in parts):
-        raise CorruptFileError(f"the columns of {field.name!r} have {sorted({len(p) for p in parts})} rows")
+        raise CorruptFileError(f"the columns of {field.name!r} have different numbers of rows: {sorted({len(p) for p in parts})}")
     if field.is_leaf or (len(parts) == 1 and len(paths(field)) == 1):
         return first
     for part in parts:
         if not _is_made_for(field, part.type):
-            raise CorruptFileError(f"a column of {field.name!r}, a {field.logical_type}, has values of {part.type}")
+            raise CorruptFileError(f"expected values of type {field.logical_type} in a column of {field.name!r}, found {part.type}")
     if field.logical_type == "struct":
         return _merge_structs(field, parts)
     item = field.children[0]
@@ -143,7 +143,7 @@ def merge(field: Field, parts: Sequence[pa.Array]) -> pa.Array:
         return pa.Array.from_buffers(t, len(first), [validity_of(first)], children=[items])
     extents = [extents_of(p) for p in parts]
     if any(not np.array_equal(extents[0][0], e[0]) for e in extents[1:]):
-        raise CorruptFileError(f"the columns of {field.name!r} disagree about the lengths of its lists")
+        raise CorruptFileError(f"the columns of {field.name!r} have different list lengths")
     items = merge(item, [e[1] for e in extents])
     buffers = [validity_of(first), pa.py_buffer(extents[0][0])]
     if field.logical_type == "map":
@@ -174,14 +174,14 @@ def _shown(field: Field, array: pa.Array) -> pa.Field:
 
 
 def leaf_of(array: pa.Array, depth: int) -> pa.Array:
-    """The innermost array of one in which every struct has one child, `depth` levels down, without what no list refers to."""
+    """The array `depth` levels below `array`, whose structs have one child each, without items that no list refers to."""
     for _ in range(depth):
         array = inner_of(array)[0]
     return array
 
 
 def with_leaf(array: pa.Array, depth: int, leaf: pa.Array) -> pa.Array:
-    """`array` with `leaf` in the place of `leaf_of(array, depth)`."""
+    """`array` with `leaf` in place of `leaf_of(array, depth)`."""
     if not depth:
         return leaf
     items, buffers = inner_of(array)
@@ -197,7 +197,7 @@ def with_leaf(array: pa.Array, depth: int, leaf: pa.Array) -> pa.Array:
 
 
 def inner_of(array: pa.Array) -> tuple[pa.Array, list[pa.Buffer | None]]:
-    """What is directly in a struct or list, and the buffers of an equal one around just that."""
+    """The child of a struct or list, and the buffers of the parent with just that child."""
     validity = validity_of(array)
     if pa.types.is_struct(array.type):
         return array.field(0), [validity]
@@ -214,7 +214,7 @@ def list_items(lists: pa.Array) -> pa.Array:
 
 
 def extents_of(lists: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """The offsets of lists counted from 0, and the items that they span."""
+    """The offsets of lists, relative to the first, and the items that they span."""
     offsets = lists.offsets.to_numpy()
     start, stop = int(offsets[0]), int(offsets[-1])
     return offsets - start if start else offsets, lists.values.slice(start, stop - start)

@@ -1,8 +1,8 @@
-"""Repetition and definition levels -> what Arrow stores of each layer: validity bitmaps and list offsets.
+"""Repetition and definition levels -> the validity bitmap and list offsets of each layer.
 
-Implements "Repetition and Definition Levels" of the file encoding page. Layers are numbered from the leaf outwards. An event is
-one pair of levels. It opens a slot in each layer from the leaf up to the layer that its repetition level names, except in those
-that its definition level ends: below a null or empty list there is nothing, not even a leaf value.
+Implements "Repetition and Definition Levels" of the file encoding page. Layers are numbered from the leaf outwards. An event is one pair of
+levels. It opens a slot in each layer from the leaf up to the layer of its repetition level, except in the layers below a null or empty list
+of its definition level, which have no slot, not even a leaf value.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MAX_TABLE = 1 << 22
 class Slots:
     """The slots of one layer.
 
-    `validity` is a bitmap, least significant bit first; None when no slot of the layer is null by itself (then slots below
-    a null may count as valid). `offsets` are the int32 or int64 offsets of a list layer.
+    `validity` is a bitmap, least significant bit first; None if no slot of the layer itself is null (slots below a null may then count as
+    valid). `offsets` are the int32 or int64 offsets of a list layer.
     """
 
     count: int
@@ -37,33 +37,35 @@ class Slots:
 
 
 def decode_levels(encoding: Encoding, blocks: Chunks) -> np.ndarray:
-    """The 16-bit levels of these blocks, one block after the other."""
+    """The 16-bit levels of these blocks, concatenated."""
     block = encoding.decode_blocks(blocks)
     count = int(blocks.counts.sum())
     if not isinstance(block, FixedWidth) or block.bits != 16 or block.count != count:
-        raise CorruptFileError(f"levels must be {count} values of 16 bits")
+        raise CorruptFileError(f"expected {count} levels of 16 bits, found another number or width")
     return block.view(np.uint16)
 
 
 def unravel(structure: Dense, repetition: np.ndarray | None, definition: np.ndarray | None, count: int) -> tuple[Slots, ...]:
-    """The slots of every layer, innermost first, from the levels of `count` events; None stands for levels that are all 0.
+    """The slots of every layer, innermost first, from the levels of `count` events; None if all levels are 0.
 
     With lists, the first event must start a row.
     """
     top = max((max(layer.null, layer.empty) for layer in structure.layers), default=0)
     if definition is not None and len(definition) and definition.max() > top:
-        raise CorruptFileError(f"a definition level of {definition.max()}, the layers have {top}")
+        raise CorruptFileError(f"definition level {definition.max()} exceeds the maximum of the layers, {top}")
     if not structure.num_lists:
         return tuple(Slots(count, _valid_below(definition, layer.null)) for layer in structure.layers)
     if repetition is None:
-        raise CorruptFileError("a page of lists without repetition levels")
+        raise CorruptFileError("a page of lists has no repetition levels")
     if count and (repetition[0] != structure.num_lists or repetition.max() > structure.num_lists):
-        raise CorruptFileError(f"repetition levels must begin with {structure.num_lists} and not exceed it")
+        raise CorruptFileError(
+            f"expected {structure.num_lists} as the first and highest repetition level, found {repetition[0]} and {repetition.max()}"
+        )
     return _unravel_lists(structure, repetition, definition)
 
 
 def _valid_below(definition: np.ndarray | None, null: int) -> np.ndarray | None:
-    """Without lists, a slot is null where its own layer or one further out is, and those have the higher levels."""
+    """Without lists, a slot is null if its own layer or an outer one is, and outer layers have the higher levels."""
     if definition is None or not null:
         return None
     return np.packbits(definition < null, bitorder="little")
@@ -71,8 +73,8 @@ def _valid_below(definition: np.ndarray | None, null: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class _Tables:
-    """One code for both levels of an event, repetition * `step` + definition; by layer and code whether the event opens a slot there
-    (0 or 1), and whether that is valid (0 or 1).
+    """Combines both levels of an event in one code, repetition * `step` + definition. By layer and code: whether the event opens a slot
+    there (0 or 1), and whether the slot is valid (0 or 1).
     """
 
     step: int
@@ -82,11 +84,11 @@ class _Tables:
 
 @lru_cache(maxsize=64)
 def _tables(structure: Dense) -> _Tables:
-    """The pages of a column mostly have the same structure."""
+    """Cached, since most pages of a column have the same structure."""
     layers = structure.layers
     top = max(max(layer.null, layer.empty) for layer in layers)
     if (structure.num_lists + 1) * (top + 1) * len(layers) > _MAX_TABLE:
-        raise UnsupportedFeatureError(f"{len(layers)} layers of structure")
+        raise UnsupportedFeatureError(f"{len(layers)} layers in a page are not supported")
     is_list = np.array([layer.is_list for layer in layers])
     opened_by = np.cumsum(is_list)  # the least repetition level that opens a slot in the layer
     ends = np.zeros(top + 1, np.int64)  # by definition level: the innermost layer that still has a slot
@@ -105,13 +107,13 @@ def _tables(structure: Dense) -> _Tables:
 
 def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndarray | None) -> tuple[Slots, ...]:
     if len(repetition) >= 2**31:
-        raise CorruptFileError(f"a page with {len(repetition)} levels")
+        raise CorruptFileError(f"expected at most 2**31 - 1 levels in a page, found {len(repetition)}")
     tables = _tables(structure)
     opens = tables.opens
     codes = repetition * np.uint16(tables.step)
     codes = codes if definition is None else codes + definition
     slots: list[Slots] = []
-    # Outermost first: a list layer knows how many slots there are in the layer below.
+    # Outermost first: a list layer determines the number of slots in the layer below.
     inside: int | None = None
     for number, layer in reversed(list(enumerate(structure.layers))):
         offsets = validity = None
@@ -120,10 +122,10 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
             count = int(_list_offsets(codes, opens[number], opens[number - 1] if number else np.zeros_like(opens[0]), offsets))
             offsets = offsets[: count + 1]
             if offsets[0] != 0:
-                raise CorruptFileError("repetition levels continue a list before there is one")
+                raise CorruptFileError("repetition levels continue a list before the first list starts")
             inside = int(offsets[-1])
         else:
-            # Without a list between, as many as in the layer around.
+            # Without a list between, the number of slots of the outer layer.
             count = int(_count(codes, opens[number])) if inside is None else inside
         if layer.null:
             valid = empty(len(codes))
@@ -133,7 +135,7 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
     return tuple(reversed(slots))
 
 
-# No branch depends on the levels, which nobody can predict: each event writes where the next slot is, and only one that opens it moves on.
+# No branch depends on the levels, which are unpredictable: each event writes to the next slot, and only one that opens it advances.
 
 
 @kernel
@@ -159,7 +161,7 @@ def _count(codes: np.ndarray, opens: np.ndarray) -> np.int64:
 
 @kernel
 def _validity(codes: np.ndarray, opens: np.ndarray, valid: np.ndarray, out: np.ndarray) -> None:
-    """Whether each slot is valid, a byte each."""
+    """Whether each slot is valid, one byte each."""
     slot = U(0)
     for e in range(U(len(codes))):
         code = U(codes[e])

@@ -1,11 +1,11 @@
-"""Arrow arrays -> what a page stores of them: repetition and definition levels, and the block of visible values.
+"""Arrow arrays -> repetition and definition levels, and the block of visible values.
 
 Implements the writing side of "Repetition and Definition Levels" of the file encoding page. Layers are numbered from the leaf
-outwards, 0 is valid in definition levels, and 0 in repetition levels continues the innermost list.
+outwards, definition level 0 is valid, and repetition level 0 continues the innermost list.
 
-A column is first cut into one array for each leaf (`split`), each struct keeping just one child. `shred` then walks such an array
-from the outermost layer inwards. It carries one tag for each event: 0 while all is valid, else which layer ended it and how. Null
-structs keep their slot in the child, as the format wants; a list below a null has none, so that the event is dead from there on.
+`split` makes one array for each leaf, in which each struct has one child. `shred` walks such an array from the outermost layer inwards,
+with one tag for each event: 0 while all is valid, else the layer that ended it and how. Null structs keep their slot in the child, as the
+format requires; a list below a null has no slot, so the event is dead below it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_LAYERS = 60
 class Shredded:
     """One page of one leaf column.
 
-    `repetition` and `definition` have one uint16 for each event, or are None where every level would be 0. `layers` are innermost
+    `repetition` and `definition` have one uint16 for each event, or are None if every level is 0. `layers` are innermost
     first. An event is visible, that is, it owns one of the values, when its definition level is at most `max_visible`. `values` is
     None when no visible value is valid; `dictionary` holds the items when `values` are the indices of a dictionary array.
     """
@@ -69,7 +69,7 @@ _LISTS = {
 
 
 def num_levels(layer: int) -> int:
-    """How many definition levels a layer takes."""
+    """The number of definition levels of a layer."""
     if layer in (RepDefLayer.REPDEF_ALL_VALID_ITEM, RepDefLayer.REPDEF_ALL_VALID_LIST):
         return 0
     return 2 if layer == RepDefLayer.REPDEF_NULL_AND_EMPTY_LIST else 1
@@ -81,7 +81,7 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
         array = array.storage
     if field.is_leaf:
         if array.type != field.type and logical_type(array.type, field.name) != field.logical_type:
-            raise SchemaMismatchError(f"column {field.name!r} has type {array.type}, its field {field.logical_type}")
+            raise SchemaMismatchError(f"column {field.name!r}: expected type {field.logical_type}, found {array.type}")
         yield without_null_items(array)
     elif field.logical_type == "struct":
         mask = array.is_null() if array.null_count else None
@@ -89,7 +89,7 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
             for part in split(child, array.field(i)):
                 yield pa.StructArray.from_arrays([part], fields=[pa.field(child.name, part.type)], mask=mask)
     elif field.logical_type.startswith("fixed_size_list"):
-        raise UnsupportedFeatureError(f"column {field.name!r}: writing fixed-size lists of structs is not implemented")
+        raise UnsupportedFeatureError(f"column {field.name!r}: writing fixed-size lists of structs is not supported")
     else:
         make = pa.large_list if pa.types.is_large_list(array.type) else pa.list_
         for part in split(field.children[0], array.values):
@@ -97,7 +97,7 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
 
 
 def shred(field: Field, array: pa.Array) -> Shredded:
-    """Take one page apart; `array` is one of the arrays of `split`, and `field` its leaf."""
+    """Shred one page; `array` is one of the arrays of `split`, and `field` its leaf."""
     events = _Events(len(array), _count_lists(field, array))
     leaf = array
     while not _is_leaf(field, leaf):
@@ -116,7 +116,7 @@ def _is_leaf(leaf: Field, array: pa.Array) -> bool:
 
 
 def _is_packed(leaf: Field, t: pa.DataType) -> bool:
-    # Only the leaf can be packed, and of its parents each has the one child that leads to it.
+    # Only the leaf can be packed; each of its parents has one child, which leads to it.
     return leaf.is_packed and [f.name for f in t] == [c.name for c in leaf.children]
 
 
@@ -129,7 +129,7 @@ def _count_lists(field: Field, array: pa.Array) -> int:
 
 
 class _Events:
-    """The events of a page while the layers are walked from outside to inside."""
+    """The events of a page while its layers are walked inwards."""
 
     def __init__(self, num_rows: int, num_lists: int) -> None:
         self._layers = 0
@@ -146,7 +146,7 @@ class _Events:
     add_item = add_struct
 
     def add_list(self, array: pa.Array) -> pa.Array:
-        """Put the items in the place of their list; the child array, with just the slots that still count."""
+        """Replace lists by their items; returns the child array with only the live slots."""
         assert self._repetition is not None
         self._mark_nulls(array)
         self._lists_left -= 1
@@ -157,9 +157,9 @@ class _Events:
         self._tags, self._repetition = _expand(tags, self._repetition, offsets, empty, self._lists_left, int(counts[0]))
         self._count = len(self._tags)
         self._next_layer(is_list=True)
-        if counts[2]:  # the lists that count lie back to back
+        if counts[2]:  # live lists are contiguous
             return array.values.slice(int(counts[3]), int(counts[1]))
-        # Arrow's take reads the wrong items of nested fixed-size lists that do not start at 0; a concatenation starts there.
+        # Arrow's take reads wrong items of nested fixed-size lists that do not start at 0; a concatenation starts at 0.
         return pa.concat_arrays([array.values]).take(pa.array(_slots(tags, offsets, int(counts[1]))))
 
     def finish(self, num_rows: int, leaf: pa.Array) -> Shredded:
@@ -184,7 +184,7 @@ class _Events:
         return Shredded(num_rows, self._count, len(leaf), tuple(layers), self._repetition, definition, max_visible, values, dictionary)
 
     def _has_nulls(self, used: np.ndarray, layer: int) -> bool:
-        """Whether slots of a layer are null. Lists in null structs count as null too: pylance does not read constants otherwise."""
+        """Whether slots of a layer are null. Lists in null structs count as null too: otherwise pylance cannot read constants."""
         if used[2 * layer + 1] or not self._is_list[layer]:
             return bool(used[2 * layer + 1])
         for outer in range(layer - 1, -1, -1):
@@ -198,7 +198,7 @@ class _Events:
         self._is_list.append(is_list)
         self._layers += 1
         if self._layers > _MAX_LAYERS:
-            raise UnsupportedFeatureError(f"a column that is nested more than {_MAX_LAYERS} levels deep")
+            raise UnsupportedFeatureError(f"columns nested more than {_MAX_LAYERS} levels deep are not supported")
 
     def _mark_nulls(self, array: pa.Array) -> None:
         if not array.null_count:
@@ -223,7 +223,7 @@ def _layer(is_list: bool, null: bool, empty: bool) -> int:
 
 
 def list_offsets(array: pa.Array) -> np.ndarray:
-    """The len(array) + 1 offsets of a list array, which need not start at 0."""
+    """The len(array) + 1 offsets of a list array; they may start above 0."""
     dtype = np.int64 if pa.types.is_large_list(array.type) else np.int32
     if not len(array):
         return np.zeros(1, dtype=dtype)
@@ -232,7 +232,7 @@ def list_offsets(array: pa.Array) -> np.ndarray:
 
 @kernel
 def _mark(tags: np.ndarray, validity: np.ndarray, offset: int, tag: int) -> None:
-    """Tag the events that are valid so far and whose slot is null; slot i is bit `offset + i`."""
+    """Tag the events that are valid so far and have a null slot; slot i is bit `offset + i`."""
     at = U(offset)
     for e in range(U(len(tags))):
         if tags[e] & 0x80:
@@ -244,7 +244,7 @@ def _mark(tags: np.ndarray, validity: np.ndarray, offset: int, tag: int) -> None
 
 @kernel
 def _measure(tags: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Of the next list layer: events after it, items, whether the items are contiguous, the first item."""
+    """Measure the next list layer: events after it, items, whether the items are contiguous, the first item."""
     out = np.zeros(4, dtype=np.int64)
     contiguous, begun, end = True, False, np.int64(0)
     slot = 0
@@ -272,7 +272,7 @@ def _measure(tags: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def _expand(
     tags: np.ndarray, repetition: np.ndarray, offsets: np.ndarray, empty: int, again: int, total: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Events of the items: the first item of a list has the list's repetition level, the others `again`."""
+    """The events of the items: the first item of a list has the list's repetition level, the others `again`."""
     out_tags = np.zeros(total, dtype=np.uint8)
     out_rep = np.empty(total, dtype=np.uint16)
     slot = at = U(0)
@@ -298,7 +298,7 @@ def _expand(
 
 @kernel
 def _slots(tags: np.ndarray, offsets: np.ndarray, total: int) -> np.ndarray:
-    """The item slots of the lists that count."""
+    """The item slots of live lists."""
     out = np.empty(total, dtype=np.int64)
     slot = at = 0
     for e in range(len(tags)):

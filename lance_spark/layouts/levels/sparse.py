@@ -1,8 +1,8 @@
-"""The sparse structure of storage version 2.3: layers told by the positions of what is not as usual, instead of levels for each value.
+"""The sparse structure of storage version 2.3: layers stored as the positions of exceptional slots, instead of levels for each value.
 
-The specification's draft of it differs from what is written; this follows the bytes. Layers come outermost first. Each covers a
-domain of slots, the first that of the page's rows; a list layer's items are the domain of the next, and the last is that of the
-values. A sequence (positions, counts) is one block in a buffer of its own, unless its encoding needs no bytes.
+The specification's draft differs from what is written; this follows the bytes of files. Layers are outermost first. Each covers a domain of
+slots, the first that of the page's rows; a list layer's items are the domain of the next layer, and the last domain is that of the values.
+A sequence (positions, counts) is one block in a buffer of its own, unless its encoding needs no bytes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 
 def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) -> Steps[tuple[Slots, ...]]:
-    """The slots of every layer, innermost first; `buffers` begin with those of the structure."""
+    """The slots of every layer, innermost first; `buffers` start with those of the structure."""
     if max([page.num_rows, *(layer.num_items for layer in structure.layers if isinstance(layer, SparseList))]) >= MAX_SLOTS:
-        # Nothing else bounds them: structure may take no bytes at all.
-        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows, or of as many items")
+        # No stored bytes limit them: structure may take none.
+        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows, or of as many items, is not supported")
     needed = sum(e.num_buffers > 0 for e in _sequences(structure))
     if needed > len(buffers):
-        raise CorruptFileError(f"{needed} buffers of structure are needed, the page has {len(buffers)}")
+        raise CorruptFileError(f"expected {needed} buffers of structure, found {len(buffers)}")
     answers: Sequence[Bytes] = (yield buffers[:needed]) if needed else []
     payloads = iter(answers)
     slots, domain = [], page.num_rows // math.prod(layer.dimension for layer in structure.layers if isinstance(layer, SparseFixedSizeList))
@@ -67,17 +67,17 @@ def _sequence(encoding: Encoding, length: int, payloads: Iterator[Bytes]) -> np.
         return np.empty(0, np.int64)
     block = encoding.decode_block(data, length)
     if not isinstance(block, FixedWidth) or block.bits != 64 or block.count != length:
-        raise CorruptFileError(f"a sequence of structure must be {length} numbers of 64 bits")
+        raise CorruptFileError(f"expected {length} numbers of 64 bits in a sequence of structure, found another number or width")
     return block.view(np.int64)
 
 
 def _positions(encoding: Encoding, length: int, domain: int, payloads: Iterator[Bytes]) -> np.ndarray:
-    """Slot numbers, checked to ascend within the domain."""
+    """Slot numbers, checked to be increasing and within the domain."""
     if length > domain:
-        raise CorruptFileError(f"{length} positions among {domain} slots")
+        raise CorruptFileError(f"a layer has {length} positions for {domain} slots")
     positions = _sequence(encoding, length, payloads)
     if length and (positions[0] < 0 or positions[-1] >= domain or (positions[1:] <= positions[:-1]).any()):
-        raise CorruptFileError(f"positions of structure that do not ascend within {domain} slots")
+        raise CorruptFileError(f"a layer has positions that do not increase, or are outside its {domain} slots")
     return positions
 
 
@@ -93,23 +93,23 @@ def _validity(layer: SparseValidity, domain: int, payloads: Iterator[Bytes]) -> 
 def _offsets(layer: SparseList, domain: int, payloads: Iterator[Bytes]) -> np.ndarray:
     positions = _positions(layer.non_empty, layer.num_non_empty, domain, payloads)
     counts = _sequence(layer.counts, layer.num_non_empty, payloads)
-    # Compared one by one before they are added, so that no sum overflows.
+    # Each is compared before they are added, so that no sum overflows.
     if (len(counts) and (counts.min() < 1 or counts.max() > layer.num_items)) or int(counts.sum()) != layer.num_items:
-        raise CorruptFileError(f"the lengths of the lists do not add up to {layer.num_items} items")
+        raise CorruptFileError(f"expected list lengths that add up to {layer.num_items} items, found another sum")
     lengths = np.zeros(domain + 1, np.int64)
     lengths[positions + 1] = counts
     return np.cumsum(lengths)
 
 
 def valid_slots(slots: Slots) -> np.ndarray:
-    """Which slots of a layer are valid, as booleans."""
+    """Which slots of a layer are valid, as bools."""
     if slots.validity is None:
         return np.ones(slots.count, np.bool_)
     return np.unpackbits(slots.validity, count=slots.count, bitorder="little").view(np.bool_)
 
 
 def restrict(slots: Sequence[Slots], rows: Spans) -> tuple[Slots, ...]:
-    """The slots of these rows only, of a structure without lists."""
+    """The slots of these rows only, for a structure without lists."""
     kept = []
     for layer in slots:
         validity = layer.validity

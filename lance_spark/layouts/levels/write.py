@@ -1,4 +1,4 @@
-"""The levels of a page, cut and encoded for its mini-block chunks, and the repetition index.
+"""The levels of a page, encoded for each mini-block chunk, and the repetition index.
 
 Spec: file_encoding.md, "Mini Block Page Layout".
 """
@@ -29,7 +29,7 @@ class EncodedLevels:
 
 
 def event_bounds(page: Shredded, counts: np.ndarray) -> np.ndarray:
-    """Where the events of each chunk start and the last ones end, for chunks of `counts` values: int64, one more than chunks.
+    """The first event of each chunk, and the end of the last, for chunks of `counts` values: int64, one more than chunks.
 
     A chunk ends right after its last value; the events without a value that follow belong to the next chunk, or to the last.
     """
@@ -57,7 +57,7 @@ def _visible_bounds(definition: np.ndarray, max_visible: int, ends: np.ndarray) 
 
 
 def encode_levels(levels: np.ndarray, bounds: np.ndarray, grammar: Grammar) -> EncodedLevels:
-    """The levels of all chunks in the smaller of the forms that the grammar has for them."""
+    """The levels of all chunks in the smallest of the encodings that the grammar allows."""
     block = FixedWidth(16, levels.view(np.uint8), len(levels))
     counts = np.diff(bounds)
     packed = out_of_line_bitpacking.encode_blocks(block, counts)
@@ -69,13 +69,13 @@ def encode_levels(levels: np.ndarray, bounds: np.ndarray, grammar: Grammar) -> E
 
 
 def max_chunk_values(page: Shredded, grammar: Grammar) -> int:
-    """How many values a chunk may have so that its levels fit: a power of two of at most 4096, or 0 if not even those of two values do.
+    """The maximum number of values in a chunk whose levels fit: a power of two up to 4096, or 0 if even two values are too many.
 
-    Only the last chunk may have a single value: a chunk says the logarithm of its count, and readers take 0 for a mistake.
+    Only the last chunk may have a single value: a chunk stores the logarithm of its count, and readers treat 0 as an error.
     """
     if page.definition is None or page.num_visible == page.num_events:
         return MAX_CHUNK_VALUES
-    # A chunk that is not large has 32 KiB. Half of it for levels leaves enough for the values of any encoding.
+    # A chunk that is not large has up to 32 KiB. Half of that for levels leaves enough for the values of any encoding.
     limit = MAX_LEVELS if grammar.large_chunks else min(MAX_LEVELS, (8 << 14) // (page.bits_rep + page.bits_def))
     if page.num_events <= limit:
         return MAX_CHUNK_VALUES
@@ -92,13 +92,13 @@ def max_chunk_values(page: Shredded, grammar: Grammar) -> int:
 
 
 def repetition_index(page: Shredded, bounds: np.ndarray) -> np.ndarray:
-    """For each chunk the number of rows that end in it and of the events of a row that goes on in the next chunk: uint64 pairs."""
+    """For each chunk the number of rows that end in it, and of events of a row that continues in the next chunk: uint64 pairs."""
     assert page.repetition is not None
     new_row = page.repetition == page.repetition[0]
     starts = np.flatnonzero(new_row)
     begun = np.searchsorted(starts, bounds)  # rows that start before each bound
     closed = np.append(new_row[bounds[1:-1]], True)  # the chunk ends with its row
-    # A row that was open when the chunk began ends with the first start in it, so what counts are ends, not starts.
+    # A row that continues from the chunk before ends at the first start in this one: ends are counted, not starts.
     rows_ended = begun[1:] - 1 + closed
     rows = np.diff(rows_ended, prepend=0)
     last_start = np.maximum(starts[begun[1:] - 1], bounds[:-1])

@@ -1,1 +1,1 @@
-"""Mini-block pages: small values in chunks that are decoded whole."""
+"""Mini-block pages: small values in chunks, the units of decoding."""

@@ -1,7 +1,7 @@
-"""Mini-block pages: values in small chunks that are decoded whole, each with the levels of its values.
+"""Mini-block pages: values in small chunks, the units of decoding, each with the levels of its values.
 
 Implements "Mini Block Page Layout" of the file encoding page. Buffers: a word for each chunk with its size and number of values;
-the chunks; the dictionary, if there is one; of lists the repetition index, two numbers for each chunk.
+the chunks; the dictionary, if there is one; for lists the repetition index, two numbers for each chunk.
 A chunk: u16 number of levels; the sizes of its buffers, u16 for levels, u16 or u32 for values; padding to 8 bytes; then
 repetition levels, definition levels and value buffers, each padded to 8 bytes.
 """
@@ -34,17 +34,17 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True)
 class _Table:
-    """All chunks of a page: where each starts in the buffer of chunks, its size and its number of values; and the rows that touch it."""
+    """All chunks of a page: the start of each in the buffer of chunks, its size and number of values, and its rows."""
 
     starts: np.ndarray
     sizes: np.ndarray
     counts: np.ndarray
-    rows: np.ndarray  # int64 [n, 2]: first row and end of the rows with a part in each chunk
+    rows: np.ndarray  # int64 [n, 2]: first row and end of the rows with values in each chunk
 
 
 @dataclass(frozen=True)
-class _Held:
-    """Some chunks: their bytes one after the other, and the spans of chunks and rows that they are."""
+class _Fetched:
+    """Fetched chunks: their bytes, concatenated, and their spans of chunks and rows."""
 
     data: Bytes
     chunks: Spans
@@ -57,7 +57,7 @@ class _Held:
 def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
     """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has.
 
-    The values of a dictionary that are not nested are left to be looked up: of the rows read more are decoded than are wanted.
+    Flat values of a dictionary are looked up by the caller, since more rows are decoded than are wanted.
     """
     whole = spans.count(rows) == page.num_rows
     words, *rest = yield _first_round(layout, page, whole)
@@ -73,14 +73,14 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     table = _table(layout, page, words, num_items, rest.pop(0) if _needs_index(layout, whole) else None)
     if whole:
         (data,) = rest or (yield [page.buffers[1]])
-        held = _Held(data, spans.all_rows(len(table.sizes)), table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
+        fetched = _Fetched(data, spans.all_rows(len(table.sizes)), table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
     else:
-        held = yield from _read_chunks(table, page.buffers[1].start, rows)
-        slots = slots and restrict(slots, held.rows)
-    check_bytes(float(held.counts.sum()) * (bit_width(t) or 32) / 8, "values")
-    block, slots = _decode(layout, held, slots)
+        fetched = yield from _read_chunks(table, page.buffers[1].start, rows)
+        slots = slots and restrict(slots, fetched.rows)
+    check_bytes(float(fetched.counts.sum()) * (bit_width(t) or 32) / 8, "values")
+    block, slots = _decode(layout, fetched, slots)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
-    return nest(path, slots, leaf), held.rows
+    return nest(path, slots, leaf), fetched.rows
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:
@@ -88,11 +88,11 @@ def _needs_index(layout: MiniBlock, whole: bool) -> bool:
 
 
 def _first_round(layout: MiniBlock, page: Page, whole: bool) -> list[ByteRange]:
-    """Chunk words, dictionary and repetition index; a whole page's chunks come with them."""
+    """Chunk words, dictionary and repetition index; if all rows are wanted, also the chunks."""
     index_at = 3 if layout.dictionary else 2
     needs_index = _needs_index(layout, whole)
     if len(page.buffers) < index_at + needs_index:
-        raise CorruptFileError(f"a mini-block page with {len(page.buffers)} buffers, it needs {index_at + needs_index}")
+        raise CorruptFileError(f"expected at least {index_at + needs_index} buffers in a mini-block page, found {len(page.buffers)}")
     wanted = [page.buffers[0]]
     if layout.dictionary:
         wanted.append(page.buffers[2])
@@ -104,20 +104,20 @@ def _first_round(layout: MiniBlock, page: Page, whole: bool) -> list[ByteRange]:
 
 
 def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: Bytes | None) -> _Table:
-    """Chunk words hold (bytes / 8 - 1) << 4 | log2(values); what the last chunk holds is the rest."""
+    """A chunk word is (bytes / 8 - 1) << 4 | log2(values); the last chunk has the remaining values."""
     width = 4 if layout.large else 2
     if len(words) % width or not len(words):
-        raise CorruptFileError(f"{len(words)} bytes of chunk words of {width} bytes")
+        raise CorruptFileError(f"{len(words)} bytes of chunk words are not a multiple of {width} bytes")
     numbers = words.view(f"<u{width}").astype(np.int64)
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
     starts = np.cumsum(sizes) - sizes
     limit = page.buffers[1].stop - page.buffers[1].start
     if starts[-1] + sizes[-1] > limit:
-        raise CorruptFileError(f"the chunks take {starts[-1] + sizes[-1]} bytes, their buffer has {limit}")
+        raise CorruptFileError(f"expected {starts[-1] + sizes[-1]} bytes of chunks, found {limit}")
     counts = np.left_shift(1, numbers & 15)
     counts[-1] = num_items - counts[:-1].sum()
     if counts[-1] < 0:
-        raise CorruptFileError(f"the chunks hold more than the page's {num_items} items")
+        raise CorruptFileError(f"expected {num_items} items in the page, found more in its chunks")
     if index is not None:
         rows = _indexed_rows(layout, page, index, len(numbers))
     else:
@@ -127,61 +127,61 @@ def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: B
 
 
 def _indexed_rows(layout: MiniBlock, page: Page, index: Bytes, num_chunks: int) -> np.ndarray:
-    """The rows of each chunk from the repetition index: how many rows end in it, and how many items of a row that goes on follow."""
+    """The rows of each chunk from the repetition index: the number of rows that end in it, and of items of a row that continues."""
     columns = layout.repetition_index_depth + 1
     if columns < 2 or len(index) != num_chunks * columns * 8:
-        raise CorruptFileError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
+        raise CorruptFileError(f"the repetition index has {len(index)} bytes, an invalid size for {num_chunks} chunks")
     pairs = index.view("<u8").reshape(num_chunks, columns)
     if (pairs[:, 0] > page.num_rows).any():
-        raise CorruptFileError("the repetition index counts more rows than the page has")
+        raise CorruptFileError(f"expected {page.num_rows} rows in the repetition index, found more")
     ended = np.cumsum(pairs[:, 0].astype(np.int64))
     if ended[-1] != page.num_rows:
-        raise CorruptFileError(f"the repetition index counts {ended[-1]} rows, the page has {page.num_rows}")
+        raise CorruptFileError(f"expected {page.num_rows} rows in the repetition index, found {ended[-1]}")
     return np.stack([ended - pairs[:, 0].astype(np.int64), ended + (pairs[:, 1] > 0)], axis=1)
 
 
-def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Held]:
-    """The chunks that hold a part of `rows`."""
-    # A chunk is wanted when fewer spans of rows end before its first row than begin before its end.
+def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
+    """The chunks with values of `rows`."""
+    # A chunk is wanted if fewer spans of rows end before its first row than begin before its end.
     before = np.searchsorted(rows[:, 1], table.rows[:, 0], side="right")
     wanted = np.flatnonzero(np.searchsorted(rows[:, 0], table.rows[:, 1], side="left") > before)
     chunks = spans.from_rows(wanted)
     starts, stops = table.starts[chunks[:, 0]] + base, (table.starts + table.sizes)[chunks[:, 1] - 1] + base
     answers = yield [ByteRange(a, b) for a, b in zip(starts.tolist(), stops.tolist())]
     sizes = table.sizes[wanted]
-    held_rows = np.stack([table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1]], axis=1)
+    fetched_rows = np.stack([table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1]], axis=1)
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
-    return _Held(data, chunks, np.cumsum(sizes) - sizes, sizes, table.counts[wanted], held_rows)
+    return _Fetched(data, chunks, np.cumsum(sizes) - sizes, sizes, table.counts[wanted], fetched_rows)
 
 
-def _decode(layout: MiniBlock, held: _Held, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...]]:
-    """The values of the chunks held, and their slots, which are given when the structure is not in the chunks."""
-    num_levels, starts, sizes = _chunk_buffers(layout, held)
+def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...]]:
+    """The values of the fetched chunks, and their slots, which are given if the structure is not in the chunks."""
+    num_levels, starts, sizes = _chunk_buffers(layout, fetched)
     level_buffers = (layout.repetition is not None) + (layout.definition is not None)
     check_bytes(float(num_levels.sum()) * 8, "levels")
-    block = layout.value.decode_chunks(Chunks(held.data, starts[level_buffers:], sizes[level_buffers:], held.counts))
+    block = layout.value.decode_chunks(Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts))
     if slots is None:
-        slots = _dense_slots(layout, held, Chunks(held.data, starts, sizes, num_levels))
+        slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
     if slots[0].count != block.count:
-        raise CorruptFileError(f"the page's levels speak of {slots[0].count} values, its chunks hold {block.count}")
+        raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
     return block, slots
 
 
-def _chunk_buffers(layout: MiniBlock, held: _Held) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The number of levels of each chunk, and start and size of each of its buffers, from the heads of the chunks."""
+def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The number of levels of each chunk, and the start and size of each of its buffers, from the chunk headers."""
     if layout.num_buffers != layout.value.num_buffers:
-        raise CorruptFileError(f"chunks of {layout.num_buffers} value buffers, their encoding has {layout.value.num_buffers}")
+        raise CorruptFileError(f"expected {layout.value.num_buffers} value buffers in a chunk, found {layout.num_buffers}")
     levels = 1 + (layout.repetition is not None) + (layout.definition is not None)
     width = 4 if layout.large else 2
     head = 2 * levels + width * layout.num_buffers
-    if head > held.sizes.min(initial=head):
-        raise CorruptFileError(f"a chunk of {held.sizes.min()} bytes, its head alone has {head}")
-    num_levels = np.empty(len(held.starts), np.int64)
-    starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(held.starts)), np.int64)
-    c = _read_heads(held.data, held.starts, held.sizes, levels, width == 4, head, num_levels, starts, sizes)
+    if head > fetched.sizes.min(initial=head):
+        raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
+    num_levels = np.empty(len(fetched.starts), np.int64)
+    starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(fetched.starts)), np.int64)
+    c = _read_heads(fetched.data, fetched.starts, fetched.sizes, levels, width == 4, head, num_levels, starts, sizes)
     if c >= 0:
-        end = starts[-1, c] + sizes[-1, c] - held.starts[c]
-        raise CorruptFileError(f"chunk {c} of those read has {held.sizes[c]} bytes, its last buffer ends at {end}")
+        end = starts[-1, c] + sizes[-1, c] - fetched.starts[c]
+        raise CorruptFileError(f"expected {end} bytes in chunk {c} of those read, found {fetched.sizes[c]}")
     return num_levels, starts, sizes
 
 
@@ -197,7 +197,9 @@ def _read_heads(
     starts: np.ndarray,
     sizes: np.ndarray,
 ) -> int:
-    """Read heads of `head` bytes: `levels` numbers of 16 bits, then sizes of 16 or 32. Returns the first chunk that is too short, or -1."""
+    """Read headers of `head` bytes: `levels` numbers of 16 bits, then sizes of 16 or 32. Returns the first chunk that is too short, or
+    -1.
+    """
     for c in range(len(chunk_starts)):
         at = U(chunk_starts[c])
         num_levels[c] = load16(data, at)
@@ -212,19 +214,19 @@ def _read_heads(
     return -1
 
 
-def _dense_slots(layout: MiniBlock, held: _Held, buffers: Chunks) -> tuple[Slots, ...]:
-    """The slots of all layers from the levels of the chunks held, the first of `buffers`."""
+def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple[Slots, ...]:
+    """The slots of all layers from the levels of the fetched chunks, the first of `buffers`."""
     structure = layout.structure
     assert isinstance(structure, Dense)
     if layout.repetition is None and layout.definition is None:
-        return unravel(structure, None, None, int(held.counts.sum()))
+        return unravel(structure, None, None, int(fetched.counts.sum()))
     repetition = definition = None
     if layout.repetition is not None:
         repetition = decode_levels(layout.repetition, buffers.select(0, 1))
-        if len(held.chunks) > 1 or held.chunks[0, 0] > 0:
-            # Reading may begin amid a row. That row counts as one, so that rows are known by number; it is not among those asked for.
+        if len(fetched.chunks) > 1 or fetched.chunks[0, 0] > 0:
+            # Reading may start mid-row. That row counts as one, so that row numbers are right; it is not selected.
             repetition = repetition.copy()
-            lengths = held.chunks[:, 1] - held.chunks[:, 0]
+            lengths = fetched.chunks[:, 1] - fetched.chunks[:, 0]
             repetition[(np.cumsum(buffers.counts) - buffers.counts)[np.cumsum(lengths) - lengths]] = structure.num_lists
     if layout.definition is not None:
         at = int(layout.repetition is not None)
@@ -236,6 +238,6 @@ def _leaf(layout: MiniBlock, block: Block, dictionary: Bytes | None, t: pa.DataT
     if layout.dictionary is None or dictionary is None:
         return to_array(block, t, validity)
     if layout.num_dictionary_items >= 2**31:
-        raise UnsupportedFeatureError(f"a dictionary of {layout.num_dictionary_items} items")
+        raise UnsupportedFeatureError(f"a dictionary of {layout.num_dictionary_items} items is not supported")
     items = layout.dictionary.decode_block(dictionary, layout.num_dictionary_items)
     return (look_up_later if late else to_dictionary_array)(block, items, t, validity)

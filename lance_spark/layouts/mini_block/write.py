@@ -1,6 +1,6 @@
 """Mini-block pages: encoded chunks and their levels -> the buffers of a page. Spec: file_encoding.md, "Mini Block Page Layout".
 
-Buffers: 0 one word a chunk, 1 the chunks, then the dictionary if there is one, then the repetition index if there are lists.
+Buffers: 0 one word per chunk, 1 the chunks, then the dictionary if there is one, then the repetition index if there are lists.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PADDING = 0xFEFEFEFEFEFEFEFE
 
 
 def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary | None, grammar: Grammar) -> EncodedPage:
-    """The page that holds `values` in chunks, which must be small enough for the levels that come with them (see `max_chunk_values`)."""
+    """The page of `values` in chunks, which must be small enough for their levels (see `max_chunk_values`)."""
     large = grammar.large_chunks
     bounds = event_bounds(page, values.counts)
     repetition = definition = None
@@ -58,7 +58,7 @@ def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary 
 def _assemble(
     values: EncodedChunks, repetition: EncodedLevels | None, definition: EncodedLevels | None, bounds: np.ndarray, large: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All chunks one after the other, and the word of each."""
+    """All chunks, concatenated, and the word of each."""
     levels = [x.buffer for x in (repetition, definition) if x is not None]
     parts = [*levels, *values.buffers]
     num_levels = np.diff(bounds) if levels else np.zeros(len(values.counts), dtype=np.int64)
@@ -72,7 +72,7 @@ def _assemble(
     chunk_starts = np.concatenate([[0], np.cumsum(chunk_sizes)])
     out = empty(int(chunk_starts[-1]))
     for end in (header, *ends):
-        # The last word of each part, most of which what follows overwrites.
+        # The last word of each part; the next part overwrites most of it.
         out.view(np.uint64)[(chunk_starts[:-1] + end) // 8 - 1] = _PADDING
     at = chunk_starts[:-1].copy()
     for width, size in zip(widths, sizes):
@@ -81,7 +81,7 @@ def _assemble(
     for i, part in enumerate(parts):
         copy_pieces(out, chunk_starts[:-1] + (ends[i - 1] if i else header), part.data, part.bounds[:-1], part.bounds[1:])
     logs = np.log2(values.counts).astype(np.int64)
-    logs[-1] = 0  # the last chunk holds what the others leave
+    logs[-1] = 0  # the last chunk has the remaining values
     words = ((chunk_sizes // 8 - 1) << 4) | logs
     return out, words.astype(np.uint32 if large else np.uint16)
 

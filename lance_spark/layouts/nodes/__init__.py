@@ -1,1 +1,1 @@
-"""The messages that describe a page: parsed into frozen nodes, checked against what each version allows."""
+"""The messages that describe a page: parsed into frozen nodes, and what each version allows."""

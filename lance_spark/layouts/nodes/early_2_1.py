@@ -1,6 +1,6 @@
-"""Page layouts of mid-2025 writers of 2.1 -> the messages that 2.1 settled on.
+"""Page layouts of mid-2025 writers of 2.1 -> the final messages of 2.1.
 
-Layouts were the same, and so were the bytes; only compressions were still described by messages of the 2.0 grammar.
+Layouts and bytes were the same; compressions were still described by messages of the 2.0 grammar.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 
 def upgraded(encoding: bytes) -> pb.PageLayout:
-    """The page layout that means what these bytes of a `lance.encodings.PageLayout` do."""
+    """The page layout that is equivalent to these bytes of a `lance.encodings.PageLayout`."""
     message = parse_message(early.PageLayout, encoding, "page layout")
     kind = message.WhichOneof("layout")
     if kind == "mini_block_layout":
@@ -38,7 +38,7 @@ def upgraded(encoding: bytes) -> pb.PageLayout:
         return pb.PageLayout(full_zip_layout=zipped)
     if kind == "all_null_layout":
         return pb.PageLayout(constant_layout=pb.ConstantLayout(layers=message.all_null_layout.layers))
-    raise UnsupportedFeatureError("a page layout of a kind that is not known")
+    raise UnsupportedFeatureError("unknown page layout")
 
 
 def _mini_block(m: early.MiniBlockLayout) -> pb.MiniBlockLayout:
@@ -57,10 +57,10 @@ def _mini_block(m: early.MiniBlockLayout) -> pb.MiniBlockLayout:
 
 def _encoding(message: pb20.ArrayEncoding, depth: int = 0) -> pb.CompressiveEncoding:
     if depth == MAX_DEPTH:
-        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} deep")
+        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} levels deep")
     kind = message.WhichOneof("array_encoding")
     if kind not in _UPGRADES:
-        raise UnsupportedFeatureError(f"the 2.0 encoding {kind} in a page of 2.1")
+        raise UnsupportedFeatureError(f"the 2.0 encoding {kind} is not supported in a page of 2.1")
     name, made = _UPGRADES[kind](getattr(message, kind), depth + 1)
     return pb.CompressiveEncoding(**{name: made})
 
@@ -72,7 +72,7 @@ def _flat(bits: int) -> pb.CompressiveEncoding:
 def _general(m: pb20.GeneralMiniBlock, depth: int) -> tuple[str, pb.General]:
     schemes = {"lz4": pb.COMPRESSION_ALGORITHM_LZ4, "zstd": pb.COMPRESSION_ALGORITHM_ZSTD}
     if m.compression.scheme not in schemes:
-        raise UnsupportedFeatureError(f"the compression {m.compression.scheme!r}")
+        raise UnsupportedFeatureError(f"the compression {m.compression.scheme!r} is not supported")
     compression = pb.BufferCompression(scheme=schemes[m.compression.scheme])
     return "general", pb.General(compression=compression, values=_encoding(m.inner, depth))
 

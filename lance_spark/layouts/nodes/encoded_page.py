@@ -1,4 +1,4 @@
-"""What the encoding of one page gives to the file writer, and the placing of many small buffers in one big one."""
+"""An encoded page for the file writer, and kernels that put many small buffers into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENCODING_TYPE = "lance.encodings21.PageLayout"
 
 @dataclass(frozen=True)
 class EncodedPage:
-    """A page of `num_rows` rows, ready to be written: its buffers (uint8) in order, and the message that describes them."""
+    """A page of `num_rows` rows, ready to write: its buffers (uint8) in order, and the message that describes them."""
 
     encoding_type: str
     encoding: bytes
@@ -34,7 +34,7 @@ def copy_pieces(out: np.ndarray, at: np.ndarray, data: np.ndarray, begins: np.nd
 
 
 def put_unsigned(out: np.ndarray, at: np.ndarray, numbers: np.ndarray, width: int) -> None:
-    """Write each of `numbers` as `width` bytes, little endian, to its place in `out`."""
+    """Write each of `numbers` as `width` bytes, little endian, to its position in `out`."""
     for byte in range(width):
         out[at + byte] = (numbers >> (8 * byte)) & 0xFF
 

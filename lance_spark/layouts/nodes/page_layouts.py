@@ -1,7 +1,7 @@
-"""Page layouts: the message of a page's encoding -> frozen nodes that say how its buffers are to be read.
+"""Page layouts: the message of a page's encoding -> frozen nodes that describe its buffers.
 
 Implements "Structural Encoding" of the file encoding page for storage versions 2.1 and 2.2 (PageLayout), and the PlanarLayout of 2.3.
-Layouts name no version: what a version does not allow is the writer's business, and every reader takes any tree.
+Layouts have no version: the writer respects what a version allows, and the reader accepts any tree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.layouts.nodes.early_2_1 import upgraded
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of lists or items. `null` and `empty` are the definition levels of a null slot and an empty list; 0 means there is none."""
+    """One layer of lists or items. `null` and `empty` are the definition levels of a null slot and an empty list; 0 if there is none."""
 
     is_list: bool
     null: int
@@ -36,13 +36,13 @@ class Dense:
 
     @property
     def num_lists(self) -> int:
-        """How many of the layers are lists, which is also the repetition level that starts a row."""
+        """The number of list layers, which is also the repetition level that starts a row."""
         return sum(layer.is_list for layer in self.layers)
 
 
 @dataclass(frozen=True)
 class SparseValidity:
-    """Some slots of a layer: the null ones, or when `valid` the ones that are not. `positions` codes u64 slot numbers."""
+    """Some slots of a layer: the null ones, or the valid ones if `valid`. `positions` encodes u64 slot numbers."""
 
     valid: bool
     positions: Encoding
@@ -51,7 +51,7 @@ class SparseValidity:
 
 @dataclass(frozen=True)
 class SparseList:
-    """A list layer: which lists are not empty, and how many items each of those has. `num_items` is the number of all items."""
+    """A list layer: which lists are not empty, and the number of items in each of those. `num_items` is the total number of items."""
 
     num_items: int
     non_empty: Encoding
@@ -73,7 +73,7 @@ SparseLayer = SparseValidity | SparseList | SparseFixedSizeList
 
 @dataclass(frozen=True)
 class Sparse:
-    """Structure by the positions of what is exceptional (2.3); layers outermost first."""
+    """Structure by the positions of exceptional slots (2.3); layers outermost first."""
 
     layers: tuple[SparseLayer, ...]
 
@@ -83,7 +83,7 @@ Structure = Dense | Sparse
 
 @dataclass(frozen=True)
 class MiniBlock:
-    """Values in small chunks. `large` chunks have sizes of 32 bits, others of 16. `num_items` is None when the structure tells it."""
+    """Values in small chunks. Sizes in `large` chunks have 32 bits, else 16. `num_items` is None if the structure determines it."""
 
     structure: Structure
     value: Encoding
@@ -99,9 +99,9 @@ class MiniBlock:
 
 @dataclass(frozen=True)
 class FullZip:
-    """Values one after the other, each with its levels before it: either all of `bits_per_value`, or with a length of `bits_per_offset`.
+    """Values in sequence, each after its levels: all of `bits_per_value` bits, or each with a length of `bits_per_offset` bits.
 
-    With sparse structure there are no levels, and `num_items` values for the valid slots only.
+    With sparse structure there are no levels, and only the `num_items` values of valid slots.
     """
 
     structure: Structure
@@ -115,7 +115,7 @@ class FullZip:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A dictionary of large values in a page of sparse structure: one of the `items`, stored as in full zip, for each slot."""
+    """A dictionary of large values in a page of sparse structure: an index for each slot, and `items` stored as in full zip."""
 
     structure: Sparse
     indices: Encoding
@@ -124,9 +124,9 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Constant:
-    """One value for all valid slots, or none at all. `value` None: it is in the page's first buffer, or all slots are null.
+    """One value for all valid slots, or none. If `value` is None, it is in the page's first buffer, or all slots are null.
 
-    The levels are blocks of `num_rep` and `num_def` values, or without an encoding raw 16-bit words.
+    The levels are blocks of `num_rep` and `num_def` values, or raw 16-bit words if they have no encoding.
     """
 
     structure: Structure
@@ -139,7 +139,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Blob:
-    """Values that lie elsewhere in the file; `inner` is the page of their positions and sizes, which also carry the levels."""
+    """Values stored elsewhere in the file; `inner` is the page of their positions and sizes, which also encode the levels."""
 
     structure: Dense
     inner: Layout
@@ -151,7 +151,7 @@ Layout = MiniBlock | FullZip | Indexed | Constant | Blob
 def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
     """The layout of a page, from the type and the bytes of its encoding message."""
     if encoding_type not in _GRAMMARS:
-        raise UnsupportedFeatureError(f"a page encoding of type {encoding_type!r}")
+        raise UnsupportedFeatureError(f"a page encoding of type {encoding_type!r} is not supported")
     return _GRAMMARS[encoding_type](encoding)
 
 
@@ -170,14 +170,14 @@ def _dense(kinds: Sequence[int]) -> Dense:
     layers, level = [], 0
     for kind in kinds:
         if kind not in _LEVELS:
-            raise UnsupportedFeatureError(f"a repetition and definition layer of kind {kind}")
+            raise UnsupportedFeatureError(f"a repetition and definition layer of kind {kind} is not supported")
         is_list, nullable, emptyable = _LEVELS[kind]
-        # Levels are handed out from the innermost layer on, null before empty.
+        # Levels are assigned from the innermost layer outwards, null before empty.
         null, empty = (level + 1 if nullable else 0), (level + nullable + 1 if emptyable else 0)
         layers.append(Layer(is_list, null, empty))
         level += nullable + emptyable
     if not layers:
-        raise CorruptFileError("a page without layers of structure")
+        raise CorruptFileError("a page has no layers of structure")
     return Dense(tuple(layers))
 
 
@@ -195,9 +195,9 @@ def _layout(message: pb.PageLayout) -> Layout:
         return _constant(message.constant_layout)
     if kind == "blob_layout":
         if message.blob_layout.inner_layout.WhichOneof("layout") == "blob_layout":
-            raise CorruptFileError("a blob page within a blob page")
+            raise CorruptFileError("a blob page contains a blob page")
         return Blob(_dense(message.blob_layout.layers), _layout(message.blob_layout.inner_layout))
-    raise UnsupportedFeatureError("a page layout of a kind that is not known")
+    raise UnsupportedFeatureError("unknown page layout")
 
 
 def _mini_block(m: pb.MiniBlockLayout) -> MiniBlock:
@@ -249,14 +249,14 @@ def _planar_layout(encoding: bytes) -> Layout:
         return _zipped(message.values.zipped, structure)
     if kind == "indexed":
         if not isinstance(structure, Sparse):
-            raise UnsupportedFeatureError("a page of dense structure whose values are indexed")
+            raise UnsupportedFeatureError("indexed values in a page of dense structure are not supported")
         return Indexed(structure, decode_message(message.values.indexed.indices), _zipped(message.values.indexed.items, structure))
     if kind == "constant":
         scalar = message.values.constant
         return Constant(structure, scalar.scalar if scalar.HasField("scalar") else None, None, None, 0, 0)
     if kind == "absent":
         return Constant(structure, None, None, None, 0, 0)
-    raise UnsupportedFeatureError("a value plane of a kind that is not known")
+    raise UnsupportedFeatureError("unknown value plane")
 
 
 def _chunked(m: pb23.Chunked, structure: Structure) -> MiniBlock:
@@ -293,9 +293,9 @@ def _structure(message: pb23.StructuralPlane) -> Structure:
         return _dense(message.dense.layers)
     if kind == "sparse":
         if not message.sparse.layers:
-            raise CorruptFileError("a page without layers of structure")
+            raise CorruptFileError("a page has no layers of structure")
         return Sparse(tuple(_sparse_layer(layer) for layer in message.sparse.layers))
-    raise UnsupportedFeatureError("a structural plane of a kind that is not known")
+    raise UnsupportedFeatureError("unknown structural plane")
 
 
 def _sparse_layer(message: pb23.SparseLayer) -> SparseLayer:
@@ -309,14 +309,14 @@ def _sparse_layer(message: pb23.SparseLayer) -> SparseLayer:
     if kind == "fixed_size_list":
         lists = message.fixed_size_list
         if not 1 <= lists.dimension < 2**31:
-            raise CorruptFileError(f"fixed-size lists of {lists.dimension} items")
+            raise CorruptFileError(f"fixed-size lists have {lists.dimension} items, an invalid size")
         return SparseFixedSizeList(lists.dimension, _sparse_validity(lists.validity))
-    raise UnsupportedFeatureError("a sparse layer of a kind that is not known")
+    raise UnsupportedFeatureError("unknown sparse layer")
 
 
 def _sparse_validity(message: pb23.SparseValidity) -> SparseValidity:
     if message.meaning not in (1, 2):
-        raise UnsupportedFeatureError(f"sparse positions of the unknown meaning {message.meaning}")
+        raise UnsupportedFeatureError(f"sparse positions with meaning {message.meaning} are not supported")
     return SparseValidity(message.meaning == 2, decode_message(message.positions), message.num_positions)
 
 

@@ -1,4 +1,4 @@
-"""What only some versions of the format may contain. Readers of other implementations refuse a construct of another version."""
+"""Constructs that only some versions of the format allow; other readers refuse them in files of other versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
 
 @dataclass(frozen=True)
 class Grammar:
-    """`compressed_levels`: of pages that hold nulls only. `word_dictionaries`: of numbers of 64 bits, which 2.1 could have but has not."""
+    """`compressed_levels`: in all-null pages. `word_dictionaries`: dictionaries of 64-bit numbers, which 2.1 writers never write."""
 
     large_chunks: bool
     run_levels: bool

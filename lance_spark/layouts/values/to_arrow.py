@@ -1,4 +1,4 @@
-"""Data blocks -> Arrow arrays of a leaf: raw bytes get their type and their validity here, without a copy where widths agree."""
+"""Data blocks -> Arrow arrays of a leaf: adds type and validity, zero-copy if the widths agree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_array(block: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Ar
     if pa.types.is_null(t):
         return pa.nulls(block.count)
     if pa.types.is_dictionary(t):
-        # The values are not stored as a dictionary, only asked for as one.
+        # The values are not stored as a dictionary but requested as one.
         return _narrowed(to_array(block, t.value_type, validity), t)
     if isinstance(block, FixedWidth):
         return _fixed_width(block, t, validity)
@@ -52,7 +52,7 @@ def _buffer(data: np.ndarray | None) -> pa.Buffer | None:
 
 
 def _misfit(what: str, t: pa.DataType) -> CorruptFileError:
-    return CorruptFileError(f"the page holds {what}, which cannot be {t}")
+    return CorruptFileError(f"expected values of {t}, found {what}")
 
 
 def _fixed_width(block: FixedWidth, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
@@ -76,12 +76,12 @@ def _variable_width(block: VariableWidth, t: pa.DataType, validity: np.ndarray |
         offsets = block.offsets.astype(np.int64, copy=False)
     elif pa.types.is_string(t) or pa.types.is_binary(t):
         if block.offsets[-1] >= 2**31:
-            raise UnsupportedFeatureError(f"a page with {block.offsets[-1]} bytes of values, which {t} cannot hold")
+            raise UnsupportedFeatureError(f"a page with {block.offsets[-1]} bytes of values of {t} is not supported")
         offsets = block.offsets.astype(np.int32, copy=False)
     else:
         raise _misfit("values of variable width", t)
     array = pa.Array.from_buffers(t, block.count, [_buffer(validity), _buffer(offsets), _buffer(block.data)])
-    # Text must be UTF-8: what comes after takes it on trust. Most is ASCII, which is seen much faster.
+    # Text must be UTF-8: later steps do not check it. Most text is ASCII, which is checked much faster.
     if (pa.types.is_string(t) or pa.types.is_large_string(t)) and block.data.max(initial=0) >= 128:
         array.validate(full=True)
     return array
@@ -95,12 +95,12 @@ def _packed_struct(block: PackedStruct, t: pa.DataType, validity: np.ndarray | N
 
 
 def to_dictionary_array(indices: Block, items: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
-    """Values that a page stores as indices into a dictionary: as a dictionary array where `t` is one, else looked up.
+    """Values that a page stores as indices into a dictionary: a dictionary array if `t` is one, else looked up.
 
     Raises CorruptFileError for an index of a valid slot that is out of bounds.
     """
     if not isinstance(indices, FixedWidth) or indices.bits not in _INDEX_TYPES:
-        raise CorruptFileError("dictionary indices must be whole numbers of 8 to 64 bits")
+        raise CorruptFileError("expected dictionary indices of 8 to 64 bits")
     if not pa.types.is_dictionary(t):
         numbers = _fixed_width(indices, _INDEX_TYPES[indices.bits], validity)
         return look_up(to_array(items, t, None), numbers)
@@ -111,12 +111,12 @@ def to_dictionary_array(indices: Block, items: Block, t: pa.DataType, validity: 
 
 
 def _narrowed(values: pa.Array, t: pa.DataType) -> pa.Array:
-    """The values, which are not stored as a dictionary of type `t`, as one."""
+    """The values, not stored as a dictionary, as dictionary type `t`."""
     return values.dictionary_encode().cast(t)
 
 
 def look_up_later(indices: Block, items: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:
-    """As `to_dictionary_array`, but always a dictionary array, of the index type that is stored: `look_up` makes it a `t`."""
+    """Like `to_dictionary_array`, but always a dictionary array with the stored index type: `look_up` converts it to `t`."""
     if pa.types.is_dictionary(t) or not isinstance(indices, FixedWidth) or indices.bits not in _INDEX_TYPES:
         return to_dictionary_array(indices, items, t, validity)
     numbers = _fixed_width(indices, _INDEX_TYPES[indices.bits], validity)
@@ -124,13 +124,13 @@ def look_up_later(indices: Block, items: Block, t: pa.DataType, validity: np.nda
 
 
 def look_up(items: pa.Array, numbers: pa.Array) -> pa.Array:
-    """The items with these numbers. Raises CorruptFileError if they would be more than a page may come to."""
+    """The items at these indices. Raises CorruptFileError if they exceed the maximum size of a page."""
     size = items.nbytes / max(len(items), 1) * len(numbers)
     t = items.type
     if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
         lengths = pc.binary_length(items)
         size = float(pc.max(lengths).as_py() or 0) * len(numbers)
-        if size > LARGE:  # then it is worth the exact number
+        if size > LARGE:  # then the exact size is measured
             size = pc.sum(lengths.take(numbers).cast(pa.float64())).as_py() or 0.0
     check_bytes(size, "values of a dictionary")
     return items.take(numbers)
@@ -140,7 +140,7 @@ _INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()
 
 
 def spread(block: Block, t: pa.DataType, valid: np.ndarray) -> pa.Array:
-    """An array with the values of `block` in the slots for which `valid` (bool) is set, and null in the others."""
+    """An array with the values of `block` in the slots where `valid` (bool) is set, and nulls in the others."""
     validity = np.packbits(valid, bitorder="little")
     slots = np.cumsum(valid)
     if isinstance(block, VariableWidth) and not pa.types.is_dictionary(t):
@@ -158,12 +158,12 @@ def repeat(one: pa.Array, count: int, validity: np.ndarray | None) -> pa.Array:
 
 
 def fixed_width_value(value: bytes, t: pa.DataType) -> pa.Array:
-    """The fixed-width value whose bytes are `value`, alone in an array; booleans take one byte."""
+    """An array of the one fixed-width value with the bytes `value`; booleans take one byte."""
     return to_array(_block_of(np.frombuffer(value, np.uint8), t), t, None)
 
 
 def _block_of(data: np.ndarray, t: pa.DataType) -> Block:
-    """The one value of type `t` in `data`, lists of fixed size flattened."""
+    """The one value of type `t` in `data`, with fixed-size lists flattened."""
     if pa.types.is_fixed_size_list(t):
         return FixedSizeList(_block_of_items(data, t.value_type, t.list_size), t.list_size, None)
     return FixedWidth(8 * len(data), data, 1)
@@ -174,5 +174,5 @@ def _block_of_items(data: np.ndarray, t: pa.DataType, count: int) -> Block:
         return FixedSizeList(_block_of_items(data, t.value_type, count * t.list_size), t.list_size, None)
     bits = 1 if pa.types.is_boolean(t) else 8 * len(data) // count
     if len(data) != (count * bits + 7) // 8:
-        raise CorruptFileError(f"a value of {len(data)} bytes is not {count} values of {t}")
+        raise CorruptFileError(f"expected {count} values of {t}, found {len(data)} bytes")
     return FixedWidth(bits, data, count)

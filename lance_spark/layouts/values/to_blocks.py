@@ -1,4 +1,4 @@
-"""Arrow arrays -> data blocks, without copying where the buffers allow it. Validity of the array itself is left to the levels."""
+"""Arrow arrays -> data blocks, zero-copy if possible. The levels store the validity of the array itself."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from lance_spark.errors import UnsupportedFeatureError
 
 
 def bytes_of(buffer: pa.Buffer | None) -> np.ndarray:
-    """The bytes of an Arrow buffer; a buffer that is not there is empty."""
+    """The bytes of an Arrow buffer; a missing buffer is empty."""
     return np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
 
 
 def to_blocks(array: pa.Array) -> tuple[Block, Block | None]:
-    """The values of a leaf array, and for a dictionary array (whose values are its indices) the dictionary's items."""
+    """The values of a leaf array, and the items of a dictionary array, whose values are its indices."""
     if not pa.types.is_dictionary(array.type):
         return to_block(array), None
     indices, items = array.indices, array.dictionary
     width = indices.type.bit_width
-    # Indices at null slots may be anything in Arrow, but must point into the dictionary in a page.
+    # Indices at null slots are arbitrary in Arrow, but must be within the dictionary in a page.
     unsigned = pc.fill_null(indices, 0).cast(f"uint{width}", safe=False)
     return to_block(unsigned), to_block(items)
 
 
 def without_null_items(array: pa.Array) -> pa.Array:
-    """A dictionary array whose nulls are all nulls of the indices, none of the dictionary; other arrays as they are."""
+    """A dictionary array with nulls in the indices only, not in the dictionary; other arrays are unchanged."""
     if not pa.types.is_dictionary(array.type) or not array.dictionary.null_count:
         return array
     valid = pc.take(array.dictionary.is_valid(), array.indices)
@@ -36,7 +36,7 @@ def without_null_items(array: pa.Array) -> pa.Array:
 
 
 def to_block(array: pa.Array) -> Block:
-    """The block of an array of any leaf type but dictionary."""
+    """The block of an array of any leaf type except dictionary."""
     t = array.type
     if pa.types.is_boolean(t):
         return FixedWidth(1, _bits(array.buffers()[1], array.offset, len(array)), len(array))
@@ -51,13 +51,13 @@ def to_block(array: pa.Array) -> Block:
     try:
         width = t.bit_width // 8
     except ValueError:
-        raise UnsupportedFeatureError(f"writing values of type {t}") from None
+        raise UnsupportedFeatureError(f"writing values of type {t} is not supported") from None
     data = bytes_of(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
     return FixedWidth(8 * width, data, len(array))
 
 
 def _bits(buffer: pa.Buffer | None, offset: int, count: int) -> np.ndarray:
-    """`count` bits of a bitmap from bit `offset` on, shifted so that the first is bit 0 and bits past the end are 0."""
+    """`count` bits of a bitmap from bit `offset`, shifted so that the first is bit 0 and bits past the end are 0."""
     data = bytes_of(buffer)[offset // 8 : (offset + count + 7) // 8]
     if offset % 8 == 0 and count % 8 == 0:
         return data
@@ -80,7 +80,7 @@ def _fixed_size_list(array: pa.Array) -> FixedSizeList:
     if items.null_count:
         validity = _bits(items.buffers()[0], items.offset, len(items))
         if array.null_count:
-            # Items of a null list do not matter, and are often null themselves.
+            # Items of a null list are ignored, and are often null.
             valid = np.unpackbits(validity, count=len(items), bitorder="little").reshape(len(array), dimension)
             valid[array.is_null().to_numpy(zero_copy_only=False)] = 1
             validity = None if valid.all() else np.packbits(valid.reshape(-1), bitorder="little")
@@ -93,7 +93,7 @@ def _packed_struct(array: pa.Array) -> PackedStruct:
     for field, child in zip(array.type, children):
         nulls = child.null_count
         if nulls and (outer is None or pc.sum(pc.and_(outer, child.is_null())).as_py()):
-            raise UnsupportedFeatureError(f"writing a packed struct whose field {field.name!r} holds nulls")
+            raise UnsupportedFeatureError(f"writing a packed struct with nulls in its field {field.name!r} is not supported")
         if pa.types.is_fixed_size_list(child.type) and child.flatten().null_count:
-            raise UnsupportedFeatureError(f"writing a packed struct whose field {field.name!r} holds nulls")
+            raise UnsupportedFeatureError(f"writing a packed struct with nulls in its field {field.name!r} is not supported")
     return PackedStruct(tuple(to_block(child) for child in children))

@@ -44,21 +44,31 @@ def test_a_string_comes_after_its_offsets() -> None:
     "data", [b"", b"abc", u32(0), u32(3, 1, 1, 1), u32(1), u32(1, 5) + b"1234", u32(2, 8), u32(2, 8, 2) + u32(0, 2) + b"a"]
 )
 def test_a_buffer_that_does_not_hold_what_it_says_is_found(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="does not hold what it says"):
+    with pytest.raises(CorruptFileError, match="does not have the parts that it declares"):
         scalar(np.frombuffer(data, np.uint8), pa.string())
 
 
 @pytest.mark.parametrize(
     ("field", "layout", "buffers", "complaint"),
     [
-        (MATRIX, pb.ConstantLayout(layers=[ITEM], inline_value=u32(1, 2, 3)), [], "a value of 12 bytes is not 4 values|values of 24 bits"),
-        (Field("c", 0, "fixed_size_list:bool:10"), pb.ConstantLayout(layers=[ITEM], inline_value=b"\1"), [], "1 bytes is not 10 values"),
-        (list_of(NUMBER), pb.ConstantLayout(layers=[ITEM, LIST], inline_value=u32(1)), [], "a page of lists without levels"),
+        (
+            MATRIX,
+            pb.ConstantLayout(layers=[ITEM], inline_value=u32(1, 2, 3)),
+            [],
+            "expected 4 values of int32, found 12 bytes|values of 24 bits",
+        ),
+        (
+            Field("c", 0, "fixed_size_list:bool:10"),
+            pb.ConstantLayout(layers=[ITEM], inline_value=b"\1"),
+            [],
+            "expected 10 values of bool, found 1 bytes",
+        ),
+        (list_of(NUMBER), pb.ConstantLayout(layers=[ITEM, LIST], inline_value=u32(1)), [], "a constant page of lists has no levels"),
         (
             list_of(NUMBER),
             pb.ConstantLayout(layers=[NULLABLE, LIST]),
             [numbers(np.uint16, 1, 1), numbers(np.uint16, 1)],
-            "2 repetition levels, but 1 definition levels",
+            "2 repetition levels but 1 definition levels",
         ),
     ],
 )

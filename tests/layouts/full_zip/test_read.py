@@ -68,16 +68,28 @@ def test_pages_put_together_are_read() -> None:
 @pytest.mark.parametrize(
     ("field", "layout", "buffers", "rows", "complaint"),
     [
-        (NUMBER, pb.FullZipLayout(**NUMBERS), [], None, "without buffers"),
+        (NUMBER, pb.FullZipLayout(**NUMBERS), [], None, "at least 1 buffer in a full-zip page, found 0"),
         (NUMBER, pb.FullZipLayout(bits_rep=17, **NUMBERS), [bytes(8)], None, "levels of 17 and 0 bits"),
-        (NUMBER, pb.FullZipLayout(**NUMBERS), [bytes(7)], None, "take 8 bytes or more, it has 7"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS], range(1), "without a repetition index"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes(4)], range(1), "index of 4 bytes for 2 rows"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([6, 0, 11])], range(1), "does not ascend"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([0, 99, 99])], range(1), "does not ascend"),
+        (NUMBER, pb.FullZipLayout(**NUMBERS), [bytes(7)], None, "expected at least 8 bytes for the rows of the page, found 7"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS], range(1), "expected a repetition index"),
+        (
+            STRING,
+            pb.FullZipLayout(bits_per_offset=32, **STRINGS),
+            [TWO_STRINGS, bytes(4)],
+            range(1),
+            "index has 4 bytes, an invalid size for 2 rows",
+        ),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([6, 0, 11])], range(1), "decreasing offsets"),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS, bytes([0, 99, 99])], range(1), "decreasing offsets"),
         (STRING, pb.FullZipLayout(bits_per_offset=24, **STRINGS), [TWO_STRINGS], None, "lengths of 24 bits"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:-1]], None, "the item at byte 6 of those read runs over"),
-        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:6]], None, "1 items were read where there should be 2"),
+        (
+            STRING,
+            pb.FullZipLayout(bits_per_offset=32, **STRINGS),
+            [TWO_STRINGS[:-1]],
+            None,
+            "the item at byte 6 of 10 bytes read is truncated",
+        ),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:6]], None, "expected 2 items, found 1"),
     ],
 )
 def test_lies_are_found(field: Field, layout: pb.FullZipLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:
@@ -87,5 +99,5 @@ def test_lies_are_found(field: Field, layout: pb.FullZipLayout, buffers: list[by
 
 def test_a_level_above_those_of_the_layers_is_found() -> None:
     layout = pb.FullZipLayout(bits_def=2, value_compression=flat(32), bits_per_value=32, layers=[ITEM])
-    with pytest.raises(CorruptFileError, match="a definition level of 3, the layers have 1"):
+    with pytest.raises(CorruptFileError, match="definition level 3 exceeds the maximum of the layers, 1"):
         read(NUMBER, layout, [b"\0abcd\3efgh"], 2)

@@ -29,12 +29,12 @@ def offsets(*values: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("field", "slots", "complaint"),
     [
-        (LISTS, (Slots(4, None), Slots(4, None)), "the page has 2 layers, the column 3"),
-        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None)), "lists are not where those of the column are, at 'l'"),
-        (LISTS, (Slots(4, None), Slots(4, None, offsets(0, 4)), Slots(1, None)), "not where those of the column are, at 's'"),
-        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None, offsets(0, 1, 5))), "lists of 5 items, there are 4"),
-        (LISTS, (Slots(4, None), Slots(3, None), Slots(2, None, offsets(0, 1, 4))), "a layer of 3 slots around 4 values"),
-        (SIZED, (Slots(4, None), Slots(4, None), Slots(3, None)), "a layer of 3 slots around 2 values"),
+        (LISTS, (Slots(4, None), Slots(4, None)), "expected 3 layers in the page, found 2"),
+        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None)), "the list layers of the page do not match those of the column at 'l'"),
+        (LISTS, (Slots(4, None), Slots(4, None, offsets(0, 4)), Slots(1, None)), "do not match those of the column at 's'"),
+        (LISTS, (Slots(4, None), Slots(4, None), Slots(2, None, offsets(0, 1, 5))), "expected 5 list items, found 4"),
+        (LISTS, (Slots(4, None), Slots(3, None), Slots(2, None, offsets(0, 1, 4))), "expected 4 slots in a layer, found 3"),
+        (SIZED, (Slots(4, None), Slots(4, None), Slots(3, None)), "expected 2 slots in a layer, found 3"),
     ],
 )
 def test_layers_that_do_not_fit_the_column_are_refused(field: Field, slots: tuple[Slots, ...], complaint: str) -> None:
@@ -43,13 +43,13 @@ def test_layers_that_do_not_fit_the_column_are_refused(field: Field, slots: tupl
 
 
 def test_items_that_do_not_fill_the_last_list_of_fixed_size_are_refused() -> None:
-    with pytest.raises(CorruptFileError, match="3 items do not fill lists of fixed size 2"):
+    with pytest.raises(CorruptFileError, match="3 items are not a multiple of the fixed list size 2"):
         nest(paths(SIZED)[0], (Slots(3, None), Slots(3, None), Slots(1, None)), NUMBERS[:3])
 
 
 def test_rows_that_were_not_read_cannot_be_picked() -> None:
     assert pick(NUMBERS, all_rows(4), all_rows(0)).to_pylist() == []
-    with pytest.raises(CorruptFileError, match="4 rows were read where there should be 5"):
+    with pytest.raises(CorruptFileError, match="expected 5 rows, found 4"):
         pick(NUMBERS, all_rows(5), all_rows(1))
 
 
@@ -61,10 +61,10 @@ def of(field: Field, child: str, rows: list[Any]) -> pa.Array:
 @pytest.mark.parametrize(
     ("field", "parts", "complaint"),
     [
-        (STRUCT, [], "no column holds anything of 's'"),
-        (STRUCT, [[{"a": 1}]], "no column holds anything of 'b'"),
-        (STRUCT, [[{"a": 1}], [{"b": 1}, {"b": 2}]], r"the columns of 's' have \[1, 2\] rows"),
-        (LISTS, [[[{"a": 1}]], [[{"b": 1}, {"b": 2}]]], "the columns of 'l' disagree about the lengths of its lists"),
+        (STRUCT, [], "no column has values of 's'"),
+        (STRUCT, [[{"a": 1}]], "no column has values of 'b'"),
+        (STRUCT, [[{"a": 1}], [{"b": 1}, {"b": 2}]], r"the columns of 's' have different numbers of rows: \[1, 2\]"),
+        (LISTS, [[[{"a": 1}]], [[{"b": 1}, {"b": 2}]]], "the columns of 'l' have different list lengths"),
         (MAP, [[[{"key": None}]], [[{"value": 1}]]], "a map with a key that is null"),
     ],
 )

@@ -123,5 +123,5 @@ def test_levels_that_mean_nothing_are_refused(repetition: np.ndarray | None, def
 
 def test_a_list_that_goes_on_after_a_null_outer_list_is_refused() -> None:
     structure = Dense((ITEM, Layer(True, 0, 0), Layer(True, 1, 0)))
-    with pytest.raises(CorruptFileError, match="before there is one"):
+    with pytest.raises(CorruptFileError, match="before the first list starts"):
         unravel(structure, u16(2, 0, 1), u16(1, 0, 0), 3)

@@ -61,16 +61,16 @@ TWO = of_items(SEVEN, lists(3, 2), validity(NULL, 0))
 @pytest.mark.parametrize(
     ("field", "layout", "buffers", "complaint"),
     [
-        (NUMBER, of_items(SEVEN, validity(NULL, 1)), [], "1 buffers of structure are needed, the page has 0"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 4)), [u64(0, 1, 2, 3)], "4 positions among 3 slots"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(1, 0)], "do not ascend within 3 slots"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(1, 1)], "do not ascend within 3 slots"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(0, 3)], "do not ascend within 3 slots"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(2**63, 1)], "do not ascend within 3 slots"),
-        (NUMBER, of_items(SEVEN, validity(NULL, 2, flat(32))), [u64(0, 1)], "must be 2 numbers of 64 bits"),
-        (LISTS, TWO, [u64(0, 2), u64(1, 1), b"", b""], "do not add up to 3 items"),
-        (LISTS, TWO, [u64(0, 2), u64(0, 3), b"", b""], "do not add up to 3 items"),
-        (LISTS, TWO, [u64(0, 2), u64(2**63 + 1, 2**63 + 2), b"", b""], "do not add up to 3 items"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 1)), [], "expected 1 buffers of structure, found 0"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 4)), [u64(0, 1, 2, 3)], "4 positions for 3 slots"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(1, 0)], "positions that do not increase, or are outside its 3 slots"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(1, 1)], "positions that do not increase, or are outside its 3 slots"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(0, 3)], "positions that do not increase, or are outside its 3 slots"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(2**63, 1)], "positions that do not increase, or are outside its 3 slots"),
+        (NUMBER, of_items(SEVEN, validity(NULL, 2, flat(32))), [u64(0, 1)], "expected 2 numbers of 64 bits"),
+        (LISTS, TWO, [u64(0, 2), u64(1, 1), b"", b""], "add up to 3 items"),
+        (LISTS, TWO, [u64(0, 2), u64(0, 3), b"", b""], "add up to 3 items"),
+        (LISTS, TWO, [u64(0, 2), u64(2**63 + 1, 2**63 + 2), b"", b""], "add up to 3 items"),
     ],
 )
 def test_lies_are_found(field: Field, layout: pb23.PlanarLayout, buffers: list[bytes], complaint: str) -> None:
@@ -109,13 +109,18 @@ def test_indices_are_numbers_of_items() -> None:
 @pytest.mark.parametrize(
     ("plane", "buffers", "error", "complaint"),
     [
-        (pb23.ValuePlane(zipped=ZIPPED), [bytes(8), u64(1)], CorruptFileError, "2 valid values|3 valid values, it holds 2"),
-        (pb23.ValuePlane(indexed=pb23.Indexed(indices=flat(32), items=STRINGS)), [bytes(12)], CorruptFileError, "1 buffers, it needs 3"),
+        (pb23.ValuePlane(zipped=ZIPPED), [bytes(8), u64(1)], CorruptFileError, "2 valid values|3 valid values, found 2"),
+        (
+            pb23.ValuePlane(indexed=pb23.Indexed(indices=flat(32), items=STRINGS)),
+            [bytes(12)],
+            CorruptFileError,
+            "at least 3 buffers in an indexed page, found 1",
+        ),
         (
             pb23.ValuePlane(indexed=pb23.Indexed(indices=flat(32), items=STRINGS)),
             [bytes(8), TWO_STRINGS, b"", b""],
             CorruptFileError,
-            "holds 4 values, which take 16 bytes",
+            "holds 4 values: expected a buffer of 16 bytes",
         ),
     ],
 )

@@ -34,14 +34,14 @@ def validity(meaning: int) -> pb23.SparseValidity:
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        (early.PageLayout(), "a page layout of a kind that is not known"),
-        (pb.PageLayout(), "a page layout of a kind that is not known"),
+        (early.PageLayout(), "unknown page layout"),
+        (pb.PageLayout(), "unknown page layout"),
         (pb.PageLayout(constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_UNSPECIFIED])), "layer of kind 0"),
-        (pb23.PlanarLayout(structure=DENSE), "a value plane of a kind"),
-        (pb23.PlanarLayout(values=ABSENT), "a structural plane of a kind"),
-        (pb23.PlanarLayout(structure=DENSE, values=pb23.ValuePlane(indexed=pb23.Indexed())), "dense structure whose values are indexed"),
-        (sparse(pb23.SparseLayer()), "a sparse layer of a kind"),
-        (sparse(pb23.SparseLayer(validity=validity(3))), "the unknown meaning 3"),
+        (pb23.PlanarLayout(structure=DENSE), "unknown value plane"),
+        (pb23.PlanarLayout(values=ABSENT), "unknown structural plane"),
+        (pb23.PlanarLayout(structure=DENSE, values=pb23.ValuePlane(indexed=pb23.Indexed())), "indexed values in a page of dense structure"),
+        (sparse(pb23.SparseLayer()), "unknown sparse layer"),
+        (sparse(pb23.SparseLayer(validity=validity(3))), "positions with meaning 3 are not supported"),
     ],
 )
 def test_what_is_not_known_is_refused(message: Message, complaint: str) -> None:
@@ -52,11 +52,17 @@ def test_what_is_not_known_is_refused(message: Message, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        (pb.PageLayout(constant_layout=pb.ConstantLayout()), "without layers"),
-        (sparse(), "without layers"),
-        (sparse(pb23.SparseLayer(fixed_size_list=pb23.SparseFixedSizeList(dimension=0, validity=validity(1)))), "lists of 0 items"),
-        (sparse(pb23.SparseLayer(fixed_size_list=pb23.SparseFixedSizeList(dimension=2**31, validity=validity(1)))), "lists of 2147483648"),
-        (pb.PageLayout(blob_layout=pb.BlobLayout(layers=[pb.REPDEF_ALL_VALID_ITEM], inner_layout=BLOBS)), "a blob page within a blob page"),
+        (pb.PageLayout(constant_layout=pb.ConstantLayout()), "has no layers"),
+        (sparse(), "has no layers"),
+        (sparse(pb23.SparseLayer(fixed_size_list=pb23.SparseFixedSizeList(dimension=0, validity=validity(1)))), "lists have 0 items"),
+        (
+            sparse(pb23.SparseLayer(fixed_size_list=pb23.SparseFixedSizeList(dimension=2**31, validity=validity(1)))),
+            "lists have 2147483648",
+        ),
+        (
+            pb.PageLayout(blob_layout=pb.BlobLayout(layers=[pb.REPDEF_ALL_VALID_ITEM], inner_layout=BLOBS)),
+            "a blob page contains a blob page",
+        ),
     ],
 )
 def test_lies_are_found(message: Message, complaint: str) -> None:
