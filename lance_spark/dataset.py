@@ -39,7 +39,7 @@ from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, 
 
 @dataclass(frozen=True)
 class Scan:
-    """What `Dataset.scan` will read; nothing is read before rows are asked for."""
+    """A scan from `Dataset.scan`; nothing is read until rows are requested."""
 
     snapshot: Snapshot
     plan: ScanPlan
@@ -50,7 +50,7 @@ class Scan:
         return self.plan.schema(self.snapshot)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the table's order, as they are read."""
+        """The rows in the table's order, batch by batch."""
         with in_use(self.snapshot):
             for task in plan_tasks(self.snapshot, self.plan):
                 yield from read_task(task)
@@ -62,7 +62,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One version of a Lance table. It never changes: whatever changes the table returns another Dataset.
+    """One version of a Lance table. It is immutable: methods that change the table return another Dataset.
 
     Examples:
         >>> import pyarrow as pa
@@ -100,11 +100,11 @@ class Dataset:
         allow_other_stores: bool = False,
         verify_checksums: bool = True,
     ) -> Dataset:
-        """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for what goes together.
+        """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for valid combinations.
 
-        `allow_other_stores` lets the table's files lie in other stores or buckets than its own, as its manifest may say. It also lets
-        `deep_clone` copy files from outside of the table's folder, and cleanup and verify ask for clones that are in other stores.
-        Without `verify_checksums`, data files that have checksums are read without comparing them.
+        `allow_other_stores` allows the manifest to refer to files in other stores or buckets than the table's own. It also lets
+        `deep_clone` copy files from outside of the table's folder, and cleanup and verify access clones in other stores.
+        Without `verify_checksums`, checksums of data files are not verified.
         """
         snapshot = open_snapshot(
             Store(uri, storage_options),
@@ -134,10 +134,10 @@ class Dataset:
         txn_version: int | None = None,
         column_options: Mapping[str, str] | None = None,
     ) -> Dataset:
-        """Write `data` as one new version: "create" a table, "append" to it (making it if need be), or "overwrite" it.
+        """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
         Columns are matched by name; see `table.write.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
-        SchemaMismatchError, and CommitConflictError when another writer came first with a change that ours cannot follow.
+        SchemaMismatchError, and CommitConflictError if another writer has committed a conflicting change first.
 
         Examples:
             >>> import pyarrow as pa
@@ -171,10 +171,10 @@ class Dataset:
         commit_message: str | None = None,
         enable_stable_row_ids: bool = False,
     ) -> Dataset:
-        """Commit a change that was prepared by hand: one of `lance_spark.metadata.operations`, whose files are written already.
+        """Commit an operation of `lance_spark.operations` whose files have already been written.
 
-        `read_version` is the version that it was prepared for; Overwrite, which may also make the table, and Restore need none. What
-        other writers did since is taken into account, see docs/conflicts.md. The rows themselves are not looked at.
+        `read_version` is the version that it is based on; Overwrite, which may also create the table, and Restore need none. Commits
+        of other writers since then are checked for conflicts, see docs/conflicts.md. The rows are not read.
         """
         properties = {} if commit_message is None else {COMMIT_MESSAGE: commit_message}
         settings = TableSettings(stable_row_ids=enable_stable_row_ids)
@@ -182,7 +182,7 @@ class Dataset:
 
     @property
     def uri(self) -> str:
-        """Where the table is; for a branch, where the branch is."""
+        """The URI of the table, or of the branch."""
         return self.snapshot.store.uri
 
     @property
@@ -196,11 +196,11 @@ class Dataset:
         return self.snapshot.manifest.schema.to_arrow()
 
     def versions(self) -> Versions:
-        """All versions that there are now, oldest first: a list that prints as a table."""
+        """Existing versions, oldest first, as a list that prints as a table."""
         return versions(self.snapshot.store)
 
     def history(self, limit: int | None = None) -> History:
-        """The versions that there are, newest first, each with its time, operation, properties and commit message."""
+        """Existing versions, newest first, each with its time, operation, properties and commit message."""
         return history(self.snapshot.store, limit)
 
     @property
@@ -214,7 +214,7 @@ class Dataset:
         return Branches(self.snapshot)
 
     def checkout_version(self, version: Reference) -> Dataset:
-        """Another version: a number on this branch, the name of a tag, or (branch, version), where None is main and the latest.
+        """Another version: a number on this branch, a tag name, or (branch, version), where None means main or the latest.
 
         Examples:
             >>> import pyarrow as pa
@@ -225,13 +225,13 @@ class Dataset:
         return Dataset(resolve(self.snapshot, version))
 
     def create_branch(self, branch: str, reference: Reference | None = None) -> Dataset:
-        """A new branch that begins as the version that `reference` means, by default this one. Raises RefConflictError if it exists."""
+        """Create a branch that starts at the version `reference`, by default this one. Raises RefConflictError if it exists."""
         return Dataset(create_branch(self.snapshot, branch, reference))
 
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
-        """A new table elsewhere that reads this one's files where they are. Raises TableAlreadyExistsError."""
+        """Create a table at another place that refers to the files of this one. Raises TableAlreadyExistsError."""
         return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
 
     def deep_clone(
@@ -242,7 +242,7 @@ class Dataset:
         *,
         progress: bool | None = None,
     ) -> Dataset:
-        """A new table elsewhere with copies of all files of one version. Raises TableAlreadyExistsError.
+        """Create a table at another place with copies of all files of one version. Raises TableAlreadyExistsError.
 
         `progress` shows bars (None: on a terminal where tqdm is installed).
         """
@@ -259,9 +259,9 @@ class Dataset:
         dry_run: bool = False,
         progress: bool | None = None,
     ) -> CleanupStats:
-        """Remove versions of this branch that are older than `older_than` (by default 14 days), and the files that nothing needs any more.
+        """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
 
-        See `table.maintenance.cleanup.CleanupPolicy` for the rest; `progress` shows bars (None: on a terminal where tqdm is installed).
+        See `table.maintenance.cleanup.CleanupPolicy` for the other arguments; `progress` shows bars (None: on a terminal with tqdm).
         Raises RefConflictError if an old version is tagged.
         """
         if older_than is None and retain_versions is None:
@@ -270,46 +270,46 @@ class Dataset:
         return cleanup_old_versions(self.snapshot, policy, tracker(progress))
 
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
-        """Check that every file of this version is there, has the size and rows stated, and decodes; `print` the report to read it.
+        """Check that every file of this version exists, has the recorded size and number of rows, and decodes. Returns a printable report.
 
         `progress` shows bars (None: on a terminal where tqdm is installed).
         """
         return verify(self.snapshot, decode, tracker(progress))
 
     def delete(self, predicate: str) -> Dataset:
-        """Delete the rows that fulfil `predicate`, a condition in Spark's SQL, in one new version.
+        """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.
 
-        Raises CommitConflictError when other writers changed the same rows meanwhile, again and again, or replaced the table.
+        Raises CommitConflictError if other writers keep changing the same rows, or have replaced the table.
         """
         return self._changed(delete(self.snapshot, predicate))
 
     def update(self, updates: Mapping[str, str], where: str | None = None) -> Dataset:
-        """Give columns new values, SQL text by name, in the rows that fulfil `where`; in all rows without one."""
+        """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows."""
         return self._latest_after(update(self.snapshot, updates, where, NO_OPTIONS))
 
     def merge_insert(self, on: str | Sequence[str]) -> MergeInsertBuilder[Dataset]:
-        """Merge rows into the table by the columns `on`: add what is to be done to what this returns, then `execute(data)`."""
+        """Merge rows into the table by the key columns `on`: add clauses to the returned builder, then call `execute(data)`."""
         keys = (on,) if isinstance(on, str) else tuple(on)
         return MergeInsertBuilder(self.snapshot, MergeInsert(keys), self._latest_after)
 
     @property
     def optimize(self) -> Optimizer[Dataset]:
-        """Compaction: `optimize.compact_files()`."""
+        """Compact the table: `optimize.compact_files()`."""
         return Optimizer(self.snapshot, self._at)
 
     def restore(self) -> Dataset:
-        """Make this version the latest again, as a new one."""
+        """Restore this version: commit it again as the latest one."""
         return self._changed(alter.restore(self.snapshot))
 
     def add_columns(self, columns: alter.NewColumns | Mapping[str, str]) -> Dataset:
-        """Add columns: values as SQL text by name, or a field, a list of fields or a schema for columns that are null in all rows."""
+        """Add columns: SQL expressions by name, or, for columns that are null in all rows, a field, a list of fields or a schema."""
         if isinstance(columns, Mapping):
             added = add_calculated_columns(self.snapshot, columns, NO_OPTIONS)
             return self._at(added.version)
         return self._changed(alter.add_columns(self.snapshot, columns))
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:
-        """Remove columns; parts of structs with dots. The rest of the table's files stays as it is."""
+        """Remove columns; dots lead into structs. Data files are not rewritten."""
         return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
@@ -324,7 +324,7 @@ class Dataset:
         return self._changed(alter.alter_columns(self.snapshot, alterations))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
-        """Set keys of the table's config, or remove them (None); with `replace` nothing else remains."""
+        """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""
         return self._changed(alter.update_config(self.snapshot, values, replace_all=replace))
 
     def _latest_after(self, changes: RowChanges) -> Dataset:
@@ -341,7 +341,7 @@ class Dataset:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
 
     def count_rows(self, filter: str | Predicate | None = None) -> int:
-        """The number of rows, or of those that fulfil `filter`. Without one, the manifest alone knows."""
+        """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
         if filter is None:
             return sum(all_live_rows(self.snapshot))
         return sum(batch.num_rows for batch in self.scan(columns=["_rowaddr"], filter=filter).to_batches())
@@ -357,10 +357,10 @@ class Dataset:
         batch_size: int | None = None,
         blob_handling: BlobHandling = "bytes",
     ) -> Scan:
-        """Rows and columns of this version.
+        """A scan of this version.
 
-        `columns` are names, nested ones with dots; `filter` is a condition in Spark's SQL. `limit` and `offset` count rows of the result.
-        `blob_handling` gives blobs as "bytes", as a "descriptor" of where each value is, or leaves their columns out ("none").
+        `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
+        `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
 
         Examples:
             >>> import pyarrow as pa
@@ -370,13 +370,13 @@ class Dataset:
         """
         chosen = _names(columns)
         if chosen == () and not (with_row_id or with_row_address):
-            raise ValueError("columns names none; count_rows tells the number of rows")
+            raise ValueError("columns is empty; name at least one column, or call count_rows for the number of rows")
         plan = ScanPlan(chosen, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         predicate = parse(filter, plan.known(self.snapshot)) if isinstance(filter, str) else filter
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these numbers (from 0, over all rows that are not deleted), in the order given, as often as given.
+        """The rows with these numbers (from 0, not counting deleted rows), in the given order, with duplicates.
 
         Examples:
             >>> import pyarrow as pa
@@ -393,19 +393,19 @@ class Dataset:
         addresses: Sequence[int] | None = None,
         indices: Sequence[int] | None = None,
     ) -> list[BlobFile | None]:
-        """The blobs of some rows as files that are read when and where they are asked for, None where there is none.
+        """The blobs of some rows as files, which are read on demand; None for null.
 
-        The rows are those with these `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) or `indices` (numbers as for `take`); give
-        one of the three. Raises IndexError if there is no such row.
+        Give the rows by `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) or `indices` (numbers as for `take`),
+        exactly one of the three. Raises IndexError for a row that does not exist.
         """
         return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these ids, those of the column `_rowid`, in the order given; ids that no row has are passed over."""
+        """The rows with these ids (of the column `_rowid`), in the given order; ids that do not exist are skipped."""
         return take_by_row_id(self.snapshot, row_ids, ScanPlan(_names(columns)))
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     if isinstance(columns, str):
-        raise TypeError(f"columns is a sequence of names, not one: [{columns!r}]")
+        raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
     return None if columns is None else tuple(columns)

@@ -1,4 +1,4 @@
-"""The errors of this package. Every one is a `LanceError`; ValueError and TypeError are kept for wrong Python arguments."""
+"""The errors of this package. Every one is a `LanceError`; ValueError and TypeError are raised for wrong Python arguments."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class TableNotFoundError(LanceError, FileNotFoundError):
 
 
 class TableAlreadyExistsError(LanceError, FileExistsError):
-    """A table was to be created where there is one already."""
+    """The table to create already exists."""
 
 
 class VersionNotFoundError(LanceError):
-    """The table exists, but not the version, tag, branch or time that was asked for."""
+    """The table exists, but not the requested version, tag, branch or time."""
 
 
 class InvalidOperationError(LanceError, ValueError):
@@ -38,7 +38,7 @@ class InvalidOperationError(LanceError, ValueError):
 
 
 class RefConflictError(LanceError):
-    """A tag or branch is there already, or is still needed by another one."""
+    """A tag or branch already exists, or another one still needs it."""
 
 
 class SchemaMismatchError(LanceError):
@@ -46,10 +46,10 @@ class SchemaMismatchError(LanceError):
 
 
 class CommitConflictError(LanceError):
-    """Another writer's commit stands against ours.
+    """Another writer's commit conflicts with ours.
 
-    `retryable` is True when the whole operation, started again from the new version, is expected to succeed, and False when
-    the table has changed in a way that the operation did not foresee.
+    `retryable` is True if the whole operation can succeed when it is run again on the new version, and False if
+    the table has changed so that the operation no longer applies.
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:
@@ -65,7 +65,7 @@ def _conflict(message: str, retryable: bool) -> CommitConflictError:
 
 
 class AmbiguousMergeError(LanceError):
-    """Two changes of one merge or update apply to the same row; `address` is the row's address in the version that was read."""
+    """Two changes of one merge or update affect the same row; `address` is its address in the version that was read."""
 
     def __init__(self, message: str, address: int) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class AmbiguousMergeError(LanceError):
 
 
 class CommitStateUnknownError(LanceError):
-    """The store gave no answer to the commit and cannot be asked now: the version may or may not have been written."""
+    """The outcome of the commit is unknown because the store does not respond: the version may or may not have been written."""
 
 
 class StorageError(LanceError, OSError):
@@ -84,18 +84,18 @@ class StorageError(LanceError, OSError):
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """A file that a table, a version or an option names is not there."""
+    """A file that a table, a version or an option refers to does not exist."""
 
 
 class InvalidOptionError(LanceError):
-    """An option that does not exist or a value that it cannot take."""
+    """An unknown option or an invalid value."""
 
 
 @contextlib.contextmanager
 def logged(what: str) -> Iterator[None]:
-    """Log any exception of the block, which does `what`, instead of raising it.
+    """Log any exception of the block instead of raising it; `what` describes the block.
 
-    For what follows a commit or another failure, and must not be taken for a failure of the commit or hide the other one.
+    For steps after a commit or another error, whose own errors must neither look like a failed commit nor hide that error.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""LanceTable: working with a table from Spark. Everything here delegates to `lance_spark.verbs` and `lance_spark.dataset`."""
+"""LanceTable: changing and maintaining a table from Spark. Everything here delegates to `lance_spark.verbs` and `lance_spark.dataset`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from lance_spark.verbs.target import Target, named_target
 class LanceTable:
     """A Lance table in a Spark session. Every verb acts on the latest version, runs on the executors and makes one commit.
 
-    All verbs take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are kept with the transaction. A change that an
-    application has numbered is made once, however often it is run.
+    All verbs take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A change with an
+    application id and version is committed only once, even if it is run again.
 
     Examples:
         >>> from lance_spark import LanceTable
@@ -56,9 +56,9 @@ class LanceTable:
 
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
-        """The table at a path. `options` are those of reading that say where it is: `storage.*`, `branch`, `allow_other_stores`.
+        """The table at a path. `options` are the read options that locate it: `storage.*`, `branch`, `allow_other_stores`.
 
-        Raises TableNotFoundError if there is none.
+        Raises TableNotFoundError if there is no table.
         """
         enable(spark)
         table = cls(Target(spark, path, {key: str(value) for key, value in (options or {}).items()}))
@@ -67,35 +67,35 @@ class LanceTable:
 
     @classmethod
     def create(cls, spark: SparkSession) -> TableBuilder:
-        """A new table; an error if there is one: `create(spark).location(path).addColumn("id", "BIGINT").execute()`."""
+        """Create a table; raises an error if it exists: `create(spark).location(path).addColumn("id", "BIGINT").execute()`."""
         return TableBuilder(Creation(spark, "create"))
 
     @classmethod
     def createIfNotExists(cls, spark: SparkSession) -> TableBuilder:
-        """A new table, unless there is one, which stays as it is."""
+        """Create a table, unless it exists."""
         return TableBuilder(Creation(spark, "create if not exists"))
 
     @classmethod
     def replace(cls, spark: SparkSession) -> TableBuilder:
-        """New columns and no rows for an existing table, whose older versions stay."""
+        """Replace an existing table by an empty one with new columns; older versions are kept."""
         return TableBuilder(Creation(spark, "replace"))
 
     @classmethod
     def createOrReplace(cls, spark: SparkSession) -> TableBuilder:
-        """A new table, or new columns and no rows for an existing one."""
+        """Create a table, or replace an existing one by an empty one with new columns."""
         return TableBuilder(Creation(spark, "create or replace"))
 
     def alias(self, name: str) -> LanceTable:
-        """The same table, whose columns conditions may call `name.column`."""
+        """The same table with an alias: conditions may refer to its columns as `name.column`."""
         return dataclasses.replace(self, _target=dataclasses.replace(self._target, alias=name))
 
     def toDF(self) -> DataFrame:
-        """The rows of the version that is the latest now."""
+        """The rows of the current latest version."""
         return self._target.rows(self._target.latest(), addressed=False)
 
     @classmethod
     def forName(cls, spark: SparkSession, name: str) -> LanceTable:
-        """A table of the session catalog: "table", "database.table". Raises TableNotFoundError for what is no Lance table there."""
+        """A table of the session catalog: "table", "database.table". Raises TableNotFoundError if it is not a Lance table."""
         enable(spark)
         return cls(named_target(spark, name))
 
@@ -109,17 +109,17 @@ class LanceTable:
         return True
 
     def detail(self) -> Overview:
-        """What the latest version is: where, how large, of which storage version, with which columns, config, indexes."""
+        """The latest version's location, size, storage version, columns, config and indexes."""
         return overview(self._target.latest())
 
     def verify(self, decode: bool = True) -> Report:
-        """Check that every file of the latest version is there and whole; see `Dataset.verify`."""
+        """Check that every file of the latest version exists and is intact; see `Dataset.verify`."""
         return self._dataset().verify(decode)
 
     def dropColumns(self, columns: Sequence[str], **noted: Any) -> int:
-        """Remove columns; their bytes stay in the files until these are rewritten. Returns the new version."""
+        """Remove columns; their data stays in the files until these are rewritten. Returns the new version."""
         if isinstance(columns, str):
-            raise TypeError(f"columns is a sequence of names: [{columns!r}]")
+            raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
         return alter.drop_columns(self._target.latest(), columns, _noted(noted).noted).version
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
@@ -127,20 +127,20 @@ class LanceTable:
         return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted).noted).version
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
-        """Declare the columns that tell rows apart; a table's key is declared once. Returns the new version."""
+        """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""
         names = [columns] if isinstance(columns, str) else columns
         return alter.set_primary_key(self._target.latest(), names, _noted(noted).noted).version
 
     def vacuum(self, older_than: timedelta | None = None, retain_versions: int | None = None, dry_run: bool = False) -> CleanupStats:
-        """Remove versions older than `older_than` (14 days) and files that nothing needs; see `Dataset.cleanup_old_versions`."""
+        """Remove versions older than `older_than` (default: 14 days) and unneeded files; see `Dataset.cleanup_old_versions`."""
         return self._dataset().cleanup_old_versions(older_than, retain_versions, dry_run=dry_run)
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
-        """Make an older version (a number, or the name of a tag) the latest again. Returns the new version."""
+        """Restore an older version (a number or a tag name) as the latest one. Returns the new version."""
         return alter.restore(resolve(self._target.latest(), version), _noted(noted).noted).version
 
     def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
-        """Make the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given) the latest again."""
+        """Restore the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given)."""
         latest = self._target.latest()
         old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
         return alter.restore(old, _noted(noted).noted).version
@@ -156,17 +156,17 @@ class LanceTable:
         return self._dataset().branches
 
     def createBranch(self, name: str, version: Reference | None = None) -> LanceTable:
-        """A new branch that begins as a version, by default the latest; the result works on the branch."""
+        """Create a branch that starts at a version, by default the latest; returns the table on the branch."""
         self._dataset().create_branch(name, version)
         return dataclasses.replace(self, _target=dataclasses.replace(self._target, options={**self._target.options, "branch": name}))
 
     def shallowClone(self, path: str, version: Reference | None = None) -> LanceTable:
-        """A new table that reads the files of this one where they are."""
+        """Create a table that refers to the files of this one."""
         self._dataset().shallow_clone(path, version)
         return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
 
     def deepClone(self, path: str, version: Reference | None = None) -> LanceTable:
-        """A new table with copies of all files of one version."""
+        """Create a table with copies of all files of one version."""
         self._dataset().deep_clone(path, version)
         return dataclasses.replace(self, _target=dataclasses.replace(self._target, uri=path, options=_without_branch(self._target.options)))
 
@@ -174,15 +174,15 @@ class LanceTable:
         return Dataset(self._target.latest())
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """The versions, newest first, each with its time, operation, properties and commit message."""
+        """Existing versions, newest first, each with its time, operation, properties and commit message."""
         return Dataset(self._target.latest()).history(limit)
 
     def delete(self, condition: Condition | None = None, **noted: Any) -> RowChanges:
-        """Delete the rows for which `condition` (SQL text or a Column) is true; all rows without one."""
+        """Delete the rows for which `condition` (SQL text or a Column) is true, or all rows."""
         return delete.delete(self._target, condition, _noted(noted))
 
     def update(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None, **noted: Any) -> RowChanges:
-        """Give the columns in `set` new values (SQL text or Columns) where `condition` is true; in all rows without one."""
+        """Set the columns in `set` to new values (SQL text or Columns) where `condition` is true, or in all rows."""
         return update.update(self._target, condition, set or {}, _noted(noted))
 
     def addColumns(
@@ -194,33 +194,33 @@ class LanceTable:
         columns: Sequence[str] | None = None,
         **noted: Any,
     ) -> ColumnsAdded:
-        """Add columns with values; only files of the new columns are written, one for each fragment.
+        """Add columns with values; only new files with these columns are written, one for each fragment.
 
         `values` are SQL text or Columns by name; or a DataFrame whose rows match on the columns `on` (also "_rowaddr"); or a function that
-        makes record batches of `schema` from record batches of the table's `columns` (None: all). New columns are nullable.
+        maps record batches of the table's `columns` (None: all) to record batches of `schema`. New columns are nullable.
         """
         if isinstance(values, Mapping):
             source = add_columns.from_expressions(self._target, values)
         elif isinstance(values, DataFrame):
             if on is None:
-                raise ValueError("columns from a DataFrame need `on`, the columns that rows match on")
+                raise ValueError("columns from a DataFrame need the argument `on`: the columns that rows match on")
             source = add_columns.from_frame(self._target, values, [on] if isinstance(on, str) else on)
         else:
             if schema is None:
-                raise ValueError("columns from a function need `schema`, the columns that it makes")
+                raise ValueError("columns from a function need the argument `schema`: the columns that it returns")
             source = add_columns.from_function(self._target, values, schema, columns)
         return add_files(self._target.latest(), source, _noted(noted))
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
-        """Give the other columns of `df` to the rows whose columns `on` (also "_rowaddr") are equal; only these columns are written."""
+        """Update rows from `df`, matched on the columns `on` (also "_rowaddr"); only the other columns of `df` are rewritten."""
         return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, _noted(noted))
 
     def optimize(self) -> Optimizer:
-        """Compaction: `optimize().where("day > '2026-01-01'").executeCompaction()`."""
+        """Compact the table: `optimize().where("day > '2026-01-01'").executeCompaction()`."""
         return Optimizer(self._target)
 
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:
-        """Merge the rows of `source` into the table: add clauses to what this returns, then call `execute`.
+        """Merge the rows of `source` into the table: add clauses to the returned builder, then call `execute`.
 
         Examples:
             >>> spark.range(3).write.format("lance").mode("append").save("/tmp/t.lance")
@@ -234,47 +234,47 @@ class LanceTable:
 
 @dataclass(frozen=True)
 class TableBuilder:
-    """A table that is being put together."""
+    """A builder of a table."""
 
     _creation: Creation
 
     def location(self, path: str) -> TableBuilder:
-        """Where the table is."""
+        """The location of the table."""
         return TableBuilder(dataclasses.replace(self._creation, path=path))
 
     def tableName(self, name: str) -> TableBuilder:
-        """The table's name in the session catalog, which gets an entry with the location."""
+        """Register the table in the session catalog under this name."""
         return TableBuilder(dataclasses.replace(self._creation, name=name))
 
     def addColumn(self, name: str, dataType: str | DataType, nullable: bool = True) -> TableBuilder:
-        """One more column, of a type of Spark or its name."""
+        """Add a column; its type is a Spark type or the name of one."""
         return TableBuilder(self._creation.with_column(name, dataType, nullable))
 
     def addColumns(self, schema: StructType) -> TableBuilder:
-        """The columns of a schema."""
+        """Add the columns of a schema."""
         creation = self._creation
         for column in schema.fields:
             creation = creation.with_column(column.name, column.dataType, column.nullable)
         return TableBuilder(creation)
 
     def option(self, name: str, value: Any) -> TableBuilder:
-        """An option of writing, such as `stable_row_ids`, `data_storage_version` or `v.arrow.fixed-size-list.size`."""
+        """Set a write option, such as `stable_row_ids`, `data_storage_version` or `v.arrow.fixed-size-list.size`."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return TableBuilder(dataclasses.replace(self._creation, options={**self._creation.options, name: text}))
 
     def property(self, key: str, value: str) -> TableBuilder:
-        """A key of the table's config."""
+        """Set a key of the table's config."""
         return TableBuilder(dataclasses.replace(self._creation, config={**self._creation.config, key: value}))
 
     def execute(self) -> LanceTable:
-        """Make the table in one commit. Raises TableAlreadyExistsError or TableNotFoundError, see `LanceTable`."""
+        """Create the table in one commit. Raises TableAlreadyExistsError or TableNotFoundError, see `LanceTable`."""
         enable(self._creation.spark)
         return LanceTable(create.create(self._creation))
 
 
 @dataclass(frozen=True)
 class MergeBuilder:
-    """A merge that is being put together. Of the clauses for a row the first whose condition is true applies."""
+    """A builder of a merge. For each row, the first clause whose condition is true applies."""
 
     _merge: merge.Merge
 
@@ -291,7 +291,7 @@ class MergeBuilder:
         return self._with("matched", DELETED, condition, None)
 
     def whenNotMatchedInsert(self, condition: Condition | None = None, values: Mapping[str, Condition] | None = None) -> MergeBuilder:
-        """Insert a row for each row of the source that matches none of the table; columns without a value are null."""
+        """Insert a row for each source row that matches no row of the table; columns without a value are null."""
         return self._with("not matched", INSERTED, condition, values or {})
 
     def whenNotMatchedInsertAll(self, condition: Condition | None = None) -> MergeBuilder:
@@ -307,7 +307,7 @@ class MergeBuilder:
         return self._with("not matched by source", DELETED, condition, None)
 
     def execute(self, **noted: Any) -> RowChanges:
-        """Run the merge. Raises AmbiguousMergeError when two rows of the source change the same row of the table."""
+        """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
         return merge.merge(self._merge, _noted(noted))
 
     def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
@@ -318,13 +318,13 @@ class MergeBuilder:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A compaction that is being put together."""
+    """A builder of a compaction."""
 
     _target: Target
     _condition: Condition | None = None
 
     def where(self, condition: Condition) -> Optimizer:
-        """Compact only fragments that have a row for which `condition` is true."""
+        """Compact only fragments with a row for which `condition` is true."""
         return dataclasses.replace(self, _condition=condition)
 
     def executeCompaction(
@@ -337,9 +337,9 @@ class Optimizer:
         progress: bool | None = None,
         **noted: Any,
     ) -> CompactionMetrics:
-        """Join fragments that are too small, and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
+        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
 
-        Other writers may go on: groups of fragments that they change meanwhile stay as they are. `progress` shows a bar (None: in
+        Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
         a terminal where tqdm is installed).
         """
         options = CompactionOptions(
@@ -353,8 +353,8 @@ def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _noted(given: Mapping[str, Any]) -> WriteOptions:
-    """What is kept with the transaction of a verb."""
+    """The properties to store in the transaction of a verb."""
     names = {"commit_message": "commit_message", "txnAppId": "txn_app_id", "txnVersion": "txn_version", "properties": "properties"}
     if unknown := given.keys() - names:
-        raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
+        raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; expected one of: {', '.join(names)}")
     return WriteOptions(**{names[key]: value for key, value in given.items() if value is not None})

@@ -1,4 +1,4 @@
-"""What `Dataset.commit` takes: the operations of the transaction specification, and the values that they are made of."""
+"""The arguments of `Dataset.commit`: the operations of the transaction specification and the values that they contain."""
 
 from lance_spark.metadata.fragment import BasePath, DataFile, DeletionFile, ExternalFile, Fragment, IndexFile, IndexMetadata
 from lance_spark.metadata.operations import (

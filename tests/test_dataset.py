@@ -315,9 +315,9 @@ def test_what_does_not_exist_is_named(uri: str) -> None:
 def test_columns_are_a_sequence_of_names(uri: str) -> None:
     ds = Dataset.open(uri)
     for read in (ds.scan, lambda columns: ds.take([0], columns), lambda columns: ds.take_rows([0], columns)):
-        with pytest.raises(TypeError, match="columns is a sequence of names"):
+        with pytest.raises(TypeError, match="columns must be a sequence of names"):
             read("id")
-    with pytest.raises(ValueError, match="columns names none"):
+    with pytest.raises(ValueError, match="columns is empty"):
         ds.scan([])
     assert ds.scan([], with_row_id=True).to_table().column_names == ["_rowid"]
 

@@ -1,7 +1,7 @@
-"""Arrow batches of a table's scan -> batches of exactly the Arrow schema that Spark was promised.
+"""Converts Arrow batches of a scan to batches of exactly the Arrow schema that Spark expects.
 
-Where the bytes are the same nothing is copied: lists, structs and maps get their new names around the old buffers. Struct children
-and columns are found by name, so a promise may leave some out. Anything that Spark's type cannot hold is an error, never a wrong value.
+Equal bytes are not copied: lists, structs and maps are renamed around the old buffers. Struct children
+and columns are found by name, so the schema may omit some. A value that Spark's type cannot hold is an error, never a wrong value.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _MS_PER_DAY = 86_400_000
 
 @dataclass(frozen=True)
 class Conversion:
-    """Makes batches of the `promised` schema. `truncate` cuts nanoseconds to whole microseconds where they would be an error."""
+    """Makes batches of the `promised` schema. `truncate` cuts nanoseconds to microseconds; otherwise they are an error."""
 
     promised: pa.Schema
     truncate: bool = False
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch as Spark expects it. Raises UnsupportedFeatureError naming the column for a value that Spark cannot hold."""
+        """The batch as Spark expects it. Raises UnsupportedFeatureError, naming the column, for a value that Spark cannot hold."""
         columns = []
         for target in self.promised:
             at = _child_index(batch.schema, target.name, target.name)
@@ -42,11 +42,11 @@ class Conversion:
                 "leave it out by naming the other columns in the `columns` option"
             ) from e
         if not target.nullable and out.null_count:
-            raise CorruptFileError(f"column {target.name!r} has nulls where the table's schema says that there are none")
+            raise CorruptFileError(f"column {target.name!r} has nulls, but is not nullable in the table's schema")
         return out
 
     def _convert(self, array: pa.Array, source: pa.Field, target: pa.Field, path: str) -> pa.Array:
-        """`array` with the type of `target`; `source` is its field, whose metadata may say what two bytes mean."""
+        """`array` with the type of `target`; `source` is its field, whose metadata may declare two bytes to be a bfloat16."""
         if is_bfloat16(source):
             return _widen_bfloat16(_storage(array))
         array = _storage(array)
@@ -74,7 +74,7 @@ class Conversion:
         whole = _in_units(array, 1000, pa.int64(), pa.int64())
         if not self.truncate and not pc.multiply(whole, 1000).equals(array.view(pa.int64())):
             raise UnsupportedFeatureError(
-                f"column {path!r} has nanoseconds that do not make whole microseconds, which is all that Spark's type keeps; "
+                f"column {path!r} has values with nanosecond precision, but Spark's type has microseconds; "
                 "read it with the option nanoseconds=truncate, or leave it out with the `columns` option"
             )
         return whole.view(target)
@@ -87,7 +87,7 @@ class Conversion:
         return pa.Array.from_buffers(target.type, len(array), [_validity(array)], array.null_count, children=children)
 
     def _list(self, array: pa.Array, offsets: np.ndarray, shift: int, target: pa.Field, path: str) -> pa.Array:
-        """A list around the converted items; `offsets` + `shift` are their places in `array.values`."""
+        """A list array of the converted items; `offsets` + `shift` are positions in `array.values`."""
         first, last = int(offsets[0]), int(offsets[-1])
         if last - first >= 2**31:
             raise UnsupportedFeatureError(f"column {path!r}: {last - first} list items in one batch; read with a smaller `batch_size`")
@@ -100,7 +100,7 @@ class Conversion:
         offsets = array.offsets.to_numpy()
         entries = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         fields = [target.type.key_field, target.type.item_field]
-        parts = zip(("key", "value"), (array.type.key_field, array.type.item_field), fields)  # by place: writers name them as they like
+        parts = zip(("key", "value"), (array.type.key_field, array.type.item_field), fields)  # by position: writers choose the names freely
         children = [self._convert(entries.field(i), f, to, f"{path}.{step}") for i, (step, f, to) in enumerate(parts)]
         entries = pa.StructArray.from_arrays(children, fields=fields)
         buffer = pa.py_buffer(offsets - offsets[0])
@@ -108,13 +108,13 @@ class Conversion:
 
 
 def blank(schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of `schema` whose values do not matter: nulls, and zeros where there may be none."""
+    """A batch of `schema` with arbitrary values: nulls, and zeros in columns that are not nullable."""
     columns = [pa.nulls(rows, f.type) if f.nullable else _zeros(pa.nulls(rows, f.type)) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _zeros(nulls: pa.Array) -> pa.Array:
-    """What the buffers of an array of nulls say without its validity: zeros, empty strings and lists, structs of these."""
+    """The values in the buffers of an array of nulls, ignoring its validity: zeros, empty strings and lists, structs of these."""
     t = nulls.type
     if pa.types.is_struct(t):
         children = [_zeros(nulls.field(i)) for i in range(t.num_fields)]
@@ -124,7 +124,7 @@ def _zeros(nulls: pa.Array) -> pa.Array:
 
 
 def _child_index(parent: pa.Schema | pa.StructType, name: str, path: str) -> int:
-    """Where the column or child is: the name as it stands, or else without regard to case, as Spark looks columns up."""
+    """The index of the column or child: an exact match, else a case-insensitive one, as in Spark."""
     names = parent.names
     found = [i for i, n in enumerate(names) if n == name] or [i for i, n in enumerate(names) if n.lower() == name.lower()]
     if len(found) != 1:
@@ -137,7 +137,7 @@ def _storage(array: pa.Array) -> pa.Array:
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The array's validity bitmap from its first value on, None when there are no nulls."""
+    """The array's validity bitmap, starting at its first value; None if there are no nulls."""
     if not array.null_count:
         return None
     if not array.offset and array.buffers()[0] is not None:

@@ -1,4 +1,4 @@
-"""Spark 4.0 and 4.1 re-read their pyspark.zip in every task of a Python worker; this keeps them from it."""
+"""Spark 4.0 and 4.1 re-read their pyspark.zip in every task of a Python worker; this prevents it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lance_spark.spark.types import SPARK_VERSION
 
 
 def keep_import_cache_small() -> None:
-    """Forget the importers of zip files, for `importlib.invalidate_caches()` would make each read its whole archive again.
+    """Drop the importers of zip files, because `importlib.invalidate_caches()` would make each one read its archive again.
 
-    That call comes before every task and every planning, and costs 80 ms. An importer that is needed again is made again, from the
-    directory that zipimport still has in memory.
+    That call precedes every task and every planning and takes 80 ms. An importer that is needed again is created from the
+    directory that zipimport has cached.
     """
     if SPARK_VERSION < (4, 2):
         for path, importer in list(sys.path_importer_cache.items()):

@@ -1,7 +1,7 @@
-"""The options of reading and writing through Spark, as data: names, aliases, meaning. docs/options.md is printed from these tables.
+"""The options of reading and writing through Spark, as data: names, aliases, meaning. docs/options.md is generated from these tables.
 
-Spark hands option keys over in lower case. An option that would change what is read or written is never ignored: what is not known
-raises InvalidOptionError, what is known from other connectors but not built raises UnsupportedFeatureError.
+Spark passes option keys in lower case. An option that would change what is read or written is never ignored: an unknown one
+raises InvalidOptionError, one of other connectors that is not implemented raises UnsupportedFeatureError.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its name, other names that are taken for it, when it counts, how its text is read, and what it does."""
+    """One option: its name, its aliases, where it applies, how its text is parsed, and its help text."""
 
     name: str
     use: Literal["read", "write", "both"]
@@ -43,7 +43,7 @@ class Option:
 
 def _text(text: str) -> str:
     if not text.strip():
-        raise ValueError("text that is not empty")
+        raise ValueError("non-empty text")
     return text
 
 
@@ -75,7 +75,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it says no zone)") from None
+        raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it has no zone)") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -99,7 +99,7 @@ def _columns(text: str) -> tuple[str, ...]:
 
 def _storage_version(text: str) -> str:
     if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
-        raise ValueError("a number such as 2.2; words such as stable change their meaning over time")
+        raise ValueError("a number such as 2.2 (the meaning of words such as stable changes over time)")
     return text.strip()
 
 
@@ -244,7 +244,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """From Spark's option map. Options of writing are checked and left aside: a view has one map for reading and INSERT."""
+        """Parse Spark's option map. Write options are checked and ignored: a view has one map for reading and INSERT."""
         values = _parse(options)
         for alternatives in (("version", "tag", "timestamp"), ("tag", "branch")):
             given = [name for name in alternatives if name in values]
@@ -257,7 +257,7 @@ class ReadOptions:
 @dataclass(frozen=True)
 class WriteOptions:
     """How to write. None: not given. `sizes` are those of fixed-size lists, by lower-cased column path, and
-    `column_options` what else is said of single columns, by option key.
+    `column_options` are the other options of single columns, by option key.
     """
 
     path: str | None = None
@@ -278,24 +278,24 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """From Spark's option map. Options that choose what to read are refused: a write is to the latest version, with all its columns."""
+        """Parse Spark's option map. Options that choose what to read are rejected: a write has the latest version and all columns."""
         values = _parse(options)
         names = {f.name for f in fields(cls)}
         for name in values:
             if name not in names and name not in _FOR_READING_ONLY_AND_HARMLESS:
-                raise InvalidOptionError(f"the option {name!r} is for reading; a write is always to the latest version and to all columns")
+                raise InvalidOptionError(f"the option {name!r} is only for reads; a write applies to the latest version and all columns")
         return cls(**{name: value for name, value in values.items() if name in names})
 
 
 def storage_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of the store among Spark's options, without their prefix. Of one that has both of its names, `storage.x` counts."""
+    """The storage options among Spark's options, without their prefix. If an option has both of its names, `storage.x` wins."""
     settings = {key[len(STORAGE) :].lower(): str(value) for key, value in options.items() if key.lower().startswith(STORAGE)}
     hidden = {key.removeprefix(_HIDDEN): value for key, value in settings.items() if key.startswith(_HIDDEN)}
     return hidden | {key: value for key, value in settings.items() if not key.startswith(_HIDDEN)}
 
 
 def _parse(options: Mapping[str, str]) -> dict[str, Any]:
-    """Every given option by its first name, parsed. `storage.*`, sizes of lists and options of columns are gathered in mappings."""
+    """The parsed options by their main names. `storage.*`, list sizes and column options are collected in mappings."""
     values: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     column_options: dict[str, str] = {}
@@ -311,7 +311,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
         elif name in _BY_NAME:
             option = _BY_NAME[name]
             if option.name in values:
-                raise InvalidOptionError(f"the option {option.name!r} is given twice, under two of its names")
+                raise InvalidOptionError(f"the option {option.name!r} is duplicated, under two of its names; give one")
             values[option.name] = _value(key, text, option.parse)
         elif name == "paths":
             values["path"] = _single_path(text)
@@ -324,7 +324,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(options: Mapping[str, str]) -> Mapping[str, str]:
-    """What the user gave. CREATE TABLE ... USING lance mixes the options with all properties of the table, and has them once more apart."""
+    """The options that the user gave. CREATE TABLE ... USING lance mixes them with the table properties and repeats them with a prefix."""
     if not {"provider", "owner"} <= options.keys():
         return options
     own = {k[len(_OF_CATALOG_TABLES) :]: v for k, v in options.items() if k.startswith(_OF_CATALOG_TABLES)}
@@ -341,7 +341,7 @@ def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:
 def _single_path(text: str) -> str:
     paths = json.loads(text)
     if len(paths) != 1:
-        raise InvalidOptionError(f"{len(paths)} paths are given, but one load reads one table; load each and put them together with union")
+        raise InvalidOptionError(f"{len(paths)} paths are given, but one load reads one table; load each one and combine them with union")
     return str(paths[0])
 
 
@@ -351,18 +351,18 @@ def _unknown(key: str) -> InvalidOptionError | UnsupportedFeatureError:
         shown, hint = _UNBUILT.get(name, (key, ""))
         return UnsupportedFeatureError(f"the option {shown!r} is not implemented" + (f": {hint}" if hint else ""))
     if any(name in table for table in STORAGE_OPTIONS.values()):
-        return InvalidOptionError(f"there is no option {key!r}; settings of the store are given as '{STORAGE}{name}'")
+        return InvalidOptionError(f"unknown option {key!r}; storage options are named '{STORAGE}{name}'")
     known = {known.lower(): known for option in OPTIONS for known in (option.name, *option.aliases)}
     close = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {known[close[0]]!r}?" if close else f"there are: {', '.join(known.values())}, {STORAGE}*, <col>{_SIZE_SUFFIX}"
-    return InvalidOptionError(f"there is no option {key!r}; {hint}")
+    hint = f"did you mean {known[close[0]]!r}?" if close else f"expected: {', '.join(known.values())}, {STORAGE}*, <col>{_SIZE_SUFFIX}"
+    return InvalidOptionError(f"unknown option {key!r}; {hint}")
 
 
 _ignored_before: set[str] = set()
 
 
 def _ignore(key: str) -> None:
-    """Say once in a process that the option does nothing here."""
+    """Warn once per process that the option has no effect here."""
     if key.lower() not in _ignored_before:
         _ignored_before.add(key.lower())
         _LOG.warning("the option %r of the JVM's connector has no effect here", key)

@@ -1,4 +1,4 @@
-"""A schema that the user gives to a read: which of the table's columns it means."""
+"""Maps a schema that the user gives to a read to the table's columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SAME_VALUES = ("StringType", "DayTimeIntervalType", "TimeType")
 
 
 def paths(own: pa.Schema, wanted: st.StructType) -> tuple[str, ...]:
-    """The columns of `own`, as `Schema.select` takes them, that hold everything in `wanted`.
+    """The columns of `own`, as paths for `Schema.select`, that contain everything in `wanted`.
 
-    Names are matched without regard to case where they do not match as they stand; structs may have fewer fields than the table's.
-    Raises SchemaMismatchError with all the differences: names that are not there, other types, NOT NULL where the table may have nulls.
+    Names match exactly, else case-insensitively; structs may have fewer fields than the table's.
+    Raises SchemaMismatchError with all differences: unknown names, other types, NOT NULL for columns that are nullable in the table.
     """
     found: list[str] = []
     differences: list[str] = []
@@ -74,7 +74,7 @@ def _differences(mine: st.DataType, wanted: st.DataType, path: str) -> list[str]
 
 
 def _paths(mine: st.DataType, wanted: st.DataType, steps: tuple[str, ...]) -> list[str]:
-    """One path for a column, or those of the wanted fields where a struct is wanted in part."""
+    """The path of a column, or the paths of the wanted fields if only part of a struct is wanted."""
     if isinstance(mine, st.StructType) and isinstance(wanted, st.StructType) and wanted.fields and mine != wanted:
         out = []
         for child in wanted.fields:

@@ -1,4 +1,4 @@
-"""Reading a table for Spark: the driver cuts the scan into tasks, an executor reads one and hands Arrow batches over."""
+"""Reading a table for Spark: the driver splits the scan into tasks; an executor reads a task and returns Arrow batches."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SIZE_MARK = b"LanceSize:"
 
 
 class LancePartition(InputPartition):
-    """One task of a scan, with everything that reading it needs: Spark may pair it with the reader of another plan of the same query.
+    """One self-contained task of a scan: Spark may combine it with the reader of another plan of the same query.
 
-    `rows_only`: only the number of rows matters, not what is in them.
+    `rows_only`: only the number of rows matters, not their values.
     """
 
     def __init__(self, task: ScanTask, rows_only: bool) -> None:
@@ -32,7 +32,7 @@ class LancePartition(InputPartition):
         self.rows_only = rows_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # LancePlanner.java looks for this in the pickle, where it comes before all that users have written.
+        # LancePlanner.java looks for this in the pickle, where it precedes all user data.
         size = SIZE_MARK + struct.pack("<qq", self.task.num_rows, self.task.num_bytes)
         return _with_size, (size, self.task, self.rows_only)
 
@@ -43,7 +43,7 @@ def _with_size(_: bytes, task: ScanTask, rows_only: bool) -> LancePartition:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How a scan is cut into tasks: `cores` run them (None: not known), and none reads much more than `max_bytes`."""
+    """How a scan is split into tasks: `cores` run them (None: unknown), and none reads much more than `max_bytes`."""
 
     cores: int | None = None
     max_bytes: int = MAX_TASK_BYTES
@@ -52,7 +52,7 @@ class Partitioning:
 class LanceReader(DataSourceReader):
     """The reader of one plan over one snapshot.
 
-    What is pickled for the executors is the promised schema alone.
+    Only the promised schema is pickled for the executors.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LanceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
-        # The cluster's size cannot be seen from here, where Spark plans, unless our planner says it; the driver's is the nearest to it.
+        # Spark plans here without the cluster's size, unless our planner passes it; the driver's cores are the closest estimate.
         tasks = plan_tasks(self._snapshot, self._plan, self._size.cores or os.cpu_count() or 1, self._size.max_bytes)
         return [LancePartition(task, self._rows_only) for task in tasks]
 

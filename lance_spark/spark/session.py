@@ -1,4 +1,4 @@
-"""What users call with a session or a DataFrame in hand: `lance_spark.enable` and `lance_spark.write`."""
+"""The functions of a session or a DataFrame: `lance_spark.enable` and `lance_spark.write`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lance_spark.spark.source import LanceDataSource
 
 
 def enable(spark: SparkSession) -> None:
-    """Register the format "lance" with the session and teach its planner to read only what a query needs. Calling it again does no harm.
+    """Register the format "lance" with the session and install our planner rule, which reads only what queries need. Can be repeated.
 
-    Where the package is installed Spark finds the format by itself; with --py-files it does not. Call it before anything else is asked of
-    the session: then sessions made of it have all of this too, and joins prune what they read. See docs/planner.md.
+    Spark finds the format by itself if the package is installed, but not with --py-files. Call it before any other use of
+    the session: then sessions derived from it inherit all of this, and joins prune what they read. See docs/planner.md.
 
     Examples:
         >>> import lance_spark
@@ -31,7 +31,7 @@ def enable(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(LanceDataSource)
     except AnalysisException as e:
-        # Spark 4.0 does not take a name twice, and has found ours where the package is installed.
+        # Spark 4.0 rejects a duplicate name, and has already registered ours if the package is installed.
         if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
@@ -41,7 +41,7 @@ def _teach(spark: SparkSession) -> None:
         if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
             warn("this is Spark Connect, whose server needs the jar of `python -m lance_spark jar`")
         return
-    # A client of Connect alone has no py4j to import this with.
+    # A pure Connect client has no py4j, which this import needs.
     from lance_spark.spark.planner import install as planner
 
     planner.install(spark)
@@ -55,8 +55,8 @@ def write(
 ) -> None:
     """Write a DataFrame as a Lance table, in any of Spark's modes; Spark itself refuses `error` and `ignore` for Python sources.
 
-    `append` creates the table when there is none. With `error` that there is a table already raises TableAlreadyExistsError, with
-    `ignore` nothing is written then. `options` are those of docs/options.md; names with dots go in as `**{"storage.endpoint": ...}`.
+    `append` creates the table if there is none. If the table exists, `error` raises TableAlreadyExistsError and
+    `ignore` writes nothing. `options` are those of docs/options.md; pass names with dots as `**{"storage.endpoint": ...}`.
 
     Examples:
         >>> import lance_spark
@@ -73,10 +73,10 @@ def write(
         try:
             version = Dataset.open(uri, storage_options=storage_options(options)).version
         except TableNotFoundError:
-            # The check and the commit are two steps; with this option the second one fails if another writer comes in between.
+            # Another writer may create the table between the check and the commit; with this option the commit fails then.
             writer = writer.option("write_mode", "create")
         else:
             if mode == "error":
-                raise TableAlreadyExistsError(f"there is a table at {uri} already (version {version})")
+                raise TableAlreadyExistsError(f"a Lance table already exists at {uri} (version {version})")
             return
     writer.save(uri)

@@ -1,6 +1,6 @@
-"""The data source "lance": what Spark makes of a path and options, for reading and for writing.
+"""The data source "lance": the object that Spark creates from a path and options, for reading and writing.
 
-The version is pinned when Spark makes the source, which is the one hook that always runs; readers and writers start from it.
+The version is pinned when Spark creates the source, the only hook that always runs; readers and writers use this version.
 `pushFilters` is not defined anywhere here: Spark's own filter push-down mixes up two uses of one DataFrame.
 """
 
@@ -38,7 +38,7 @@ NO_PATH = (
 
 
 class LanceDataSource(DataSource):
-    """One version of a Lance table as Spark sees it, or a place where a table will be written."""
+    """One version of a Lance table as Spark sees it, or the location of a table to be written."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
@@ -51,7 +51,7 @@ class LanceDataSource(DataSource):
             self._snapshot = _open(self._read)
             self._pinned = self._snapshot.store, self._snapshot.version
         except LanceError as e:
-            # For a write there need be no table yet; whoever reads is told then.
+            # A write does not need an existing table; a read raises the error later.
             self._pinned = e
 
     @classmethod
@@ -60,12 +60,12 @@ class LanceDataSource(DataSource):
         return "lance"
 
     def schema(self) -> StructType:
-        """The schema of what the options choose."""
+        """The schema of the columns that the options choose."""
         snapshot = self._opened()
         return to_spark(self._plan(snapshot).schema(snapshot))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader that gives `schema`: the source's own, or the user's or planner's, which chooses columns by name."""
+        """A reader of `schema`: the source's own, or one of the user or planner that chooses columns by name."""
         try:
             return self._reader(schema)
         except SchemaMismatchError as e:
@@ -87,7 +87,7 @@ class LanceDataSource(DataSource):
         return LanceReader(snapshot, plan, conversion, self._request.rows_only, size)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows with `schema`, to the version that is the latest now: Spark makes the source of a write when it plans it."""
+        """A writer of rows with `schema`, based on the current latest version: Spark creates the source of a write when it plans it."""
         options = WriteOptions.parse(self.options)
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
@@ -119,7 +119,7 @@ class LanceDataSource(DataSource):
         return plan if chosen.filter is None else replace(plan, predicate=parse(chosen.filter, plan.known(snapshot)))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark pickles the source into every task: the manifest must not travel with it.
+        # Spark pickles the source into every task: the manifest must not be part of it.
         return {**self.__dict__, "_snapshot": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class LanceDataSource(DataSource):
 
 
 def bind(source: bytes, request: str) -> LanceDataSource:
-    """The pickled source, at the version it has pinned, with what the planner asks of one scan; LancePlanner.java pickles this call."""
+    """The pickled source, at its pinned version, with the planner's request for one scan; LancePlanner.java pickles this call."""
     bound: LanceDataSource = pickle.loads(source)
     bound._request = Request.parse(request)
     return bound
@@ -151,5 +151,7 @@ def _store(options: ReadOptions | WriteOptions) -> Store:
         raise InvalidOptionError(NO_PATH)
     store = Store(options.path, options.storage)
     if store.location.kind == "memory":
-        raise UnsupportedFeatureError(f"{store.uri}: Spark's workers are processes of their own and do not see this one's memory")
+        raise UnsupportedFeatureError(
+            f"{store.uri}: Spark's workers are separate processes without access to this memory; use a path that they can reach"
+        )
     return store

@@ -1,7 +1,7 @@
 """Arrow types of Lance tables <-> Spark types, in both directions; docs/types.md is the table of them for users.
 
-Implements the schema page of the table specification for Spark. Where Spark has no type that can hold a Lance type's values the
-column is refused by name; nothing is rounded or cut silently.
+Implements the schema page of the table specification for Spark. If Spark has no type for the values of a Lance type, the
+error names the column; nothing is silently rounded or truncated.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _REFUSED: Mapping[str, str] = {
 
 
 def to_spark(schema: pa.Schema) -> st.StructType:
-    """The Spark schema of what a table's scan gives. Raises UnsupportedFeatureError naming the column that Spark cannot hold."""
+    """The Spark schema of a table's scan. Raises UnsupportedFeatureError naming the column that Spark cannot hold."""
     fields = []
     for f in schema:
         if f.name in _ROW_COLUMNS and f.type == pa.uint64():
@@ -96,16 +96,16 @@ def _spark_field(f: pa.Field, path: str) -> st.StructField:
 
 
 def _spark_metadata(f: pa.Field) -> dict[str, Any]:
-    """What a StructField says beside the type: the field's own metadata as strings, and the sizes of fixed-size lists in it.
+    """The metadata of a StructField: the field's own metadata as strings, and the sizes of fixed-size lists in it.
 
-    Extension names are left out: Spark hands on the storage, and a copy that still bore the name would claim what it is not.
+    Extension names are omitted: Spark passes on the storage type, for which the name would be wrong.
     """
     texts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in (f.metadata or {}).items() if not k.startswith(b"ARROW:")}
     return {**texts, **_sizes(f.type, "")}
 
 
 def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
-    """The sizes of the fixed-size lists of a type, up to the next struct, by their place: "element." for what is in a list."""
+    """The sizes of the fixed-size lists of a type, up to the next struct, by path: "element." for the items of a list."""
     t = storage_type(t)
     if pa.types.is_fixed_size_list(t):
         return {prefix + FIXED_SIZE: t.list_size, **_sizes(t.value_type, prefix + "element.")}
@@ -117,14 +117,14 @@ def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
 
 
 def storage_type(t: pa.DataType) -> pa.DataType:
-    """What values of the type are stored as: an extension type's storage, a dictionary's value type."""
+    """The type that values are stored as: an extension type's storage type, a dictionary's value type."""
     if isinstance(t, pa.BaseExtensionType):
         return storage_type(t.storage_type)
     return storage_type(t.value_type) if pa.types.is_dictionary(t) else t
 
 
 def is_bfloat16(f: pa.Field) -> bool:
-    """Whether the field holds Lance's 16-bit brain floats, which Arrow keeps as two bytes with an extension name."""
+    """Whether the field has Lance's 16-bit brain floats, which are two bytes with an extension name in Arrow."""
     if isinstance(f.type, pa.BaseExtensionType):
         return bool(f.type.extension_name.encode() == BFLOAT16)
     return bool(f.type == pa.binary(2) and (f.metadata or {}).get(EXTENSION_NAME) == BFLOAT16)
@@ -161,12 +161,12 @@ def _time_type(t: pa.DataType, path: str) -> st.DataType:
         raise UnsupportedFeatureError(
             f"column {path!r}: Spark {pyspark.__version__} has no type for a time of day ({t}), Spark 4.1 has; {_LEAVE_OUT}"
         )
-    # Spark keeps a time as nanoseconds in every precision; from 4.3 on it also has the type that shows all nine digits.
+    # Spark stores a time as nanoseconds in every precision; since 4.3 it also has the type that shows all nine digits.
     return st.TimeType(9 if t.unit == "ns" and SPARK_VERSION >= (4, 3) else 6)
 
 
 def promised(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema in which Spark expects the batches of a source with this schema, to the last name and flag.
+    """The exact Arrow schema, with names and nullability, that Spark expects of the batches of a source with this schema.
 
     Spark 4.2 and later compare it with the first batch; 4.0 and 4.1 take columns and children by position.
     """
@@ -178,20 +178,20 @@ def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
     """The Arrow schema of a new table made from a DataFrame of this schema.
 
     `sizes` are the write options `<col>.arrow.fixed-size-list.size` by lower-cased column path; where a column has none, its
-    StructField's metadata of that name counts. Raises UnsupportedFeatureError for a type that Lance does not have, saying what to
-    do instead, and InvalidOptionError for a size of something that is not an array.
+    StructField's metadata of that name counts. Raises UnsupportedFeatureError for a type that Lance lacks, saying what to
+    do instead, and InvalidOptionError for a size on a column that is not an array.
     """
     used: set[str] = set()
     out = pa.schema([_arrow_field(f, f.name, _Sizes(sizes, used)) for f in schema.fields])
     unused = sizes.keys() - used
     if unused:
-        raise InvalidOptionError(f"option '{min(unused)}.{FIXED_SIZE}' names no array column of the data")
+        raise InvalidOptionError(f"option '{min(unused)}.{FIXED_SIZE}' does not refer to an array column of the data")
     return out
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes that lists shall have: from options by path, and from the metadata of the StructField at hand by `inner` place."""
+    """The requested sizes of lists: from options by path, and from the metadata of the current StructField by `inner` path."""
 
     options: Mapping[str, int]
     used: set[str]
@@ -199,23 +199,23 @@ class _Sizes:
     inner: str = ""
 
     def at(self, path: str) -> int:
-        """The fixed size of the list at `path`, -1 when it has none."""
+        """The fixed size of the list at `path`; -1 if it has none."""
         if path.lower() in self.options:
             self.used.add(path.lower())
             return self.options[path.lower()]
         value = self.metadata.get(self.inner + FIXED_SIZE, -1)
         text = str(value)
         if value != -1 and not (text.isdigit() and 0 < int(text) < 2**31):
-            raise InvalidOptionError(f"column {path!r}: the metadata {self.inner + FIXED_SIZE} is {value!r}, not a size")
+            raise InvalidOptionError(f"column {path!r}: the metadata {self.inner + FIXED_SIZE} is {value!r}; expected a size of at least 1")
         return int(text)
 
     def into(self, step: str) -> _Sizes:
-        """The same for the elements of a list, or the keys or values of a map."""
+        """The sizes for the elements of a list, or for the keys or values of a map."""
         return replace(self, inner=f"{self.inner}{step}.")
 
 
 def _arrow_field(f: st.StructField, path: str, sizes: _Sizes) -> pa.Field:
-    # Keys with two underscores are Spark's own notes (char lengths, generated names), and not of the table.
+    # Keys with two underscores are Spark's own (char lengths, generated names) and do not belong to the table.
     metadata = {k: v for k, v in f.metadata.items() if isinstance(v, str) and not k.startswith("__") and not k.endswith(FIXED_SIZE)}
     within = replace(sizes, metadata=f.metadata, inner="")
     return pa.field(f.name, _arrow_type(f.dataType, path, within), f.nullable, metadata or None)
@@ -228,10 +228,10 @@ def _arrow_type(t: st.DataType, path: str, sizes: _Sizes) -> pa.DataType:
         return pa.string()
     if isinstance(t, st.DecimalType):
         return pa.decimal128(t.precision, t.scale)
-    if type(t).__name__ == "TimeType":  # the class is not there in Spark 4.0
+    if type(t).__name__ == "TimeType":  # Spark 4.0 lacks the class
         return pa.time64("ns" if t.simpleString() in ("time(7)", "time(8)", "time(9)") else "us")
     if isinstance(t, st.ArrayType):
-        # "item" is what other writers of Lance call it, and they compare names when they append.
+        # Other Lance writers use the name "item" and compare names when they append.
         item = pa.field("item", _arrow_type(t.elementType, f"{path}.element", sizes.into("element")), t.containsNull)
         return pa.list_(item, sizes.at(path))
     if isinstance(t, st.MapType):

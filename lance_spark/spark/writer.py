@@ -1,4 +1,4 @@
-"""Writing a table from Spark: executors write data files, the driver commits all of them in one version or none."""
+"""Writing a table from Spark: executors write data files; the driver commits all of them in one version, or none."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ STOPPED_AFTER_S = 5.0
 
 @dataclass
 class LanceCommitMessage(WriterCommitMessage):
-    """What one task has written."""
+    """The fragments that one task has written."""
 
     fragments: tuple[Fragment, ...]
 
 
 class LanceWriter(DataSourceArrowWriter):
-    """Writes rows of one DataFrame to one table; made on the driver, pickled to the tasks and to the process that commits."""
+    """Writes the rows of one DataFrame to one table; created on the driver, pickled for the tasks and for the process that commits."""
 
     def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None) -> None:
-        """`there` is the schema of the table that is overwritten, if there is one: columns that may be null in it still may be."""
+        """`there` is the schema of the table to be overwritten, if it exists: its nullable columns remain nullable."""
         if overwrite and options.write_mode == "create":
-            raise InvalidOptionError("the option write_mode=create goes with Spark's mode append, not with overwrite")
+            raise InvalidOptionError("the option write_mode=create needs Spark's mode append, not overwrite")
         if options.replaceWhere is not None and not overwrite:
-            raise InvalidOptionError("the option replaceWhere goes with Spark's mode overwrite")
+            raise InvalidOptionError("the option replaceWhere needs Spark's mode overwrite")
         self._replaced: Predicate | None = None
         if options.replaceWhere is not None and there is not None:
             self._replaced = parse(options.replaceWhere, from_arrow(there))
@@ -52,16 +52,18 @@ class LanceWriter(DataSourceArrowWriter):
         self._target = write.begin_write(uri, new, mode, _settings(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
-        """Write one task's rows to data files that no version names yet; they are deleted if this fails."""
+        """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
         keep_import_cache_small()
         check = None if self._replaced is None else partial(check_rows, self._replaced)
         return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make everything that the tasks have written a new version. After an error the files are gone, unless the version may exist."""
+        """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""
         fragments = _fragments(messages)
         if None in messages:
-            raise LanceError(f"{messages.count(None)} of {len(messages)} tasks have not said what they wrote; nothing is committed")
+            raise LanceError(
+                f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again"
+            )
         try:
             if self._replaced is not None:
                 replace_where(self._target, self._replaced, fragments)
@@ -74,10 +76,10 @@ class LanceWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks have written, also what those that still run after the failure of another will have written when they stop.
+        """Delete the files of all tasks, including those that still run after another one has failed.
 
-        Spark aborts after a failed commit too. Then there is a message of every task, `commit` has seen to the files, and this, which
-        runs in another process and cannot know whether a version names them, leaves them alone.
+        Spark also aborts after a failed commit. Then every task has a message, `commit` has already handled the files, and this call, which
+        runs in another process and does not know whether a version refers to them, keeps them.
         """
         if None in messages:
             write.discard_job(self._target)
@@ -87,7 +89,7 @@ class LanceWriter(DataSourceArrowWriter):
 
 
 def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
-    """The new fields, nullable also where the old one of that name is: literals are not null, and no promise that it stays so."""
+    """The new fields, nullable if the old field with the same name is: a literal is not nullable, but later values may be null."""
     by_name = {f.name.lower(): f for f in old}
     return [_loosened(f, by_name[f.name.lower()]) if f.name.lower() in by_name else f for f in new]
 

@@ -1,4 +1,4 @@
-"""Where the values of new columns come from in Spark: expressions, functions over batches, and frames."""
+"""Sources of the values of new columns in Spark: expressions, functions of batches, and DataFrames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lance_spark.verbs.target import Target
 
 
 def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
-    """Columns with these values: SQL text or Columns of Spark over the table's columns."""
+    """New columns with these values: SQL text or Spark Columns over the table's columns."""
     snapshot = target.latest()
     chosen = {name: as_column(value).alias(name) for name, value in values.items()}
     schema = stored(target.rows(snapshot).select(*chosen.values()).schema, {})
@@ -45,16 +45,16 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
 
 
 def from_function(target: Target, function: Compute, schema: pa.Schema, columns: Sequence[str] | None) -> Source:
-    """Columns of `schema` that `function` makes of record batches of `columns`, None: all."""
+    """New columns of `schema`, which `function` computes from record batches of `columns` (None: all)."""
     return Source(schema, partial(_by_function, target, function, columns))
 
 
 def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
-    """The other columns of `df`, for the rows whose columns `on` are equal; `on` may be `_rowaddr`. Rows without a match get null."""
+    """The other columns of `df`, matched on the columns `on`, which may be `_rowaddr`. Rows without a match get null."""
     keys = {name.lower() for name in on}
     names = [name for name in df.columns if name.lower() not in keys]
     if not names:
-        raise SchemaMismatchError(f"the DataFrame has no column beside {', '.join(on)}")
+        raise SchemaMismatchError(f"the DataFrame has no column besides {', '.join(on)}; add the columns to be written")
     schema = stored(df.select(*(f"`{name}`" for name in names)).schema, {})
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
@@ -74,7 +74,7 @@ def _by_function(
 
 
 def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
-    """Files of the values in `rows`, brought together by fragment and in the order of their addresses."""
+    """Write files with the values in `rows`, partitioned by fragment and sorted by address."""
     ordered = rows.repartition(F.shiftright(ROW_ADDRESS, 32)).sortWithinPartitions(ROW_ADDRESS)
     return [file for files in write_partitions(ordered, partial(_write_columns, target)) for file in files]
 

@@ -1,4 +1,4 @@
-"""SET clauses: which column of the table gets which value, checked before anything is written."""
+"""SET clauses: the new value of each assigned column, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def assignments(df: DataFrame, schema: Schema, values: Mapping[str, Condition], 
     """The new values by top-level column, for rows of `df`.
 
     `values` are by name; a name may begin with the alias of the table, and dots lead into structs. Raises SchemaMismatchError for a
-    column that the table does not have or that is assigned twice, and for a value of a type that does not fit.
+    column that is unknown or assigned twice, and for a value whose type does not fit.
     """
     parts: dict[str, list[tuple[list[str], Column]]] = {}
     for name, value in values.items():
@@ -32,10 +32,10 @@ def assignments(df: DataFrame, schema: Schema, values: Mapping[str, Condition], 
 
 
 def checked(df: DataFrame, schema: Schema, values: Mapping[str, Column]) -> dict[str, Column]:
-    """The values, by the exact name of a column, if their types fit it. Raises SchemaMismatchError that lists all that do not."""
+    """The values by exact column name. Raises SchemaMismatchError that lists all values whose types do not fit."""
     types = stored(df.select(*(value.alias(name) for name, value in values.items())).schema, {})
     chosen = tuple(f for f in schema.fields if f.name in values)
-    # Whether there are nulls where there must be none is seen in the values.
+    # Nulls in non-nullable columns are detected in the values.
     check_fits(types, Schema(tuple(nullable(f) for f in chosen)))
     return dict(values)
 
@@ -49,7 +49,7 @@ def without_alias(name: str, schema: Schema, alias: str | None) -> str:
 
 
 def _whole(name: str, given: list[tuple[list[str], Column]], alias: str | None) -> Column:
-    """The value of a top-level column of which parts are assigned."""
+    """The new value of a struct column of which only some fields are assigned."""
     paths = [path for path, _ in given]
     for i, path in enumerate(paths):
         if any(other[: len(path)] == path for j, other in enumerate(paths) if i != j):
@@ -63,7 +63,7 @@ def _whole(name: str, given: list[tuple[list[str], Column]], alias: str | None) 
 
 
 def fits_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> bool:
-    """Whether the values of formulas fit the columns; if not, Spark is asked, which may know a conversion or says what is wrong."""
+    """Whether the values of formulas fit the columns; if not, Spark evaluates them, which converts more types or reports the error."""
     try:
         check_formulas(snapshot, formulas)
     except SchemaMismatchError:

@@ -1,4 +1,4 @@
-"""OPTIMIZE: fragments are compacted by tasks on the executors."""
+"""OPTIMIZE: tasks on the executors compact fragments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lance_spark.verbs.target import Target
 def compact(
     target: Target, condition: Condition | None, options: CompactionOptions, write: WriteOptions, progress: bool | None
 ) -> CompactionMetrics:
-    """Compact the fragments that have a row for which `condition` is true; all without one."""
+    """Compact the fragments with a row for which `condition` is true, or all fragments."""
     snapshot = target.latest()
     chosen = None if condition is None else _chosen(target, condition, snapshot)
     return optimize(OnExecutors(target.spark, target.cores()), snapshot, chosen, options, write, progress)

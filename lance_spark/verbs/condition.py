@@ -1,4 +1,4 @@
-"""Conditions and values of verbs: which of them run in our own tasks, and which need Spark."""
+"""Conditions and values of verbs: which of them our own tasks can evaluate, and which need Spark."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def as_column(condition: Condition) -> Column:
 
 
 def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Snapshot, alias: str | None) -> Predicate | None:
-    """The condition as a filter of ours, if it means there what it means in this session; else None, and Spark evaluates it."""
+    """The condition as our own filter, if that has the same meaning in this session; else None, and Spark evaluates it."""
     if not isinstance(condition, str) or not _has_own_meaning(spark, snapshot, alias):
         return None
     try:
         predicate = parse(condition, with_row_columns(snapshot.manifest.schema))
     except LanceError:
-        # Spark knows more functions than filters do; what it does not know either, it says better.
+        # Spark supports more functions than filters do, and its errors are more precise.
         return None
     return predicate if _is_independent(spark, predicate) else None
 
@@ -39,7 +39,7 @@ def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Sn
 def own_formulas(
     spark: SparkSession, values: Mapping[str, Condition], snapshot: Snapshot, alias: str | None, *, new: bool = False
 ) -> dict[str, Formula] | None:
-    """The values as formulas of ours, if all of them can be; else None. They are for columns that there are, or for `new` ones."""
+    """The values as our own formulas, if all of them can be; else None. They are for existing columns, or for `new` ones."""
     schema, formulas = snapshot.manifest.schema, {}
     exact = {f.name.lower(): f.name for f in schema.fields}
     for name, value in values.items():
@@ -62,18 +62,18 @@ def _has_own_meaning(spark: SparkSession, snapshot: Snapshot, alias: str | None)
 
 
 def _is_plain(schema: Schema, name: str) -> bool:
-    """Whether `name` is a top-level column whose values formulas give in its own type."""
+    """Whether `name` is a top-level column of a type that formulas return."""
     field = next((f for f in schema.fields if f.name.lower() == name.lower()), None)
     return field is not None and not field.children and not field.is_blob and field.logical_type != "json"
 
 
 def _may_divide(formula: Formula) -> bool:
-    """Whether the formula divides: by zero that is null in our filters, and an error in Spark."""
+    """Whether the formula divides; division by zero is null in our filters, but an error in Spark."""
     return any(isinstance(n, Call) and n.name in ("/", "%") for n in walk(formula.root))
 
 
 def _is_independent(spark: SparkSession, formula: Formula) -> bool:
-    """Whether no setting of the session changes what the formula gives: ANSI mode for arithmetic and casts, the time zone for instants."""
+    """Whether the formula is independent of session settings: ANSI mode for arithmetic and casts, the time zone for instants."""
     nodes = list(walk(formula.root))
     if any(isinstance(n, Call | Cast) for n in nodes) and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":
         return False

@@ -26,7 +26,7 @@ Kind = Literal["create", "create if not exists", "replace", "create or replace"]
 
 @dataclass(frozen=True)
 class Creation:
-    """A table that is to be made. `options` are write options, such as `stable_row_ids`; `config` becomes the table's config."""
+    """The definition of a new table. `options` are write options, such as `stable_row_ids`; `config` is the table's config."""
 
     spark: SparkSession
     kind: Kind
@@ -37,7 +37,7 @@ class Creation:
     config: Mapping[str, str] = field(default_factory=dict)
 
     def with_column(self, name: str, data_type: str | DataType, nullable: bool) -> Creation:
-        """The same with one more column. Raises ValueError if there is one of this name."""
+        """The definition with one more column. Raises ValueError for a duplicate name."""
         if name.lower() in {known.lower() for known in self.schema.names}:
             raise ValueError(f"column {name!r} is duplicated")
         kind = DataType.fromDDL(data_type) if isinstance(data_type, str) else data_type
@@ -45,16 +45,16 @@ class Creation:
 
 
 def create(creation: Creation) -> Target:
-    """Make the table, and enter it in the session catalog if it has a name.
+    """Create the table, and register it in the session catalog if it has a name.
 
-    Raises TableAlreadyExistsError where a table is only to be created, and TableNotFoundError where one is only to be replaced.
+    Raises TableAlreadyExistsError if the table may only be created, and TableNotFoundError if it may only be replaced.
     """
     target = _place(creation)
     there = _latest(target)
     if there is not None and creation.kind == "create":
-        raise TableAlreadyExistsError(f"there is a Lance table at {target.uri} already")
+        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}; use createIfNotExists, replace or createOrReplace")
     if there is None and creation.kind == "replace":
-        raise TableNotFoundError(f"there is no Lance table at {target.uri} to be replaced")
+        raise TableNotFoundError(f"no Lance table exists at {target.uri}; use create or createOrReplace")
     if there is None or creation.kind != "create if not exists":
         _commit(creation, target, there)
     if creation.name is not None and not creation.spark.catalog.tableExists(creation.name):
@@ -70,7 +70,7 @@ def _place(creation: Creation) -> Target:
         raise InvalidOptionError("a table needs a location or a name: .location(path), .tableName(name)")
     if creation.spark.catalog.tableExists(creation.name):
         return named_target(creation.spark, creation.name)
-    raise InvalidOptionError(f"there is no table {creation.name} in the session catalog; a new one needs a place too: .location(path)")
+    raise InvalidOptionError(f"the session catalog has no table {creation.name}; a new table also needs a location: .location(path)")
 
 
 def _latest(target: Target) -> Snapshot | None:

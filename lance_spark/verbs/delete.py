@@ -1,4 +1,4 @@
-"""DELETE: the rows that fulfil a condition leave their fragments; no data file is written."""
+"""DELETE: the rows that satisfy a condition are deleted from their fragments; no data file is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.verbs.target import Target
 
 
 def delete(target: Target, condition: Condition | None, options: WriteOptions) -> RowChanges:
-    """Delete the rows for which `condition` is true, or all rows without one."""
+    """Delete the rows for which `condition` is true, or all rows."""
     return change_rows(target.latest(), options, partial(_plan, target, condition))
 
 

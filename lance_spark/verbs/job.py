@@ -22,7 +22,7 @@ _RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
-    """The result of `function` for each task, in order. Each task is a Spark task; no row of the table passes the JVM."""
+    """The result of `function` for each task, in order. Each runs as a Spark task; rows of the table do not pass through the JVM."""
     if not tasks:
         return []
     data = [pickle.dumps(task) for task in tasks]
@@ -51,7 +51,7 @@ class OnExecutors:
 
 
 def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
-    """Give each partition of `rows` to `function` on an executor and return the results."""
+    """Call `function` with each partition of `rows` on an executor and return the results."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_import_cache_small()
@@ -61,12 +61,12 @@ def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatc
 
 
 def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
-    """Give delta rows (see `table.changes.delta`) to writers on the executors and return what each of them did."""
+    """Write delta rows (see `table.changes.delta`) on the executors and return the result of each writer."""
     return write_partitions(rows, partial(write_rows, target))
 
 
 def _value_or_error(function: Callable[[], Result]) -> Result | LanceError:
-    """The result of `function`, or the error of ours that it raised: Spark would wrap it, and try again in vain."""
+    """The result of `function`, or the LanceError that it raised: Spark would wrap the error and retry the task in vain."""
     try:
         return function()
     except StorageError:

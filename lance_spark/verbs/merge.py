@@ -1,7 +1,7 @@
-"""MERGE: a join of the table with a source decides which rows are updated, deleted and inserted, in one commit.
+"""MERGE: a join of the table and a source decides which rows are updated, deleted and inserted, in one commit.
 
-Spark joins and evaluates; only the columns that the condition and the clauses name pass through it. The writers read what else an updated
-row has from the table, so rows are brought together by fragment and in order.
+Spark joins and evaluates; only the columns that the condition and the clauses use pass through it. The writers read the other columns of
+updated rows from the table, so rows are partitioned by fragment and sorted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge as it was put together."""
+    """The definition of a merge."""
 
     target: Target
     source: DataFrame
@@ -55,20 +55,20 @@ class Merge:
     clauses: tuple[Clause, ...]
 
     def check(self) -> None:
-        """Raise ValueError for a merge without clauses, and for a clause that never applies, since one without a condition is before it."""
+        """Raise ValueError for a merge without clauses, and for a clause that never applies because an unconditional one precedes it."""
         if not self.clauses:
-            raise ValueError("a merge needs at least one when.. clause")
+            raise ValueError("a merge needs at least one clause, such as whenMatchedUpdateAll()")
         for when in ("matched", "not matched", "not matched by source"):
             clauses = [c for c in self.clauses if c.when == when]
             if any(c.condition is None for c in clauses[:-1]):
-                raise ValueError(f"only the last clause for {when} rows may have no condition")
+                raise ValueError(f"only the last clause for {when} rows may omit its condition")
 
 
 def merge(merge: Merge, options: WriteOptions) -> RowChanges:
-    """Run the merge. Raises AmbiguousMergeError, which names the row, when two rows of the source change the same row of the table."""
+    """Run the merge. Raises AmbiguousMergeError, which names the row, if two rows of the source change the same row of the table."""
     merge.check()
     if merge.target.alias is None:
-        # The columns of the table must be told from those of the source.
+        # Columns of the table and of the source must be distinguishable.
         merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
     return change_rows(merge.target.latest(), options, partial(_plan, merge))
 
@@ -86,7 +86,7 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
         F.col(merge.target.address).alias(ROW_ADDRESS),
         *(_column(name, values, updated, merge, applied).alias(name) for name in names),
     )
-    # Whoever reads the other columns of updated rows wants those of a fragment together and in order.
+    # Writers read the other columns of updated rows by fragment and in order.
     key = F.coalesce(F.shiftright(ROW_ADDRESS, 32), -1 - F.pmod(F.xxhash64(*_plain(rows, names)), F.lit(_INSERT_GROUPS)))
     ordered = rows.repartition(key).sortWithinPartitions(ROW_ADDRESS)
 
@@ -100,7 +100,7 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
 
 
 def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:
-    """The error with the values of the columns that the merge is on."""
+    """The error with the key values of the row."""
     text = str(merge.on)
     names = [f.name for f in snapshot.manifest.schema.fields if re.search(rf"\b{re.escape(f.name)}\b", text)]
     if not names:
@@ -112,7 +112,7 @@ def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> A
 
 
 def _plain(rows: DataFrame, names: Sequence[str]) -> list[str]:
-    """Columns that Spark can hash: not maps."""
+    """Whether Spark can hash columns of this type: not maps."""
     return [f"`{f.name}`" for f in rows.schema.fields if f.name in names and "map<" not in f.dataType.simpleString()] or [OPERATION]
 
 
@@ -136,7 +136,7 @@ def _is(when: When) -> Column:
 
 
 def _applied(clauses: Sequence[Clause]) -> Column:
-    """The number of the first clause that applies to a row, null if none does."""
+    """The index of the first clause that applies to a row; null if none does."""
     result: Column | None = None
     for i, clause in enumerate(clauses):
         when = _is(clause.when) if clause.condition is None else _is(clause.when) & as_column(clause.condition)
@@ -146,14 +146,14 @@ def _applied(clauses: Sequence[Clause]) -> Column:
 
 
 def _by_clause(clauses: Sequence[Clause], values: Sequence[Column | None]) -> Column:
-    """A value for each row by the clause that applies to it; null where that has none."""
+    """The value of a row according to the clause that applies to it; null if that clause has none."""
     given = [(i, value) for i, value in enumerate(values) if value is not None]
     first, *rest = given
     return reduce(lambda c, pair: c.when(F.col(_CLAUSE) == pair[0], pair[1]), rest, F.when(F.col(_CLAUSE) == first[0], first[1]))
 
 
 def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> dict[str, Column]:
-    """The values that a clause gives to columns, by their exact names."""
+    """The values that a clause assigns, by exact column name."""
     if clause.operation == DELETED:
         return {}
     if clause.values is None:
@@ -162,12 +162,12 @@ def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> 
         return assignments(joined, schema, clause.values, merge.target.alias)
     names = {name: schema.resolve(without_alias(name, schema, merge.target.alias)) for name in clause.values}
     if nested := [name for name, path in names.items() if len(path) > 1]:
-        raise SchemaMismatchError(f"an insert gives values to whole columns, not to {', '.join(nested)}")
+        raise SchemaMismatchError(f"an insert cannot assign nested fields ({', '.join(nested)}); assign whole columns")
     given = {names[name][0].name: as_column(value) for name, value in clause.values.items()}
     if len(given) < len(names):
-        raise SchemaMismatchError("an insert gives two values to one column")
+        raise SchemaMismatchError("an insert assigns a column twice")
     if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
-        raise SchemaMismatchError(f"an insert must give values to the columns that must not be null: {', '.join(missing)}")
+        raise SchemaMismatchError(f"an insert must assign the columns that are not nullable: {', '.join(missing)}")
     return checked(joined, schema, given)
 
 
@@ -177,7 +177,7 @@ def _all_of_source(clause: Clause, schema: Schema, source: DataFrame) -> dict[st
     if missing := [f.name for f in schema.fields if f.name not in found]:
         verb = "update" if clause.operation == UPDATED else "insert"
         raise SchemaMismatchError(
-            f"the source lacks columns that {verb} all needs: {', '.join(missing)}; it has: {', '.join(source.columns)}"
+            f"{verb} all needs columns that the source lacks: {', '.join(missing)}; it has: {', '.join(source.columns)}"
         )
     return found
 
@@ -187,7 +187,7 @@ def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], op
 
 
 def _column(name: str, values: Sequence[Mapping[str, Column]], updated: set[str], merge: Merge, joined: DataFrame) -> Column:
-    """A column of the delta rows. Where a clause updates rows but not this column, which another clause assigns, rows keep their value."""
+    """A column of the delta rows. If only another clause assigns this column, updated rows keep their value."""
     alias = merge.target.alias
     own = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
     keeps = [c.operation == UPDATED and name in updated for c in merge.clauses]

@@ -1,4 +1,4 @@
-"""The table that a verb changes: where it is, and its rows as a DataFrame of Spark."""
+"""The table that a verb changes: its location, and its rows as a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACE = ("branch", "allow_other_stores")
 
 @dataclass(frozen=True)
 class Target:
-    """A table, or a branch of it, in a session. `options` are those of reading that say where it is: `storage.*`, `branch` and so on."""
+    """A table, or a branch of it, in a session. `options` are the read options that locate it: `storage.*`, `branch` and so on."""
 
     spark: SparkSession
     uri: str
@@ -35,7 +35,7 @@ class Target:
         return open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
 
     def rows(self, snapshot: Snapshot, *, addressed: bool = True) -> DataFrame:
-        """The rows of a version under the alias, with the column `_rowaddr` if they are to be changed."""
+        """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed."""
         options = {**self.options, "version": str(snapshot.version)}
         if addressed:
             options["with_row_address"] = "true"
@@ -44,31 +44,31 @@ class Target:
 
     @property
     def address(self) -> str:
-        """The quoted name of the row address column in `rows`."""
+        """The name of the row address column in `rows`, quoted."""
         return f"`{self.alias}`.`{ROW_ADDRESS}`" if self.alias else ROW_ADDRESS
 
     def cores(self) -> int:
-        """How many tasks run at once, as far as the session says."""
+        """The number of tasks that run at once, as reported by the session."""
         return int(self.spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or self._default_parallelism())
 
     def _default_parallelism(self) -> int:
-        # Spark Connect has no context on the client's side.
+        # A Spark Connect client has no SparkContext.
         context = getattr(self.spark, "_sc", None)
         return int(context.defaultParallelism) if context is not None else 8
 
 
 def named_target(spark: SparkSession, name: str) -> Target:
-    """A table of the session catalog. Raises TableNotFoundError for a name that the catalog does not have as a Lance table."""
+    """A table of the session catalog. Raises TableNotFoundError if the catalog has no Lance table with this name."""
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
-        raise UnsupportedFeatureError("a table's place in the catalog cannot be asked for over Spark Connect; use LanceTable.forPath")
+        raise UnsupportedFeatureError("Spark Connect cannot look up the location of a catalog table; use LanceTable.forPath")
     if not spark.catalog.tableExists(name):
-        raise TableNotFoundError(f"there is no table {name} in the session catalog")
+        raise TableNotFoundError(f"the session catalog has no table {name}")
     state = session.sessionState()
     table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
     provider = table.provider().getOrElse(None)
     if provider is None or str(provider).lower() != "lance":
-        raise TableNotFoundError(f"{name} is not a Lance table; the catalog has it with the provider {provider}")
+        raise TableNotFoundError(f"{name} is not a Lance table: its provider in the catalog is {provider}")
     own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
     options = {key: value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
     return Target(spark, own.get("path") or str(table.location().toString()), options)

@@ -1,4 +1,4 @@
-"""UPDATE: rows get new values. They move to new fragments, or stay while their columns are written anew, whichever takes fewer bytes."""
+"""UPDATE: rows get new values. They move to new fragments, or the columns are rewritten in place, whichever writes fewer bytes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lance_spark.verbs.target import Target
 
 
 def update(target: Target, condition: Condition | None, values: Mapping[str, Condition], options: WriteOptions) -> RowChanges:
-    """Give columns new values in the rows for which `condition` is true, or in all rows without one."""
+    """Set columns to new values in the rows for which `condition` is true, or in all rows."""
     if not values:
         raise ValueError("an update needs new values: set={column: value}")
     return change_rows(target.latest(), options, partial(_plan, target, condition, values))
 
 
 def update_columns(target: Target, df: DataFrame, on: Sequence[str], options: WriteOptions) -> RowChanges:
-    """Give the other columns of `df` to the rows whose columns `on` are equal; these columns are written anew in place."""
+    """Update rows from `df`, matched on the columns `on`; its other columns are rewritten in place."""
     return change_rows(target.latest(), options, partial(_plan_columns, target, df, on))
 
 
@@ -58,10 +58,14 @@ def _plan_columns(target: Target, df: DataFrame, on: Sequence[str], snapshot: Sn
     names = {name: found.get(name.lower()) for name in df.columns if name.lower() not in keys}
     if not names or None in names.values():
         unknown = [name for name, own in names.items() if own is None]
-        raise SchemaMismatchError(f"the table has no column {', '.join(map(repr, unknown))}" if unknown else "there is no column to update")
+        raise SchemaMismatchError(
+            f"the table has no column {', '.join(map(repr, unknown))}"
+            if unknown
+            else "the DataFrame has no column to update besides the ones to match on"
+        )
     checked(df, schema, {str(own): df[f"`{name}`"] for name, own in names.items()})
     if not is_possible(snapshot, [str(own) for own in names.values()]):
-        raise SchemaMismatchError(f"{snapshot}: these columns cannot be written in place; use merge, which moves the rows")
+        raise SchemaMismatchError(f"{snapshot}: these columns cannot be rewritten in place; use merge, which moves the rows")
     rows = target.rows(snapshot).select(*dict.fromkeys([*(f"`{name}`" for name in on), ROW_ADDRESS]))
     matched = rows.join(df, list(on), "inner").select(ROW_ADDRESS, *(F.col(f"`{name}`").alias(str(own)) for name, own in names.items()))
     return RowPlan(InPlacePlan(snapshot, partial(write_by_fragment, matched), tuple(str(own) for own in names.values())).write)

@@ -59,5 +59,5 @@ def test_the_columns_stay_without_overwrite_schema(save: Save, uri: str) -> None
 
 
 def test_the_option_goes_with_overwrite(spark: SparkSession, save: Save, uri: str) -> None:
-    with pytest.raises(PySparkException, match="goes with Spark's mode overwrite"):
+    with pytest.raises(PySparkException, match="needs Spark's mode overwrite"):
         spark.range(1).write.format("lance").mode("append").option("replaceWhere", "id = 1").save(uri)

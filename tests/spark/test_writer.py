@@ -227,7 +227,7 @@ def test_insert_into_a_view(spark: SparkSession, uri: str) -> None:
     spark.sql("INSERT INTO v VALUES (2, NULL)")  # that the rows before were literals does not forbid nulls
     assert rows(uri)[1] == {"id": 2, "name": None}
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}', version '1')")
-    with pytest.raises(AnalysisException, match="'version' is for reading"):
+    with pytest.raises(AnalysisException, match="'version' is only for reads"):
         spark.sql("INSERT INTO v VALUES (9, 'nine')")
 
 

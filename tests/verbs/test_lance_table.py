@@ -39,9 +39,9 @@ def test_tables_of_the_catalog_by_name(spark: SparkSession, table: LanceTable, u
     try:
         LanceTable.forName(spark, "default.lance_by_name").delete("id = 2")
         assert sorted(row.id for row in table.toDF().collect()) == [1, 3]
-        with pytest.raises(TableNotFoundError, match="provider parquet"):
+        with pytest.raises(TableNotFoundError, match="provider in the catalog is parquet"):
             LanceTable.forName(spark, "not_lance")
-        with pytest.raises(TableNotFoundError, match="no table nothing"):
+        with pytest.raises(TableNotFoundError, match="has no table nothing"):
             LanceTable.forName(spark, "nothing")
     finally:
         spark.sql("DROP TABLE lance_by_name")

@@ -160,7 +160,7 @@ def _with_operation(rows: pa.Table, operation: int, addresses: pa.Array | pa.Chu
 
 @dataclass(frozen=True)
 class MergeInsertBuilder(Generic[Result]):
-    """A merge that is being put together, with pylance's names."""
+    """A builder of a merge, with pylance's names."""
 
     snapshot: Snapshot
     merge: MergeInsert
@@ -179,11 +179,11 @@ class MergeInsertBuilder(Generic[Result]):
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder[Result]:
-        """Delete rows of the table that no row of the source matches, if they fulfil `expr`."""
+        """Delete rows of the table that no row of the source matches, if they satisfy `expr`."""
         return self._with(delete_by_source=expr or "")
 
     def execute(self, data: Data) -> Result:
-        """Merge the rows, which are held in memory. Raises AmbiguousMergeError when two of them change the same row of the table."""
+        """Merge the rows, which are kept in memory. Raises AmbiguousMergeError if two of them change the same row of the table."""
         return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:

@@ -121,7 +121,7 @@ def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], con
 
 @dataclass(frozen=True)
 class Optimizer(Generic[Result]):
-    """What keeps a table fast, in this process; `result` is made of the version that it leads to."""
+    """Operations that keep a table fast, in this process; `result` is called with the resulting version."""
 
     snapshot: Snapshot
     result: Callable[[int], Result]
@@ -132,6 +132,6 @@ class Optimizer(Generic[Result]):
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
     ) -> Result:
-        """Join fragments that are too small, and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
+        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
         options = CompactionOptions(target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold)
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)

@@ -1,6 +1,6 @@
-"""The conditions of the conflict rules: what about two operations makes them conflict.
+"""The conditions of the conflict rules: the properties of two operations that make them conflict.
 
-Each is asked with our operation and theirs, in this order; its docstring is the text that users see, "if ..." or "because ...".
+Each is called with our operation and theirs, in this order; users see its docstring after "if ..." or "because ...".
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def they_move_our_rows(ours: DataReplacement, theirs: Update) -> bool:
 
 
 def they_may_forbid_nulls(ours: Operation, theirs: Merge | Project) -> bool:
-    """they do not say that nullability stays as it is"""
+    """they may change nullability"""
     return not theirs.preserves_nullability
 
 
 def we_may_forbid_nulls(ours: Merge | Project, theirs: Operation) -> bool:
-    """we do not say that nullability stays as it is"""
+    """we may change nullability"""
     return not ours.preserves_nullability
 
 
@@ -114,12 +114,12 @@ def _covers(op: CreateIndex, fragments: Iterable[int]) -> bool:
 
 
 def we_index_moved_rows(ours: CreateIndex, theirs: Rewrite) -> bool:
-    """our index covers a fragment that they rewrite, or does not say what it covers"""
+    """our index covers a fragment that they rewrite, or its coverage is unknown"""
     return _covers(ours, touched(theirs))
 
 
 def they_index_moved_rows(ours: Rewrite, theirs: CreateIndex) -> bool:
-    """their index covers a fragment that we rewrite, or does not say what it covers"""
+    """their index covers a fragment that we rewrite, or its coverage is unknown"""
     return not _names(theirs) & {FRAGMENT_REUSE} and _covers(theirs, touched(ours))
 
 
@@ -128,7 +128,7 @@ def _names(op: CreateIndex) -> frozenset[str]:
 
 
 def same_index(ours: CreateIndex, theirs: CreateIndex) -> bool:
-    """both write an index of the same name, or one writes a segment of an index from which the other removes"""
+    """both write an index with the same name, or one adds a segment to an index and the other removes a segment of it"""
     if _names(ours) & _names(theirs):
         return True
     gone = {i.uuid for i in ours.removed_indices} & {i.uuid for i in theirs.removed_indices}
@@ -139,7 +139,7 @@ def same_index(ours: CreateIndex, theirs: CreateIndex) -> bool:
 
 
 def _extends_what_is_removed(a: CreateIndex, b: CreateIndex) -> bool:
-    """Whether `a` adds to an index, replacing nothing of it, from which `b` removes."""
+    """Whether `a` only adds segments to an index from which `b` removes segments."""
     removed = [frozenset(i.name for i in op.removed_indices) for op in (a, b)]
     return bool((_names(a) - removed[0]) & removed[1])
 
@@ -160,7 +160,7 @@ def we_insert_keys(ours: Update, theirs: Operation) -> bool:
 
 
 def same_keys(ours: Update, theirs: Update) -> bool:
-    """we insert rows with primary keys, and they may have inserted the same ones"""
+    """we insert rows with primary keys, and they may have inserted the same keys"""
     if ours.inserted_keys is None:
         return False
     return theirs.inserted_keys is None or _may_share(ours.inserted_keys, theirs.inserted_keys)
@@ -181,20 +181,20 @@ def _shape(keys: InsertedKeys) -> tuple[int, int, float]:
 
 
 def _config_changes(op: Operation) -> Mapping[str, str | None]:
-    """The keys of the config that an operation sets, or removes (None)."""
+    """The config keys that an operation sets or (None) removes."""
     if isinstance(op, Overwrite):
         return op.config_upsert_values
     return op.config_updates.updates if isinstance(op, UpdateConfig) and op.config_updates else {}
 
 
 def same_config_keys(ours: Operation, theirs: Operation) -> bool:
-    """both change the same key of the config, and do not both remove it"""
+    """both change the same key of the config, and not both remove it"""
     a, b = _config_changes(ours), _config_changes(theirs)
     return any(a[key] is not None or b[key] is not None for key in a.keys() & b.keys())
 
 
 def same_metadata(ours: UpdateConfig, theirs: UpdateConfig) -> bool:
-    """both change the same key of the table's metadata, or one replaces all of it while the other changes it; or both change the
+    """both change the same key of the table's metadata, or one replaces all of it and the other changes it; or both change the
     schema's metadata, or the same field's
     """
     if ours.table_metadata_updates is not None and theirs.table_metadata_updates is not None:
@@ -211,7 +211,7 @@ def they_drop_our_fields(ours: UpdateConfig, theirs: Merge | Project) -> bool:
 
 
 def they_drop_modified_fields(ours: Update, theirs: Project) -> bool:
-    """they drop a column that we write anew in place"""
+    """they drop a column that we rewrite in place"""
     return not {f.id for f in theirs.schema.walk()}.issuperset(ours.fields_modified)
 
 

@@ -1,7 +1,7 @@
-"""Which changes can follow one another: for an operation that is to be committed and one that was committed since it was prepared.
+"""Conflict resolution between an operation to be committed and one that was committed since its read version.
 
-Implements "Conflict Resolution" of the transaction specification, with what pylance 14.0.2 does where the two differ. The rules are data;
-docs/conflicts.md is printed from them. An operation that is not in the tables conflicts with everything.
+Implements "Conflict Resolution" of the transaction specification, but follows pylance 14.0.2 where the two differ. The rules are data;
+docs/conflicts.md is generated from them. An operation that is not in the tables conflicts with everything.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lance_spark.table.commit import conflict_conditions as when
 
 
 class Outcome(Enum):
-    """What becomes of the change that comes second.
+    """What happens to the change that is committed second.
 
-    COMPATIBLE: it is built on top of the first. REBASE: likewise, once it has taken over what the first did to the same fragments
-    (see `table.commit.rebase`); where both changed the same rows it is RETRYABLE after all.
-    RETRYABLE: the operation must be run again on the new version. INCOMPATIBLE: the table is no longer what the operation was meant for.
+    COMPATIBLE: it is applied on top of the first. REBASE: likewise, after it has taken over the first change of the same fragments
+    (see `table.commit.rebase`); if both changed the same rows, it becomes RETRYABLE.
+    RETRYABLE: the operation must be run again on the new version. INCOMPATIBLE: the operation no longer applies to the table.
     """
 
     COMPATIBLE = "compatible"
@@ -48,12 +48,12 @@ class Outcome(Enum):
 
 
 Condition = Callable[[Any, Any], bool]
-"""Asked with our operation and theirs, in this order."""
+"""Called with our operation and theirs, in this order."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """An outcome and the condition under which it is the outcome; None: always."""
+    """An outcome and its condition; None: always."""
 
     outcome: Outcome
     when: Condition | None = None
@@ -67,7 +67,7 @@ def _each(outcome: Outcome, *theirs: type, when: Condition | None = None) -> _Ro
     return dict.fromkeys(theirs, (Rule(outcome, when),))
 
 
-# Our operation -> theirs -> rules; the first whose condition holds decides, and none means compatible.
+# Our operation -> theirs -> rules; the first rule whose condition is true decides; without one, they are compatible.
 RULES: dict[type, _Row] = {
     Append: {
         **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
@@ -169,7 +169,7 @@ RULES: dict[type, _Row] = {
 
 
 def judge(ours: Operation, theirs: Operation) -> Rule:
-    """What becomes of `ours` when `theirs` was committed after `ours` was prepared, and the condition that decided it."""
+    """The outcome for `ours` if `theirs` was committed after the read version of `ours`, and the condition that decided it."""
     for rule in RULES.get(type(ours), {}).get(type(theirs), (Rule(CONFLICT),)):
         if rule.when is None or rule.when(ours, theirs):
             return rule
@@ -200,16 +200,16 @@ def markdown() -> str:
 
 _INTRODUCTION = """# Which concurrent changes conflict
 
-Two writers prepare a change for the same version; theirs (columns) is committed first. What becomes of ours (rows)?
-An empty cell: ours is built on top of theirs. *rebase*: likewise, after merging the rows that both deleted from the same fragments (where
-both deleted or changed the same row it is *retry*), or after taking out of our index the fragments whose values they changed;
+Two writers prepare a change of the same version; theirs (columns) is committed first. What happens to ours (rows)?
+An empty cell: ours is applied on top of theirs. *rebase*: likewise, after merging the rows that both deleted from the same fragments (if
+both deleted or changed the same row, it is *retry*), or after removing the fragments whose values they changed from our index;
 *retry*: `CommitConflictError` with `retryable=True`, the operation must be run again on the new version; *conflict*:
-`CommitConflictError` with `retryable=False`. A number is the condition below the table; where it does not hold the cell counts as empty.
+`CommitConflictError` with `retryable=False`. A number refers to a condition below the table; if it is not true, the cell counts as empty.
 An operation that is not in the table conflicts with everything.
 
-A commit that finds its version taken tries again on the next one, at least 20 times and for at least two minutes. After that it is a
-`CommitConflictError` with `retryable=True` as well.
+If the version of a commit is taken, the commit tries the next one, at least 20 times and for at least two minutes. After that, it fails
+with a `CommitConflictError`, also with `retryable=True`.
 
-This file is printed from `lance_spark/table/commit/conflicts.py`.
+This file is generated from `lance_spark/table/commit/conflicts.py`.
 
 """
