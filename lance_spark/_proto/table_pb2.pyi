@@ -211,7 +211,7 @@ class FragmentCounts(_message.Message):
     EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     OVERLAYS_FIELD_NUMBER: _ClassVar[int]
     id: int
-    files: _containers.RepeatedScalarFieldContainer[bytes]
+    files: bytes
     deletion_file: DeletionFile
     physical_rows: int
     inline_row_ids: bytes
@@ -221,7 +221,7 @@ class FragmentCounts(_message.Message):
     inline_created_at_versions: bytes
     external_created_at_versions: bytes
     overlays: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, id: _Optional[int] = ..., files: _Optional[_Iterable[bytes]] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[bytes] = ..., overlays: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., files: _Optional[bytes] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[bytes] = ..., overlays: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DataFile(_message.Message):
     __slots__ = ("path", "fields", "column_indices", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 
@@ -34,23 +34,25 @@ class Fragments(Sequence[Fragment]):
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Of each fragment, int64: its id, its `physical_rows`, how many are deleted (0: not recorded, -1: no deletion file), and the
-        number of its data files.
+        """Of each fragment, int64: its id, its `physical_rows`, how many are deleted (0: not recorded, -1: no deletion file), and whether
+        it has data files.
         """
+        if set(map(type, self._items)) == {bytes}:
+            return self._counted(cast(list[bytes], self._items))
         numbers = np.empty((len(self._items), 4), dtype=np.int64)
         messages = {i: item for i, item in enumerate(self._items) if isinstance(item, bytes)}
         numbers[list(messages)] = self._counted(list(messages.values()))
         for i, item in enumerate(self._items):
             if isinstance(item, Fragment):
                 deleted = _NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
-                numbers[i] = item.id, item.physical_rows, deleted, len(item.files)
+                numbers[i] = item.id, item.physical_rows, deleted, bool(item.files)
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
         rows = [
-            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE, len(f.files))
+            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE, f.HasField("files"))
             for f in parsed
         ]
         for number, physical, deleted, _ in rows:

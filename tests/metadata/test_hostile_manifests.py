@@ -134,9 +134,9 @@ def test_numbers_that_row_addresses_cannot_hold_are_refused(uri: str, change: di
 @pytest.mark.parametrize("deleted", [2**32 + 1, 2**63, 2**64 - 1])
 def test_more_deleted_rows_than_there_can_be_are_refused(uri: str, deleted: int) -> None:
     dataset = spoilt(uri, deletion(num_deleted=deleted))
-    unusable(dataset, "more than row addresses")
+    unusable(dataset, "than row addresses")
     fragments_first = Dataset.open(uri)
-    with pytest.raises(CorruptFileError, match="more than row addresses"):
+    with pytest.raises(CorruptFileError, match="than row addresses"):
         list(fragments_first.snapshot.manifest.fragments)
 
 
@@ -292,7 +292,7 @@ def test_rows_that_no_file_has_take_no_memory(uri: str, deleted: str) -> None:
     else:
         dataset = spoilt(uri, fragments(lambda f: replace(f, physical_rows=MANY)))
     for read in reads(dataset):
-        with little_memory(), pytest.raises(CorruptFileError, match=f"rows.*{MANY}|deleted rows of"):
+        with little_memory(), pytest.raises(CorruptFileError, match=f"rows.*{MANY}|deleted rows "):
             read()
     assert not dataset.verify().ok
     assert Dataset.open(uri).version == dataset.version
