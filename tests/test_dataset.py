@@ -353,7 +353,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path
         (tampered(ds, physical_rows=99), "has 100 rows, the fragment 99"),
         (tampered(ds, files=(dataclasses.replace(file, path="gone.lance"),)), r"gone\.lance is missing"),
         (tampered(ds, files=(dataclasses.replace(file, path="../../x"),)), "leaves the table"),
-        (tampered(ds, files=(dataclasses.replace(file, size=5),)), "it should have 5"),
+        (tampered(ds, files=(dataclasses.replace(file, size=5),)), "expected 5 bytes"),
         (tampered(ds, files=(dataclasses.replace(file, column_indices=tuple(c + 50 for c in file.column_indices)),)), "column"),
     ):
         for read in (broken.scan().to_table, partial(broken.take, [3])):

@@ -1,1 +1,1 @@
-"""Helpers over Arrow data that pyarrow lacks: choosing rows, making maps, JSON columns."""
+"""Helpers for Arrow data that pyarrow lacks: selecting rows, building maps, JSON columns."""

@@ -1,8 +1,8 @@
-"""JSON columns: JSONB, which is what data files hold, <-> JSON text, which is what users see.
+"""JSON columns: JSONB, as stored in data files, <-> JSON text, as users see it.
 
 Implements the JSONB page of the table specification: a container is a header (kind and count, u32), an entry for each value (kind and
-length, u32; an object's keys come first), and the payloads one after the other; all numbers are big endian. Decimals and the
-extension types, which no JSON text leads to, are refused.
+length, u32; an object's keys come first), and the payloads one after the other; all numbers are big endian. Decimals and the extension
+types, which JSON text cannot produce, are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_DEPTH = 512
 _OK, _CORRUPT, _UNSUPPORTED = 0, 1, 2
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 _LITERALS = np.frombuffer(b"nulltruefalse", dtype=np.uint8)
-# The letter after the backslash for the control characters that have one.
+# The letter after the backslash of control characters with a short escape.
 _SHORT = np.zeros(128, dtype=np.uint8)
 _SHORT[[8, 9, 10, 12, 13, 34, 92]] = np.frombuffer(b'btnfr"\\', dtype=np.uint8)
 
@@ -41,7 +41,7 @@ def to_text(array: pa.Array) -> pa.StringArray:
     data = _read_only(binary.buffers()[2], np.uint8)
     valid = binary.is_valid().to_numpy(zero_copy_only=False)
     starts, stops = offsets[:-1], offsets[1:]
-    # A double takes 13 bytes of JSONB; the texts of doubles are made between the two passes, all at once.
+    # A double takes 13 bytes of JSONB; all doubles are formatted at once between the two passes.
     doubles = np.empty(int((stops - starts)[valid].sum()) // 13 + 1, dtype=np.float64)
     sizes = np.zeros(len(binary), dtype=np.int64)
     nothing = np.zeros(1, np.int64)
@@ -49,9 +49,11 @@ def to_text(array: pa.Array) -> pa.StringArray:
         data, starts, stops, valid, doubles, nothing, _read_only(None, np.uint8), sizes, np.empty(0, np.uint8), False
     )
     if status == _CORRUPT:
-        raise CorruptFileError(f"value {at} of a JSON column is not JSONB")
+        raise CorruptFileError(f"value {at} of a JSON column is not valid JSONB")
     if status != _OK:
-        raise UnsupportedFeatureError(f"value {at} of a JSON column has a decimal, an extension value or more than {_MAX_DEPTH} levels")
+        raise UnsupportedFeatureError(
+            f"value {at} of a JSON column has a decimal, an extension value or more than {_MAX_DEPTH} levels, which are not supported"
+        )
     texts = _double_texts(doubles[:count])
     text_offsets = _read_only(texts.buffers()[1], np.int32)[: count + 1].astype(np.int64)
     out = np.empty(int(sizes.sum()) + int(text_offsets[-1]), dtype=np.uint8)
@@ -59,7 +61,7 @@ def to_text(array: pa.Array) -> pa.StringArray:
     _render(data, starts, stops, valid, doubles, text_offsets, text_data, sizes, out, True)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     if ends[-1] >= 2**31:
-        raise UnsupportedFeatureError(f"{ends[-1]} bytes of JSON text in one batch; read fewer rows at a time")
+        raise UnsupportedFeatureError(f"{ends[-1]} bytes of JSON text in one batch are not supported; read fewer rows at a time")
     result = pa.Array.from_buffers(pa.string(), len(binary), [_validity(binary), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)])
     try:
         result.validate(full=True)
@@ -69,23 +71,23 @@ def to_text(array: pa.Array) -> pa.StringArray:
 
 
 def _read_only(buffer: pa.Buffer | None, dtype: type) -> np.ndarray:
-    """A buffer as an array, always read-only: one that can be written to would be another type, for which the kernels compile again."""
+    """A buffer as a read-only array: a writable one is a different type, for which the kernels would compile again."""
     array: np.ndarray = np.frombuffer(buffer or b"", dtype=dtype)
     array.flags.writeable = False
     return array
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
-    """A validity bitmap that starts with the array's first value."""
+    """The validity bitmap, starting with the array's first value."""
     if not array.null_count:
         return None
     return pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
 
 
 def _double_texts(doubles: np.ndarray) -> pa.StringArray:
-    """The shortest text of each double that reads back as the same: Arrow's, but always with a point or an exponent.
+    """The shortest text of each double that parses back to it: Arrow's, but always with a point or an exponent.
 
-    Decimal notation holds from 1e-5 to below 1e16; in Arrow from 1e-6 to below 1e10, in numpy from 1e-4 to below 1e16.
+    Decimal notation is used from 1e-5 to below 1e16; Arrow uses it from 1e-6 to below 1e10, numpy from 1e-4 to below 1e16.
     """
     texts = pa.array(doubles).cast(pa.string())
     plain = pc.invert(pc.match_substring_regex(texts, "[.e]"))
@@ -105,7 +107,7 @@ def _u32(data: Bytes, at: int) -> int:
 
 @kernel
 def _literal(which: int, out: Bytes, at: int, write: bool) -> int:
-    """null, true or false (0, 1, 2) to `out`; the position after it."""
+    """Write null, true or false (0, 1, 2) to `out`; returns the position after it."""
     start, stop = (0, 4) if which == 0 else ((4, 8) if which == 1 else (8, 13))
     if write:
         for i in range(start, stop):
@@ -115,7 +117,7 @@ def _literal(which: int, out: Bytes, at: int, write: bool) -> int:
 
 @kernel
 def _string(data: Bytes, start: int, stop: int, out: Bytes, at: int, write: bool) -> int:
-    """Bytes as a quoted JSON string to `out`; the position after it."""
+    """Write bytes as a quoted JSON string to `out`; returns the position after it."""
     if write:
         out[at] = 34
     at += 1
@@ -140,7 +142,7 @@ def _string(data: Bytes, start: int, stop: int, out: Bytes, at: int, write: bool
 
 @kernel
 def _integer(data: Bytes, start: int, stop: int, signed: bool, out: Bytes, at: int, write: bool) -> int:
-    """A big-endian integer as decimal digits to `out`; the position after it."""
+    """Write a big-endian integer as decimal digits to `out`; returns the position after it."""
     value = np.uint64(0)
     if signed and data[start] >= 128:
         value = ~value
@@ -186,7 +188,7 @@ def _scalar(
     at: int,
     write: bool,
 ) -> tuple[int, int, int]:
-    """A value that is no container to `out`; the position after it, the doubles so far, and a status."""
+    """Write a scalar to `out`; returns the position after it, the doubles so far, and a status."""
     if kind in (_NULL, _FALSE, _TRUE):
         which = 0 if kind == _NULL else (1 if kind == _TRUE else 2)
         return _literal(which, out, at, write), count, _OK if start == stop else _CORRUPT
@@ -211,7 +213,7 @@ def _scalar(
         return at, count, _CORRUPT
     bits = _double_bits(data, start + 1)
     if (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF):
-        return _literal(int(np.int64(0)), out, at, write), count, _OK  # infinite or not a number
+        return _literal(int(np.int64(0)), out, at, write), count, _OK  # infinity or NaN
     if not write:
         doubles.view(np.uint64)[count] = bits
         return at, count + 1, _OK
@@ -223,7 +225,7 @@ def _scalar(
 
 @kernel
 def _open(data: Bytes, start: int, stop: int, frame: np.ndarray) -> int:
-    """Fill a container's frame: is it an object, number of entries, next entry, entry table, next key, next value, end."""
+    """Fill a container's frame: whether it is an object, number of entries, next entry, entry table, next key, next value, end."""
     if stop - start < 4:
         return _CORRUPT
     header = _u32(data, start)
@@ -258,7 +260,7 @@ def _document(
     at: int,
     write: bool,
 ) -> tuple[int, int, int]:
-    """One whole value to `out`; the position after it, the doubles so far, and a status."""
+    """Write one whole value to `out`; returns the position after it, the doubles so far, and a status."""
     if stop - start >= 8 and _u32(data, start) == _SCALAR:
         entry = _u32(data, start + 4)
         if start + 8 + (entry & 0x0FFFFFFF) != stop or entry & 0x80000000:
@@ -319,12 +321,12 @@ def _render(
     out: Bytes,
     write: bool,
 ) -> tuple[int, int, int]:
-    """All values as text: first (`write` False) their `sizes` without those of doubles, and the doubles; then the text itself.
+    """All values as text. The first pass (`write` False) finds the doubles, and `sizes` without them; the second writes the text.
 
-    Returns where it stopped, a status, and the number of doubles. The second pass does what the first has found to be right.
+    Returns where it stopped, a status, and the number of doubles. The second pass relies on the checks of the first.
     """
     stack = np.zeros((_MAX_DEPTH, 7), np.int64)
-    # Typed, because for a literal 0 numba would compile everything below once more.
+    # Typed, since numba would compile everything below again for a literal 0.
     at, count = int(np.int64(0)), int(np.int64(0))
     for i in range(len(starts)):
         begin = at
@@ -348,10 +350,10 @@ def from_text(array: pa.Array) -> pa.LargeBinaryArray:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; a key that comes twice is refused, as no reader could say which value counts."""
+    """A JSON object; duplicate keys are refused, since their value would be ambiguous."""
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("an object has the same key twice")
+        raise ValueError("an object has a duplicate key")
     return made
 
 
@@ -378,7 +380,7 @@ def _encode(value: Any) -> tuple[int, bytes]:
         items = sorted(((key.encode(), v) for key, v in value.items()), key=lambda item: item[0])
         header, parts = _OBJECT | len(items), [(_STRING, key) for key, _ in items] + [_encode(v) for _, v in items]
     if any(len(payload) > 0x0FFFFFFF for _, payload in parts):
-        raise ValueError("a part of it is larger than 256 MiB")
+        raise ValueError("a part of the value is larger than 256 MiB")
     entries = struct.pack(f">{len(parts) + 1}I", header, *(kind | len(payload) for kind, payload in parts))
     return _CONTAINER, b"".join([entries, *(payload for _, payload in parts)])
 

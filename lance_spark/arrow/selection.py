@@ -1,7 +1,7 @@
-"""Choosing and joining rows of Arrow data.
+"""Selecting and joining rows of Arrow data.
 
-pyarrow's `take` and `filter` read memory that is not theirs in fixed-size lists of fixed-size lists that do not start at offset 0 (seen in
-pyarrow 26). Whoever chooses rows of columns of any type does it with what is here.
+pyarrow's `take` and `filter` read out of bounds in nested fixed-size lists that do not start at offset 0 (seen in pyarrow 26). Use these
+functions to select rows of columns of any type.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from lance_spark.errors import UnsupportedFeatureError
 
 
 def take(array: pa.Array, numbers: pa.Array) -> pa.Array:
-    """The values with these numbers."""
+    """The values at these positions."""
     return _from_zero(array).take(numbers)
 
 
 def take_rows(table: pa.Table, numbers: pa.Array) -> pa.Table:
-    """The rows with these numbers."""
+    """The rows at these positions."""
     columns = [pa.chunked_array([_from_zero(chunk) for chunk in column.chunks], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema).take(numbers)
 
@@ -35,7 +35,7 @@ def keep_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """The arrays, which are of one type, one after the other. Raises UnsupportedFeatureError when their dictionaries do not go together."""
+    """The arrays, all of one type, concatenated. Raises UnsupportedFeatureError if their dictionaries cannot be merged."""
     if len(arrays) == 1:
         return arrays[0]
     try:
@@ -47,7 +47,7 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
-    """As `joined`, with only those items in the dictionary that occur."""
+    """Like `joined`, with only the used items in the dictionary."""
     t = arrays[0].type
     refusal = UnsupportedFeatureError(f"values of {t} whose dictionaries have more items than their indices can tell apart")
     if not pa.types.is_dictionary(t):
@@ -59,7 +59,7 @@ def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _from_zero(array: pa.Array) -> pa.Array:
-    """The same values; copied to the start of new memory if they are of a type that needs it."""
+    """The same values; copied to offset 0 if their type needs it."""
     return pa.concat_arrays([array]) if _has_lists_in_lists(array.type) else array
 
 

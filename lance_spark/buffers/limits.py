@@ -15,4 +15,4 @@ MAX_BYTES = 1 << 31
 def check_bytes(size: float, what: str) -> None:
     """Raise CorruptFileError if the values of `what` take more than `MAX_BYTES` bytes."""
     if size > MAX_BYTES:
-        raise CorruptFileError(f"{what} take {size:.4g} bytes, more than the limit of {MAX_BYTES} per page")
+        raise CorruptFileError(f"{what}: {size:.4g} bytes when decoded, more than the maximum of {MAX_BYTES} per page")

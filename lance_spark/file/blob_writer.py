@@ -1,7 +1,7 @@
-"""Putting the values of blob columns where they belong while a data file is written; pages get descriptors of where that is.
+"""Writes the values of blob columns while a data file is written; pages get descriptors of their locations.
 
-Version 1 has all values in the data file. Version 2 has small ones there, larger ones together in files beside it (packed), and the
-largest each in a file of its own (dedicated); field metadata says what is small and what is large.
+Version 1 stores all values in the data file. Version 2 stores small ones there, larger ones together in files beside it (packed), and the
+largest in a file each (dedicated); field metadata sets the limits.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Sidecars(Protocol):
     """The files beside one data file."""
 
     def begin(self, blob_id: int) -> BinaryIO:
-        """A new one with this id, to write to until it is ended."""
+        """A new sidecar with this id, to write to until `end`."""
 
     def end(self, blob_id: int) -> None:
-        """Finish one that was begun."""
+        """Finish a sidecar."""
 
 
 @dataclass
 class _Pack:
-    """The file of many blobs that a column is writing to, and what it has so far."""
+    """The current packed file of a column, and its size so far."""
 
     blob_id: int
     out: SummedOutput
@@ -53,7 +53,7 @@ class BlobWriter:
         self._written: list[SummedOutput] = []
 
     def place(self, field: Field, array: pa.Array, *, version_2: bool) -> pa.Array:
-        """The array of the blob column `field`, one of those of `split`, with descriptors in the place of the values, which are written."""
+        """The array of the blob column `field`, one of those of `split`, with descriptors in place of the values, which are written."""
         depth = _depth(array.type)
         values = assemble.leaf_of(array, depth)
         offsets, data = _bytes(values)
@@ -72,17 +72,17 @@ class BlobWriter:
         return assemble.with_leaf(array, depth, made)
 
     def finish(self) -> None:
-        """End what is still being written to."""
+        """Finish the sidecars that are still open."""
         for pack in self._packs.values():
             self._end(pack.blob_id)
         self._packs = {}
 
     def sums(self) -> list[tuple[int, np.ndarray]]:
-        """The size of each file beside the data file and the checksums of its blocks, by id from 1 on; to be asked once, in the end."""
+        """The size of each sidecar and the checksums of its blocks, by id from 1; call once, at the end."""
         return [(out.size, out.take_sums()) for out in self._written]
 
     def _place_2(self, field: Field, sizes: np.ndarray, pieces: list[memoryview]) -> list[pa.Array]:
-        """The columns of the descriptors."""
+        """The columns of descriptors."""
         limits = BlobThresholds.of(field)
         kinds = np.where(
             sizes > limits.dedicated, BlobKind.DEDICATED, np.where(sizes > limits.inline, BlobKind.PACKED, BlobKind.INLINE)
@@ -109,7 +109,7 @@ class BlobWriter:
         self._sidecars.end(blob_id)
 
     def _pack(self, field: Field, piece: memoryview, most: int) -> tuple[int, int]:
-        """The id of the file that `piece` was put in with others, and where in it."""
+        """The id of the packed file that `piece` was written to, and the position in it."""
         pack = self._packs.get(field.id)
         if pack is not None and pack.out.size + len(piece) > most:
             self._end(pack.blob_id)
@@ -121,7 +121,7 @@ class BlobWriter:
         return pack.blob_id, at
 
     def _dedicate(self, piece: memoryview) -> int:
-        """The id of the file that `piece` alone was put in."""
+        """The id of the dedicated file that `piece` was written to."""
         blob_id, out = self._begin()
         out.write(piece)
         self._end(blob_id)
@@ -129,7 +129,7 @@ class BlobWriter:
 
 
 def _depth(t: pa.DataType) -> int:
-    """How many structs and lists are around the values."""
+    """The number of structs and lists around the values."""
     depth = 0
     while pa.types.is_nested(t):
         t, depth = t.field(0).type, depth + 1
@@ -137,7 +137,7 @@ def _depth(t: pa.DataType) -> int:
 
 
 def _bytes(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The offsets of large_binary values, and the bytes that they point into."""
+    """The offsets of large_binary values, and the bytes that they refer to."""
     if not len(values):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     _, offsets, data = values.buffers()

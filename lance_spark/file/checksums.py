@@ -1,8 +1,8 @@
-"""Checksums of a data file and of the files of its blobs, which find damage that decoding does not. docs/checksums.md has the byte layout.
+"""Checksums of a data file and its blob files, which find damage that decoding does not. docs/checksums.md has the byte layout.
 
-A file is cut into blocks of a fixed size; the checksum table has the CRC-32C of each. The table lies in front of the metadata, and
-a trailer between the last offset table and the footer has the checksums of table and metadata, and of itself and the footer. Nothing else
-in the file points to either, so that other readers pass over them, and whoever rewrites a file leaves them behind.
+A file is cut into blocks of a fixed size; the checksum table has the CRC-32C of each. The table is before the metadata, and a trailer
+between the last offset table and the footer has the checksums of table and metadata, and of itself and the footer. Nothing else in the file
+refers to either, so other readers ignore them and rewriting a file drops them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCATTERED = 2
 
 
 class ChecksumError(CorruptFileError):
-    """Bytes that are not those that were written. `where` are the bytes of the block, `blob_id` the sidecar's, 0 for the data file."""
+    """Bytes that differ from those written. `where` is the range of the block, `blob_id` the sidecar's id, 0 for the data file."""
 
     def __init__(self, message: str, where: ByteRange, blob_id: int) -> None:
         super().__init__(message)
@@ -51,13 +51,13 @@ class ChecksumError(CorruptFileError):
 
 
 class Output(Protocol):
-    """Where bytes go, in order."""
+    """An output of bytes, in order."""
 
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
 class SummedOutput:
-    """Hands bytes on to an output and keeps the checksums of their blocks."""
+    """Passes bytes to an output and keeps the checksums of their blocks."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -84,7 +84,7 @@ class SummedOutput:
         self._open, self._filled = crc32c(rest[whole:]), len(rest) - whole
 
     def take_sums(self) -> np.ndarray:
-        """The checksums of the blocks written since the last call, the last of which may be shorter; the next one begins here. uint32."""
+        """The checksums (uint32) of the blocks written since the last call. The last block may be shorter; the next begins here."""
         if self._filled:
             self._sums.append(self._open)
         sums = np.array(self._sums, "<u4")
@@ -93,7 +93,7 @@ class SummedOutput:
 
 
 def checksum_table(position: int, sums: np.ndarray, sidecars: Sequence[tuple[int, np.ndarray]]) -> bytes:
-    """The table that begins at `position`: `sums` of the blocks before it, and size and sums of each sidecar, whose ids count from 1."""
+    """The table at `position`: `sums` of the blocks before it, and the size and sums of each sidecar, whose ids start at 1."""
     at = position + sums.nbytes + len(sidecars) * _ENTRY.size
     entries = []
     for size, blocks in sidecars:
@@ -103,13 +103,13 @@ def checksum_table(position: int, sums: np.ndarray, sidecars: Sequence[tuple[int
 
 
 def checksum_trailer(table: ByteRange, sums: np.ndarray, num_sidecars: int, footer: bytes) -> bytes:
-    """The trailer in front of `footer`; `sums` are those of the blocks from the start of the table to here."""
+    """The trailer before `footer`; `sums` are those of the blocks from the start of the table to here."""
     head = sums.tobytes() + _TRAILER.pack(MAGIC, *table, BLOCK, len(sums), num_sidecars, 0)[:-_SUM]
     return head + crc32c(footer, crc32c(head)).to_bytes(_SUM, "little")
 
 
 def read_checksums(size: int) -> Steps[Checksums | None]:
-    """The checksums of a file of `size` bytes; None if it has none. Raises ChecksumError when its end is damaged."""
+    """The checksums of a file of `size` bytes; None if it has none. Raises ChecksumError if its end is damaged."""
     fixed_at = size - FOOTER.size - _TRAILER.size
     if fixed_at < 0 or not available():
         return None
@@ -119,25 +119,25 @@ def read_checksums(size: int) -> Steps[Checksums | None]:
         return None
     trailer_at = fixed_at - num_blocks * _SUM
     if trailer_at < 0:
-        raise CorruptFileError(f"a checksum trailer of {num_blocks} blocks in a file of {size} bytes")
+        raise CorruptFileError(f"a checksum trailer of {num_blocks} blocks does not fit a file of {size} bytes")
     (sums,) = yield [ByteRange(trailer_at, fixed_at)]
     found = crc32c(fixed[_TRAILER.size :], crc32c(fixed[: _TRAILER.size - _SUM], crc32c(sums)))
     if found != expected or magic != MAGIC:
         raise _mismatch(ByteRange(trailer_at, size), 0, expected, found)
     if not _BLOCK_SIZES[0] <= block <= _BLOCK_SIZES[1] or block & (block - 1):
         raise UnsupportedFeatureError(
-            f"checksums of blocks of {block} bytes; known are powers of two from {_BLOCK_SIZES[0]} to {_BLOCK_SIZES[1]}"
+            f"checksums of blocks of {block} bytes are not supported; expected a power of two from {_BLOCK_SIZES[0]} to {_BLOCK_SIZES[1]}"
         )
     needed = _count(start, block) * _SUM + num_sidecars * _ENTRY.size
     if not start + needed <= stop <= trailer_at or _count(trailer_at - start, block) != num_blocks:
         raise CorruptFileError(
-            f"a checksum table of bytes {start} to {stop} in a file of {size}, with {num_blocks} blocks from it to {trailer_at}"
+            f"the checksum table at bytes {start} to {stop} of {size} does not match {num_blocks} blocks and a trailer at {trailer_at}"
         )
     return Checksums(block, ByteRange(start, stop), trailer_at, np.frombuffer(sums.tobytes(), "<u4"), num_sidecars)
 
 
 def _count(size: int, block: int) -> int:
-    """How many blocks `size` bytes are."""
+    """The number of blocks in `size` bytes."""
     return -(-size // block)
 
 
@@ -151,9 +151,9 @@ def _mismatch(where: ByteRange, blob_id: int, expected: int, found: int) -> Chec
 
 @dataclass(frozen=True, eq=False)
 class _Section:
-    """Bytes `start` to `stop` of the data file (blob id 0) or a sidecar, in blocks from `start` on.
+    """Bytes `start` to `stop` of the data file (blob id 0) or a sidecar, in blocks from `start`.
 
-    `sums_at` is the position of the first block's checksum in the data file; None: they are in the trailer.
+    `sums_at` is the position of the first block's checksum in the data file; None if the checksums are in the trailer.
     """
 
     start: int
@@ -167,12 +167,12 @@ class _Section:
         return ByteRange(self.start + first * block, min(self.start + last * block, self.stop))
 
     def place(self, where: ByteRange) -> ByteRange:
-        """`where`, in the file that it is a range of."""
+        """`where`, with the file that it is in."""
         return SidecarRange.of(self.blob_id, *where) if self.blob_id else where
 
 
 class Checksums:
-    """The checksums of one file, which are read when they are needed, and reading in blocks that are checked."""
+    """The checksums of one file, read when needed, and reads of checked blocks."""
 
     def __init__(self, block: int, table: ByteRange, trailer_at: int, trailer_sums: np.ndarray, num_sidecars: int) -> None:
         self._block = block
@@ -181,7 +181,7 @@ class Checksums:
         self._data = _Section(0, table.start, table.start)
         self._metadata = _Section(table.start, trailer_at, None)
         self._sidecars: dict[int, _Section] = {}
-        # Memory that is never written to is not taken from the system.
+        # The system allocates memory only when it is written to.
         self._table = np.zeros(table.stop - table.start, np.uint8)
         self._loaded = np.zeros(_count(len(self._table), block), bool)
 
@@ -209,7 +209,7 @@ class Checksums:
                 yield from self._blocks(section, [ByteRange(start, min(start + _MAX_READ, section.stop))])
 
     def _section_of(self, wanted: ByteRange) -> Steps[_Section | None]:
-        """The section that a range lies in; None for what has no checksum in the table: external blobs, and the end that is checked."""
+        """The section that contains a range; None for ranges without a checksum in the table: external blobs, and the checked end."""
         if isinstance(wanted, ExternalRange):
             return None
         if isinstance(wanted, SidecarRange):
@@ -219,25 +219,27 @@ class Checksums:
         else:
             section = self._data if wanted.start < self._data.stop else self._metadata
         if not section.start <= wanted.start <= wanted.stop <= section.stop:
-            raise CorruptFileError(f"bytes {wanted.start} to {wanted.stop} are needed, there are {section.start} to {section.stop}")
+            raise CorruptFileError(f"bytes {wanted.start} to {wanted.stop} are outside the range {section.start} to {section.stop}")
         return section
 
     def _sidecar(self, blob_id: int) -> Steps[_Section]:
         if blob_id not in self._sidecars:
             if not 1 <= blob_id <= self._num_sidecars:
-                raise CorruptFileError(f"a blob in sidecar {blob_id}, the file has {self._num_sidecars}")
+                raise CorruptFileError(f"a blob refers to sidecar {blob_id}, but the file has {self._num_sidecars}")
             at = _count(self._data.stop, self._block) * _SUM + (blob_id - 1) * _ENTRY.size
             missing = self._missing(np.arange(at, at + _ENTRY.size))
             self._keep(missing, (yield [self._table_block(i) for i in missing]))
             position, size = _ENTRY.unpack(self._table[at : at + _ENTRY.size].tobytes())
             offset, length = position - self._metadata.start, _count(size, self._block) * _SUM
             if offset % _SUM or not 0 <= offset <= offset + length <= len(self._table):
-                raise CorruptFileError(f"the checksums of sidecar {blob_id}, of {size} bytes, at {position} are not in the checksum table")
+                raise CorruptFileError(
+                    f"the checksums of sidecar {blob_id} ({size} bytes) at position {position} are outside the checksum table"
+                )
             self._sidecars[blob_id] = _Section(0, size, position, blob_id)
         return self._sidecars[blob_id]
 
     def _checked(self, section: _Section, ranges: Sequence[ByteRange]) -> Steps[list[Bytes]]:
-        """The bytes of ranges of one section. Scattered ones are copied, `_MAX_READ` bytes of blocks at a time, so that no block stays."""
+        """The bytes of ranges of one section. Scattered ones are copied, `_MAX_READ` bytes of blocks at a time, to release the blocks."""
         blocks = [section.widened(r, self._block) for r in ranges]
         sizes = np.array([b.stop - b.start for b in blocks])
         if sizes.sum() <= _SCATTERED * sum(r.stop - r.start for r in ranges):
@@ -254,7 +256,7 @@ class Checksums:
         return cut(ranges, runs, (yield from self._blocks(section, runs)))
 
     def _blocks(self, section: _Section, runs: Sequence[ByteRange]) -> Steps[Sequence[Bytes]]:
-        """The bytes of runs of whole blocks, and with them the part of the table that has their checksums, unless it is there."""
+        """The bytes of runs of whole blocks; also reads the part of the table with their checksums, unless it is in memory."""
         numbers = np.concatenate([np.arange(r.start - section.start, r.stop - section.start, self._block) for r in runs]) // self._block
         at = 0 if section.sums_at is None else section.sums_at - self._metadata.start
         missing = [] if section.sums_at is None else self._missing(at + numbers * _SUM)
@@ -268,7 +270,7 @@ class Checksums:
         return answers[: len(runs)]
 
     def _missing(self, offsets: np.ndarray) -> list[int]:
-        """The numbers of the table's blocks that hold what is at these offsets of the table, and have not been read."""
+        """The numbers of the table's blocks that contain these offsets and have not been read."""
         blocks = np.unique(offsets // self._block)
         missing: list[int] = blocks[~self._loaded[blocks]].tolist()
         return missing
@@ -287,7 +289,7 @@ class Checksums:
             self._loaded[number] = True
 
     def _compare(self, section: _Section, numbers: np.ndarray, expected: np.ndarray, answers: Sequence[Bytes]) -> None:
-        """Compare the checksums of the blocks with these numbers, which `answers` hold one after the other, with the expected ones."""
+        """Compare the checksums of the blocks with these numbers, concatenated in `answers`, with the expected ones."""
         found = crc32c_of_blocks(answers, self._block)
         if found == expected.tolist():
             return

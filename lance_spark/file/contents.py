@@ -1,4 +1,4 @@
-"""What a data file holds, without its values: the pages of each column, how large they are and how they are encoded."""
+"""The contents of a data file without values: the pages of each column, their sizes and encodings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENTRY = 16  # bytes of an entry of an offset table
 
 @dataclass(frozen=True)
 class StoredPage:
-    """A page of `num_rows` rows (below a list in a file before 2.1: items) in `size` bytes."""
+    """A page of `num_rows` rows (items, below a list in a file before 2.1) in `size` bytes."""
 
     num_rows: int
     size: int
@@ -39,7 +39,7 @@ class Contents:
 
 
 def read_contents(layout: Footer | LegacyFile) -> Steps[Contents]:
-    """The contents of a file; of the values of a legacy file it reads two offsets for each page of strings."""
+    """The contents of a file; for a legacy file it also reads two offsets of each page of strings."""
     if isinstance(layout, LegacyFile):
         return (yield from _legacy_contents(layout))
     columns = yield from read_columns(layout, range(layout.num_columns))
@@ -49,7 +49,7 @@ def read_contents(layout: Footer | LegacyFile) -> Steps[Contents]:
 
 
 def _pages(column: Column) -> tuple[StoredPage, ...]:
-    """The pages of a column; buffers that they share count with the first."""
+    """The pages of a column; a shared buffer counts for the first page."""
     own = _size(column.buffers)
     pages = []
     for page in column.pages:
@@ -67,9 +67,9 @@ def _legacy_contents(file: LegacyFile) -> Steps[Contents]:
     for f in file.schema.walk():
         lengths = file.pages.entries[f.id - file.pages.first_field, :, 1]
         kind = f.type
-        # No value takes less than a bit.
+        # Every value takes at least a bit.
         if ((lengths < 0) | (lengths > 8 * file.pages.size)).any():
-            raise CorruptFileError(f"pages of {lengths.tolist()} values of field {f.id} in a file of {file.pages.size} bytes")
+            raise CorruptFileError(f"pages of {lengths.tolist()} values of field {f.id} do not fit a file of {file.pages.size} bytes")
         if pa.types.is_dictionary(kind):
             pages[f.id] = (*_plain(lengths, bit_width(kind.index_type), "plain indices"), StoredPage(0, *(yield from _dictionary(f, file))))
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -89,7 +89,7 @@ def _plain(lengths: np.ndarray, bits: int | None, encoding: str) -> tuple[Stored
 
 
 def _dictionary(field: Field, file: LegacyFile) -> Steps[tuple[int, str]]:
-    """The size of the values of a field of dictionary type, which are stored once in the file."""
+    """The size of the values of a field of dictionary type, which are stored once per file."""
     place, count = file.pages.dictionary(field.id)
     bits = bit_width(field.type.value_type)
     if bits is not None:
@@ -99,13 +99,13 @@ def _dictionary(field: Field, file: LegacyFile) -> Steps[tuple[int, str]]:
 
 
 def _string_sizes(entries: np.ndarray, file_size: int) -> Steps[list[int]]:
-    """The bytes of pages of strings: of their offsets, which are at the pages' positions, and of what lies between first and last."""
+    """The sizes of pages of strings: their offsets, which are at the pages' positions, and the bytes from the first to the last."""
     ends = [(start, start + length * _OFFSET) for start, length in entries.tolist()]
     if any(not 0 <= start <= last <= file_size - _OFFSET for start, last in ends):
-        raise CorruptFileError("a page of strings that does not lie within the file")
+        raise CorruptFileError("a page of strings is not within the file")
     answers = yield [ByteRange(at, at + _OFFSET) for pair in ends for at in pair]
     offsets = np.concatenate([*answers, np.empty(0, np.uint8)]).view("<i8").reshape(-1, 2)
     sizes = offsets[:, 1] - offsets[:, 0]
     if ((offsets < 0) | (offsets > file_size)).any() or (sizes < 0).any():
-        raise CorruptFileError("a page of strings with decreasing offsets")
+        raise CorruptFileError("a page of strings has decreasing offsets")
     return [int(size) + last - start + _OFFSET for size, (start, last) in zip(sizes, ends)]

@@ -1,7 +1,7 @@
 """The end of a 2.x data file: footer, offset tables, file descriptor and column metadata, with every position checked.
 
-Implements "File Layout" of the file format specification (file2.proto). The parts are read as steps, from the last 40 bytes
-backwards; a caller that holds the tail of the file answers most of them without another read.
+Implements "File Layout" of the file format specification (file2.proto). The parts are read as steps, backwards from the last 40 bytes; a
+caller with the tail of the file in memory needs few more reads.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _EARLY_SIZE = 48
 
 @dataclass(frozen=True)
 class Footer:
-    """Where the metadata of a 2.x file lies: int64 arrays of (start, stop), checked to lie within the file.
+    """The positions of the metadata of a 2.x file: int64 arrays of (start, stop), checked to be within the file.
 
-    `early` says that the file is of early 2024, when the footer had 48 bytes and columns another message.
+    `early`: the file is of early 2024, when the footer had 48 bytes and columns a different message.
     """
 
     version: tuple[int, int]
@@ -56,9 +56,9 @@ class Descriptor:
 
 
 def file_version(tail: Bytes) -> tuple[int, int]:
-    """The version in the last 8 bytes of a file: u16 major, u16 minor, "LANC". All file versions, also legacy ones, end like this."""
+    """The version in the last 8 bytes of a file: u16 major, u16 minor, "LANC". All file versions, including legacy ones, end like this."""
     if len(tail) < 8 or tail[-4:].tobytes() != MAGIC:
-        raise CorruptFileError(f"not a Lance file: it ends with {tail[-4:].tobytes()!r}, not {MAGIC!r}")
+        raise CorruptFileError(f"not a Lance file: expected {MAGIC!r} at its end, found {tail[-4:].tobytes()!r}")
     major, minor = struct.unpack("<HH", tail[-8:-4].tobytes())
     return major, minor
 
@@ -66,19 +66,19 @@ def file_version(tail: Bytes) -> tuple[int, int]:
 def read_footer(size: int) -> Steps[Footer]:
     """The footer and both offset tables of a file of `size` bytes."""
     if size < FOOTER.size:
-        raise CorruptFileError(f"the file has {size} bytes, a footer alone needs {FOOTER.size}")
+        raise CorruptFileError(f"expected at least {FOOTER.size} bytes in the file, found {size}")
     (data,) = yield [ByteRange(size - FOOTER.size, size)]
     first, columns_at, buffers_at, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data.tobytes())
     if magic != MAGIC:
-        raise CorruptFileError(f"not a Lance file: it ends with {magic!r}, not {MAGIC!r}")
+        raise CorruptFileError(f"not a Lance file: expected {MAGIC!r} at its end, found {magic!r}")
     early = buffers_at + num_buffers * _ENTRY + _EARLY_SIZE == size
     if early:
-        # The position of the first global buffer stood between those of the two tables, so the earlier fields lie one further ahead.
+        # The position of the first global buffer was between those of the two tables, so the earlier fields start 8 bytes earlier.
         columns_at = first
     tables = []
     for what, at, count in (("column metadata", columns_at, num_columns), ("global buffers", buffers_at, num_buffers)):
         if at + count * _ENTRY > size - FOOTER.size:
-            raise CorruptFileError(f"the offset table of {count} {what} at {at} runs into the footer of the file of {size} bytes")
+            raise CorruptFileError(f"the offset table of {count} {what} at byte {at} overlaps the footer of the file of {size} bytes")
         tables.append(ByteRange(at, at + count * _ENTRY))
     columns, buffers = yield tables
     limit = size - FOOTER.size
@@ -87,13 +87,13 @@ def read_footer(size: int) -> Steps[Footer]:
 
 
 def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
-    """An offset table's (position, size) pairs as (start, stop)."""
+    """The (position, size) pairs of an offset table as (start, stop)."""
     pairs = np.frombuffer(table.tobytes(), dtype="<u8").reshape(-1, 2)
     # Compared before they are added, so that no sum overflows.
     wrong = (pairs[:, 0] > limit) | (pairs[:, 1] > limit - np.minimum(pairs[:, 0], np.uint64(limit)))
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) does not lie within the file")
+        raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) is not within the file")
     starts = pairs[:, 0].astype(np.int64)
     return np.stack([starts, starts + pairs[:, 1].astype(np.int64)], axis=1)
 
@@ -101,11 +101,11 @@ def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
 def read_descriptor(footer: Footer) -> Steps[Descriptor]:
     """The schema and number of rows."""
     if not len(footer.global_buffers):
-        raise CorruptFileError("the file has no global buffer, so it has no schema")
+        raise CorruptFileError("the file has no global buffer and so no schema")
     (data,) = yield [ByteRange(*footer.global_buffers[0].tolist())]
     message = parse_message(file_pb2.FileDescriptor, data, "descriptor")
     if message.length >= 2**63:
-        raise CorruptFileError(f"the file claims {message.length} rows")
+        raise CorruptFileError(f"the file declares {message.length} rows")
     return Descriptor(parse_fields(message.schema.fields, message.schema.metadata), message.length)
 
 
@@ -113,7 +113,7 @@ def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:
     """The metadata of the columns with these indices, in their order."""
     for i in indices:
         if not 0 <= i < footer.num_columns:
-            raise CorruptFileError(f"column {i} does not exist, the file has {footer.num_columns}")
+            raise CorruptFileError(f"column {i} does not exist; the file has {footer.num_columns} columns")
     answers = yield [ByteRange(*footer.column_metadata[i].tolist()) for i in indices]
     return [_column(a, footer, i) for a, i in zip(answers, indices)]
 
@@ -129,11 +129,11 @@ def _column(data: Bytes, footer: Footer, index: int) -> Column:
     for number, page in enumerate(message.pages):
         where = f"page {number} of column {index}"
         if page.length >= 2**63 or page.priority >= 2**63:
-            raise CorruptFileError(f"{where} claims {page.length} rows from row {page.priority}")
+            raise CorruptFileError(f"{where} declares {page.length} rows from row {page.priority}")
         buffers = _ranges(page.buffer_offsets, page.buffer_sizes, footer, where)
         first_row = rows if footer.early else page.priority
         if footer.early:
-            buffers = buffers[::-1]  # the encodings of early writers count buffers from the last
+            buffers = buffers[::-1]  # early writers numbered buffers from the last
         pages.append(Page(first_row, page.length, buffers, *_encoding(page.encoding, where)))
         rows += page.length
     where = f"column {index}"
@@ -144,19 +144,19 @@ def _column(data: Bytes, footer: Footer, index: int) -> Column:
 
 def _ranges(offsets: Sequence[int], sizes: Sequence[int], footer: Footer, where: str) -> tuple[ByteRange, ...]:
     if len(offsets) != len(sizes):
-        raise CorruptFileError(f"{where} has {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
+        raise CorruptFileError(f"{where} has {len(offsets)} buffer offsets but {len(sizes)} buffer sizes")
     limit = footer.size - FOOTER.size
     for number, (offset, size) in enumerate(zip(offsets, sizes)):
         if offset + size > limit:
-            raise CorruptFileError(f"buffer {number} of {where} ({size} bytes at {offset}) does not lie within the file")
+            raise CorruptFileError(f"buffer {number} of {where} ({size} bytes at {offset}) is not within the file")
     return tuple(ByteRange(o, o + s) for o, s in zip(offsets, sizes))
 
 
 def _encoding(message: file2_pb2.Encoding, where: str) -> tuple[str, bytes]:
-    """The type URL, without what precedes its last slash, and the bytes of an encoding message."""
+    """The type URL of an encoding message, from after its last slash, and the message's bytes."""
     location = message.WhichOneof("location")
     if location == "indirect":
-        raise UnsupportedFeatureError(f"{where} keeps its encoding in a buffer of its own (deferred encoding)")
+        raise UnsupportedFeatureError(f"{where}: an encoding in a separate buffer (deferred encoding) is not supported")
     if location != "direct":
         return "", b""
     wrapped = parse_message(AnyMessage, message.direct.encoding, where)

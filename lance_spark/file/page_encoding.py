@@ -1,4 +1,4 @@
-"""The encoding of a page in words: "mini-block: fsst(variable(flat))" is the layout, and inside what compresses the values."""
+"""The encoding of a page as text, such as "mini-block: fsst(variable(flat))": the layout, then the encodings of the values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def page_encoding(page: Page, column: Column) -> str:
-    """The encoding of a page of a 2.x file; "unknown encoding" for one that this package cannot read."""
+    """The encoding of a page of a 2.x file; "unknown encoding" if it is not supported."""
     if page.encoding_type != _ARRAY_ENCODING:
         return _layout(page.encoding_type, page.encoding)
     try:
@@ -32,7 +32,7 @@ def page_encoding(page: Page, column: Column) -> str:
 
 
 def _kind(encoding: bytes) -> str:
-    """What an encoding that is not read is called, as that of a struct, which holds nothing."""
+    """The name of an encoding that is not read, such as that of a struct, which has no values."""
     try:
         kind = pb.ArrayEncoding.FromString(encoding).WhichOneof("array_encoding")
     except DecodeError:
@@ -64,7 +64,7 @@ def _in_words(layout: Layout) -> str:
 
 
 def _tree(node: Any) -> str:
-    """A node of a tree of encodings, whichever storage version it is of, with the nodes below it."""
+    """A node of a tree of encodings of any storage version, with its subtree."""
     inner = ", ".join(text for text in map(_tree, _children(node)) if text)
     name = _name(node)
     return f"{name}({inner})" if name and inner else name or inner
@@ -77,7 +77,7 @@ def _children(node: Any) -> Iterator[Any]:
 
 
 def _name(node: Any) -> str:
-    """What the specification calls a node; "" for one that only wraps others."""
+    """The specification's name of a node; "" for one that only wraps others."""
     kind = type(node).__name__
     if kind in ("NoNulls", "PackedField"):
         return ""

@@ -1,7 +1,6 @@
-"""Reading one data file, whichever its version: rows of the wanted columns as batches of Arrow arrays.
+"""Reading one data file of any version: rows of selected columns as batches of Arrow arrays.
 
-All fields of a batch are decoded side by side, so that what they need is fetched together. Whatever decoding finds wrong is reported with
-the file and the column.
+All fields of a batch are decoded side by side, so that their bytes are fetched together. Errors of decoding name the file and the column.
 """
 
 from __future__ import annotations
@@ -50,31 +49,31 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 def open_data_file(
     store: Store, path: str, size: int | None = None, allow_other_stores: bool = False, verify_checksums: bool = True
 ) -> DataFileReader:
-    """Read the metadata at the end of the data file at `path`; `size`, where it is known, is checked.
+    """Read the metadata at the end of the data file at `path`; `size`, if given, is checked.
 
-    `allow_other_stores` lets it have blobs that are at any URI that the file names; `verify_checksums` compares what is read with the
-    checksums of the file, if it has any.
+    `allow_other_stores` permits external blobs at any URI; `verify_checksums` compares what is read with the checksums of the file, if it
+    has any.
     """
     source = open_source(store, path, allow_other_stores, verify_checksums)
     tail, actual = source.tail, source.size
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
-        # The size is not checked: writers of about 0.30 took it before they wrote the metadata.
+        # The size is not checked: writers of about 0.30 recorded it before they wrote the metadata.
         file = source.run("footer", legacy.read_legacy_file(actual))
         return DataFileReader(source, version, file.pages.num_rows, file.schema, file)
     if size and size != actual:
-        raise CorruptFileError(f"{path} has {actual} bytes, it should have {size}")
+        raise CorruptFileError(f"{path}: expected {size} bytes, found {actual}")
     if version not in _OPEN_FIELD:
-        raise UnsupportedFeatureError(f"{path} is a Lance file of version {version[0]}.{version[1]}")
+        raise UnsupportedFeatureError(f"{path}: Lance file version {version[0]}.{version[1]} is not supported")
     footer = source.run("footer", read_footer(actual))
     descriptor = source.run("schema", read_descriptor(footer))
     return DataFileReader(source, version, descriptor.num_rows, descriptor.schema, footer)
 
 
 class DataFileReader:
-    """An open data file: what it says of itself, and its rows.
+    """An open data file: its metadata and its rows.
 
-    `schema` is the one in the file, whose names and types may be older than the table's; ids are what counts.
+    `schema` is the file's own; its names and types may be older than the table's, so fields are matched by id.
     """
 
     def __init__(self, source: Source, version: tuple[int, int], num_rows: int, schema: Schema, layout: Footer | legacy.LegacyFile) -> None:
@@ -88,7 +87,7 @@ class DataFileReader:
 
     @property
     def num_columns(self) -> int:
-        """How many columns the file has; a legacy file has one for each field."""
+        """The number of columns; a legacy file has one for each field."""
         return self._layout.num_columns if isinstance(self._layout, Footer) else sum(1 for _ in self.schema.walk())
 
     def contents(self) -> Contents:
@@ -100,11 +99,11 @@ class DataFileReader:
     ) -> Iterator[list[pa.Array]]:
         """The given rows in order, as one array for each of `fields`, at most `batch_rows` at a time and about `batch_bytes`.
 
-        `fields` are top-level fields pruned to what is wanted of this file, `columns` the columns of this file by field id (legacy
-        files need none).
+        `fields` are top-level fields, pruned to what is read from this file; `columns` maps field ids to columns (not needed for legacy
+        files).
         """
         if len(rows) and not 0 <= rows[0] <= rows[-1] < self.num_rows:
-            raise IndexError(f"rows {rows[0]} to {rows[-1]} of a file of {self.num_rows}")
+            raise IndexError(f"rows {rows[0]} to {rows[-1]} are out of bounds of a file of {self.num_rows} rows")
         if not len(rows):
             return
         wanted = fields
@@ -123,7 +122,7 @@ class DataFileReader:
             fitting = max(1, batch_bytes // size)
             for start in range(0, stop - done, fitting):
                 yield [pruned(a.slice(start, fitting), *both) for a, *both in zip(arrays, fields, wanted)]
-            # Rows to come may be larger than those seen, so batches grow step by step.
+            # Later rows may be larger than those read so far, so batches grow step by step.
             count, done = min(fitting, 4 * (stop - done)), stop
 
     def _read_batch(
@@ -136,7 +135,7 @@ class DataFileReader:
             raise self._source.damaged(e, _pages_at(e, fields, metadata)) from e
         for f, array in zip(fields, arrays):
             if len(array) != stop - start:
-                raise CorruptFileError(f"{self._where(f)}: {len(array)} values were read for {stop - start} rows")
+                raise CorruptFileError(f"{self._where(f)}: expected {stop - start} values, found {len(array)}")
         return arrays
 
     def _where(self, field: Field) -> str:
@@ -153,23 +152,23 @@ class DataFileReader:
         return {i: metadata[c] for i, c in columns.items() if c in metadata}
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
-        """The pages of a column as they are, in order; only of files of version 2.1 or newer, whose pages need nothing outside of them."""
+        """The encoded pages of a column, in order; only for files of version 2.1 or later, whose pages are self-contained."""
         assert isinstance(self._layout, Footer)
         (metadata,) = self._source.run("column metadata", read_columns(self._layout, [column]))
         if metadata.buffers:
             raise UnsupportedFeatureError(
-                f"{self._source.path}: column {column} has buffers of its own, so its pages cannot be copied alone"
+                f"{self._source.path}: copying the pages of column {column} is not supported, since it has column buffers"
             )
         for page in metadata.pages:
             yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.read(page.buffers, f"column {column}")), page.num_rows)
 
     def check(self) -> None:
-        """Read the whole file and the files of its blobs and compare them with their checksums, if there are any."""
+        """Read the whole file and its blob files and compare them with their checksums, if there are any."""
         if self._source.checksums is not None:
             self._source.run("checksums", self._source.checksums.check_all())
 
     def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
-        """The rows of pages of `field` of whose possible values, or of whose bounds, `may_match` says yes; all where pages do not tell."""
+        """The rows of pages of `field` whose distinct values or bounds pass `may_match`; also those of pages without either."""
         everything = spans.all_rows(self.num_rows)
         if field.children or field.is_blob:
             return everything
@@ -192,7 +191,7 @@ class DataFileReader:
         return spans.merged(pages[kept], 0)
 
     def _count_pages(self, columns: Mapping[int, Column], rows: Rows) -> None:
-        """Count the pages of the columns, and those that hold one of `rows`. Columns of items count as if items were rows."""
+        """Count the pages of the columns, and those with selected `rows`. Columns of items count as if items were rows."""
         wanted = spans.from_rows(rows)
         for number, column in columns.items():
             ends = np.cumsum([page.num_rows for page in column.pages], dtype=np.float64)
@@ -203,9 +202,9 @@ class DataFileReader:
             self._counted.add(number)
 
     def _first_batch(self, fields: Sequence[Field], columns: Mapping[int, Column], batch_bytes: int) -> int:
-        """Rows of the first batch: as many as would take `batch_bytes` if memory held them as the file does."""
+        """Rows of the first batch: as many as take `batch_bytes` in the file."""
         if any(f.is_blob for field in fields for f in field.walk()):
-            return 1  # what blobs take is not in their pages
+            return 1  # the bytes of blobs are not in their pages
         stored = sum(b.stop - b.start for column in columns.values() for page in column.pages for b in page.buffers)
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 
@@ -218,7 +217,7 @@ class DataFileReader:
 
 
 def _pages_at(damage: ChecksumError, fields: Sequence[Field], columns: Mapping[int, Column]) -> str:
-    """Which pages of the columns that are read, whose metadata `columns` are by field id, have bytes in a damaged block."""
+    """Which pages of `columns`, the columns that are read, by field id, have bytes in a damaged block."""
     names = {i: f.name for field in fields for f in field.walk() for i in (f.id, ~f.id)}
     where = damage.where
     pages = [

@@ -1,4 +1,4 @@
-"""Where the bytes of a data file come from, compared with its checksums where it has some, and errors that say what they are about."""
+"""The bytes of a data file, compared with its checksums if it has any, and errors that name the file and what was read."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def open_source(store: Store, path: str, allow_other_stores: bool = False, verif
 
 
 def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:
-    """The file at `path`, to read nothing but blobs from; its end is not read unless that is where checksums are."""
+    """The file at `path`, for reading blobs only; its end is read only for its checksums."""
     return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), False)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data file and the files of its blobs; `tail` is the end of it, which is in memory."""
+    """One data file and its blob files; `tail` is the end of the data file, in memory."""
 
     store: Store
     path: str
@@ -49,7 +49,7 @@ class Source:
     checksums: Checksums | None = None
 
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
-        """The bytes of each range, checked if the file has checksums: ChecksumError."""
+        """The bytes of each range. Raises ChecksumError if they differ from the file's checksums."""
         return self._fetch(ranges) if self.checksums is None else run(self.checksums.read(ranges), self._fetch)
 
     def _fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
@@ -62,7 +62,7 @@ class Source:
             elif isinstance(wanted, SidecarRange):
                 elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= wanted.start <= wanted.stop <= self.size:
-                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} of a file of {self.size}")
+                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} are outside the file of {self.size} bytes")
             elif wanted.start >= first:
                 answers[i] = self.tail[wanted.start - first : wanted.stop - first]
             else:
@@ -74,29 +74,29 @@ class Source:
         return answers  # type: ignore[return-value]
 
     def read(self, ranges: Sequence[ByteRange], what: str) -> list[Bytes]:
-        """The bytes of each range; an error names the file and `what` they are."""
+        """The bytes of each range; errors name the file and `what` is read."""
         try:
             return self.fetch(ranges)
         except ChecksumError as e:
             raise self.damaged(e, what) from e
 
     def read_blob(self, where: ByteRange, kind: int, blob_id: int) -> Bytes:
-        """The bytes of a part of a blob of this kind, which is not external."""
+        """The bytes of a part of a blob of this kind, not external."""
         return self.read([place(where, kind, blob_id, "")], "blob")[0]
 
     def checked(self, what: str, work: Callable[[], T]) -> T:
-        """Do `work`; what it finds wrong names the file."""
+        """Do `work`; errors name the file and `what` is read."""
         return checked(f"{self.path}: {what}", work)
 
     def run(self, what: str, steps: Steps[T]) -> T:
-        """Carry out `steps`; what they find wrong names the file and `what` is read."""
+        """Run `steps`; errors name the file and `what` is read."""
         try:
             return run(naming(f"{self.path}: {what}", steps), self.fetch)
         except ChecksumError as e:
             raise self.damaged(e, what) from e
 
     def damaged(self, e: ChecksumError, what: str) -> CorruptFileError:
-        """The error that names the damaged file and `what` the bytes are; "" if that is not known."""
+        """The error that names the damaged file and `what` was read; "" if unknown."""
         path = sidecar_path(self.path, e.blob_id) if e.blob_id else self.path
         return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
 
@@ -116,12 +116,12 @@ def checked(where: str, work: Callable[[], T]) -> T:
     except UnsupportedFeatureError as e:
         raise UnsupportedFeatureError(f"{where}: {e}") from e
     except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
-        # Decoders check what they index by; what they leave to numpy and Arrow is found by these.
+        # Decoders check their indices; numpy and Arrow report the rest with these.
         raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
 
 
 def naming(where: str, steps: Steps[T]) -> Steps[T]:
-    """`steps`, whose errors say where they were found."""
+    """`steps`, with errors that name `where` they were found."""
     answer: Sequence[Bytes] | None = None
     while True:
         try:

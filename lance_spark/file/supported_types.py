@@ -1,4 +1,4 @@
-"""Which columns a storage version can hold: asked on the driver, before anything is written."""
+"""Which columns a storage version supports, checked on the driver before anything is written."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _VARIABLE = ("string", "large_string", "binary", "large_binary")
 
 
 def check_supported(schema: Schema, version: StorageVersion) -> None:
-    """Raise UnsupportedFeatureError, naming the column and what can hold it, for a column that files of `version` cannot; and
-    InvalidOptionError for field metadata that asks for an encoding that there is not.
+    """Raise UnsupportedFeatureError, naming the column and what supports it, for a column that files of `version` cannot store; and
+    InvalidOptionError for field metadata with an invalid encoding.
     """
     if not schema.fields:
-        raise UnsupportedFeatureError("data without columns: a table of Lance has at least one, which tells how many rows there are")
+        raise UnsupportedFeatureError("data without columns is not supported: the columns of a Lance table determine its number of rows")
     for path, field in _walk(schema.fields, ""):
         why = _refusal(field, version)
         if why:
@@ -48,7 +48,7 @@ def _walk(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]
 
 
 def _refusal(field: Field, version: StorageVersion) -> str:
-    """Why files of `version` cannot hold the field, whatever is below it; empty if they can."""
+    """Why files of `version` cannot store the field, regardless of its children; empty if they can."""
     kind = field.logical_type.split(":")[0]
     has_maps = version in GRAMMARS and GRAMMARS[version].maps
     if not field.name:
@@ -79,9 +79,9 @@ def _packed_refusal(child: Field, version: StorageVersion) -> str:
 
 
 def _check_blobs(field: Field, version: StorageVersion, *, in_list: bool) -> None:
-    """Before 2.2 positions of blobs have no room for the levels of lists; 2.0 has no levels."""
+    """Before 2.2 the positions of blobs cannot encode the levels of lists; 2.0 has no levels."""
     if field.is_blob and in_list and version in GRAMMARS:
-        raise UnsupportedFeatureError(f"column {field.name!r}: storage version {version} has no lists of blobs; 2.2 has")
+        raise UnsupportedFeatureError(f"column {field.name!r}: lists of blobs are not supported in storage version {version}; use 2.2")
     if not field.is_leaf:
         for child in field.children:
             _check_blobs(child, version, in_list=in_list or field.logical_type != "struct")

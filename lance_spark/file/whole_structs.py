@@ -1,4 +1,4 @@
-"""Leaves that a file has only as a whole though a reader wants parts of them: packed structs, and descriptors of blobs."""
+"""Structs that a file stores as one leaf, although a reader may select some children: packed structs and blob descriptors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lance_spark.schema.schema import Field
 
 
 def unpruned_field(field: Field, in_file: Mapping[int, Field]) -> Field:
-    """The field with all children of its packed structs and descriptors; `in_file` are the fields that the file has, by id."""
+    """The field with all children of its packed structs and descriptors; `in_file` are the fields of the file, by id."""
     if not field.is_leaf:
         return replace(field, children=tuple(unpruned_field(child, in_file) for child in field.children))
     if field.descriptors:
@@ -27,12 +27,12 @@ def unpruned_field(field: Field, in_file: Mapping[int, Field]) -> Field:
 
 
 def _renamed(child: Field) -> Field:
-    # The table may call another child by now what this one is called in the file.
+    # Another child of the table may now have the name of this child in the file.
     return replace(child, name=f"{child.name} of {child.id}")
 
 
 def pruned(array: pa.Array, read: Field, wanted: Field) -> pa.Array:
-    """The values of `wanted` from those of `read`, which is `unpruned_field(wanted)`."""
+    """The values of `wanted`, from those of `read`, which is `unpruned_field(wanted)`."""
     if read == wanted:
         return array
     if wanted.is_leaf or wanted.logical_type == "struct":

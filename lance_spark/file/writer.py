@@ -42,7 +42,7 @@ _PAD = b"H"
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """What a manifest has to know of a file: `column_indices[i]` is the column that holds the field with id `field_ids[i]`."""
+    """What a manifest stores about a file: `column_indices[i]` is the column of the field with id `field_ids[i]`."""
 
     field_ids: tuple[int, ...]
     column_indices: tuple[int, ...]
@@ -53,7 +53,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class _Format:
-    """How a version writes: the fields that own a column, the arrays for the columns of a field, the pages of a column's array."""
+    """The writer of a version: the fields that own a column, the arrays for the columns of a field, the pages of a column's array."""
 
     footer_version: tuple[int, int]
     blobs_of_version_2: bool
@@ -66,7 +66,7 @@ def _of_grammar(version: StorageVersion, grammar: Grammar) -> _Format:
     def columns(schema: Schema) -> Iterable[Field]:
         for f in schema.walk():
             if f.logical_type == "map" and not grammar.maps:
-                raise UnsupportedFeatureError(f"column {f.name!r}: storage version {version} has no maps")
+                raise UnsupportedFeatureError(f"column {f.name!r}: maps are not supported in storage version {version}")
         return schema.leaves()
 
     def pages(leaf: Field, array: pa.Array) -> list[EncodedPage]:
@@ -83,7 +83,7 @@ FORMATS: Mapping[StorageVersion, _Format] = {
 
 @dataclass
 class _LeafColumn:
-    """The metadata of one column's pages so far, and the Arrow data that waits for the next page."""
+    """The metadata of one column's pages so far, and the Arrow data buffered for the next page."""
 
     leaf: Field
     metadata: file2_pb2.ColumnMetadata
@@ -97,7 +97,7 @@ class DataFileWriter:
 
     def __init__(self, out: Output, schema: Schema, version: StorageVersion, sidecars: Sidecars | None = None) -> None:
         if version not in FORMATS:
-            raise UnsupportedFeatureError(f"writing files of storage version {version}")
+            raise UnsupportedFeatureError(f"writing files of storage version {version} is not supported")
         self._out = SummedOutput(out)
         self._schema = schema
         self._version = version
@@ -110,13 +110,13 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, and those of the Arrow data that waits for the next page."""
+        """Bytes written so far, plus those of the Arrow data buffered for the next page."""
         return self._out.size + sum(column.waiting_bytes for column in self._columns)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""
         if batch.schema.names != self._schema.names:
-            raise SchemaMismatchError(f"the data has columns {batch.schema.names}, the file {self._schema.names}")
+            raise SchemaMismatchError(f"expected columns {self._schema.names}, found {batch.schema.names}")
         batch_bytes = batch.nbytes
         parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in self._format.split(f, array))
         for column, part in zip(self._columns, parts, strict=True):
@@ -126,17 +126,17 @@ class DataFileWriter:
         self._num_rows += batch.num_rows
 
     def copy_pages(self, column: int, pages: Iterable[EncodedPage]) -> None:
-        """Add pages that are encoded already to a column; `count_copied` tells afterwards how many rows were added to all columns."""
+        """Add encoded pages to a column; afterwards call `count_copied` with the number of rows added to every column."""
         self._flush(self._columns[column])
         for page in pages:
             self._put_page(self._columns[column], page)
 
     def count_copied(self, rows: int) -> None:
-        """Count rows whose pages were copied in every column."""
+        """Count rows whose pages were copied to every column."""
         self._num_rows += rows
 
     def finish(self) -> WrittenFile:
-        """Write what is left and the metadata. The output is not closed."""
+        """Write the buffered data and the metadata. The output is not closed."""
         for column in self._columns:
             self._flush(column)
         self._blobs.finish()
@@ -161,7 +161,7 @@ class DataFileWriter:
         return file_pb2.FileDescriptor(schema=schema, length=self._num_rows).SerializeToString(deterministic=True)
 
     def _put_checksums(self) -> tuple[ByteRange | None, int]:
-        """Where the checksum table was put, None for nowhere, and how many sidecars are in it."""
+        """The range of the checksum table, None if there is none, and the number of sidecars in it."""
         if not available():
             return None, 0
         start, _ = self._put_aligned(b"")
@@ -170,9 +170,9 @@ class DataFileWriter:
         return ByteRange(start, self._out.size), len(sidecars)
 
     def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
-        """Let `array`, of a batch of `batch_bytes`, wait for its page, in pieces that are no larger than a page where rows allow it."""
+        """Buffer `array`, of a batch of `batch_bytes`, for its page, in pieces no larger than a page if rows allow it."""
         if not len(array) and not column.waiting and not column.metadata.pages:
-            column.waiting.append(array)  # a column of items gets a page even when all lists of the file are empty
+            column.waiting.append(array)  # a column of items gets a page even if all lists of the file are empty
         size = array.nbytes
         pieces = max(1, min(len(array), size // PAGE_BYTES))
         rows = math.ceil(len(array) / pieces)
@@ -182,7 +182,7 @@ class DataFileWriter:
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
         if column.waiting and size < batch_bytes // 4:
-            # Columns that came by IPC share their batch's memory; uncopied, a narrow one would hold all batches until its page is full.
+            # Columns from IPC share the memory of their batch; a narrow one would keep all batches in memory until its page is full.
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
 
     def _flush(self, column: _LeafColumn) -> None:
@@ -211,7 +211,7 @@ class DataFileWriter:
         return self._put(data)
 
     def _put(self, data: bytes | memoryview) -> tuple[int, int]:
-        """Position and size of the bytes that were written."""
+        """The position and size of the written bytes."""
         at = self._out.size
         if len(data):
             self._out.write(data)
@@ -219,7 +219,7 @@ class DataFileWriter:
 
 
 def _column_encoding(leaf: Field, version: StorageVersion) -> file2_pb2.Encoding:
-    """That pages hold values; only 2.0 says here that they hold descriptors of blobs, later versions say it in each page."""
+    """The encoding of a column: values, or blobs in 2.0; later versions mark blobs in each page."""
     encoding = encodings_v2_0_pb2.ColumnEncoding(values={})
     if leaf.is_blob and version == (2, 0):
         encoding = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=encoding))

@@ -1,7 +1,7 @@
-"""Blob columns in a schema: what a reader makes of them, and what a version of the file format stores for them.
+"""Blob columns in a schema: their form for readers, and the form that each storage version stores.
 
-Version 1 (storage 2.0 and 2.1) is large_binary with the mark `lance-encoding:blob`; version 2 (from 2.2 on) is a struct of data and URI
-that bears the extension name `lance.blob.v2`, of which files store only a descriptor.
+Version 1 (storage 2.0 and 2.1) is large_binary with the metadata `lance-encoding:blob`; version 2 (since 2.2) is a struct of data and URI
+with the extension name `lance.blob.v2`, for which files store only a descriptor.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from lance_spark.schema.storage_version import StorageVersion
 
 
 class BlobKind(IntEnum):
-    """Where a blob of version 2 lies, as its descriptor's `kind` says: in the data file, in a file beside it that it shares or has for
-    itself, or at a URI.
-    """
+    """The `kind` of a version 2 descriptor, where the blob is: in the data file, in a shared or dedicated file beside it, or at a URI."""
 
     INLINE = 0
     PACKED = 1
@@ -39,7 +37,7 @@ _FIRST_ID = -20
 
 
 def handled(schema: Schema, handling: BlobHandling) -> Schema:
-    """The schema with its blob columns as they are ("bytes"), as structs that say where each value is ("descriptor"), or without them.
+    """The schema with its blob columns unchanged ("bytes"), as structs with the location of each value ("descriptor"), or without them.
 
     The descriptor of version 1 is struct<position, size>, that of version 2 struct<kind, position, size, blob_id, blob_uri> (see
     `BlobKind`). A null blob has a null descriptor.
@@ -50,14 +48,14 @@ def handled(schema: Schema, handling: BlobHandling) -> Schema:
 
 
 def descriptor(field: Field) -> Field:
-    """The blob column with a descriptor in the place of each value."""
+    """The blob column with a descriptor in place of each value."""
     parts = _PLACE_V2 if field.extension == BLOB_V2 else _PLACE
     children = tuple(Field(name, _FIRST_ID - i, kind, nullable=False) for i, (name, kind) in enumerate(parts))
     return replace(field, logical_type="struct", children=children, descriptors=True)
 
 
 def in_file(schema: Schema) -> Schema:
-    """The schema as a data file has it: blobs of version 2 as packed structs, whose parts have no ids."""
+    """The schema in a data file: blobs of version 2 are packed structs, whose children have no ids."""
     return Schema(tuple(_mapped(f, _stored) for f in schema.fields), schema.metadata)
 
 
@@ -69,9 +67,9 @@ def _stored(field: Field) -> Field:
 
 
 def of_version(schema: Schema, version: StorageVersion) -> Schema:
-    """The schema with its blob columns in the form that files of `version` have; ids are not kept unique.
+    """The schema with its blob columns in the form of files of `version`; ids are not kept unique.
 
-    Raises SchemaMismatchError for a mark on what is not binary, UnsupportedFeatureError for version 2 where the files have version 1.
+    Raises SchemaMismatchError for a blob column that is not binary, UnsupportedFeatureError for version 2 if the files need version 1.
     """
     convert = _to_version_2 if version >= (2, 2) else _to_version_1
     return Schema(tuple(_mapped(f, convert) for f in schema.fields), schema.metadata)
@@ -84,7 +82,7 @@ def _to_version_1(field: Field) -> Field:
     if not field.is_blob:
         return field
     if field.logical_type not in ("binary", "large_binary"):
-        raise SchemaMismatchError(f"column {field.name!r} is marked as a blob, but of the type {field.logical_type}, not binary")
+        raise SchemaMismatchError(f"column {field.name!r} is marked as a blob: expected type binary, found {field.logical_type}")
     return replace(field, logical_type="large_binary")
 
 
@@ -98,7 +96,7 @@ def _to_version_2(field: Field) -> Field:
 
 
 def _mapped(field: Field, change: Callable[[Field], Field]) -> Field:
-    """The field with `change` done to it and, unless it is a leaf, to what is below it."""
+    """The field with `change` applied to it and to all fields below it."""
     changed = change(field)
     if changed.is_leaf:
         return changed

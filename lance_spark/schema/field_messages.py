@@ -1,8 +1,7 @@
 """The flat list of field messages in a manifest or file descriptor <-> the schema tree.
 
-Implements "Fields" of the schema page of the table specification. A message names its parent by id; writers do not promise
-that parents come first, so the tree is built from ids alone. What a message holds beyond the parts of `schema.Field` is kept
-as bytes and written back.
+Implements "Fields" of the schema page of the table specification. A message refers to its parent by id; parents need not come first, so the
+tree is built from ids alone. The parts of a message that `schema.Field` does not model are kept as bytes and written back.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _MODELLED = ("name", "id", "parent_id", "logical_type", "nullable", "metadata", 
 def parse_fields(messages: Sequence[pb.Field], metadata: Mapping[str, bytes]) -> Schema:
     """The schema of these field messages; siblings keep the order of the list.
 
-    A field with a negative id is left out: data files list the parts of a blob descriptor so, and nothing can refer to them.
-    Raises CorruptFileError when an id occurs twice, or a field cannot be reached from the top level.
+    Fields with a negative id are omitted: data files list the parts of a blob descriptor like this, and nothing refers to them.
+    Raises CorruptFileError if an id is duplicated, or a field cannot be reached from the top level.
     """
     by_parent: dict[int, list[pb.Field]] = defaultdict(list)
     ids: set[int] = set()
@@ -35,21 +34,21 @@ def parse_fields(messages: Sequence[pb.Field], metadata: Mapping[str, bytes]) ->
         if message.id < 0:
             continue
         if message.id in ids:
-            raise CorruptFileError(f"two fields have the id {message.id}; one is {message.name!r}")
+            raise CorruptFileError(f"field id {message.id} of {message.name!r} is duplicated")
         ids.add(message.id)
         by_parent[message.parent_id].append(message)
     fields = tuple(_parse(m, by_parent, 1) for m in by_parent[TOP_LEVEL])
     schema = Schema(fields, {k.encode(): v for k, v in metadata.items()})
     reached = sum(1 for _ in schema.walk())
     if reached != len(ids):
-        # Ids are unique, so whatever is not below the top level hangs on a missing parent or on itself.
+        # Ids are unique, so a field that is not below the top level has a missing parent or is part of a cycle.
         raise CorruptFileError(f"{len(ids) - reached} of {len(ids)} fields have a parent that does not exist or form a cycle")
     return schema
 
 
 def _parse(message: pb.Field, by_parent: Mapping[int, Sequence[pb.Field]], depth: int) -> Field:
     if depth > _MAX_DEPTH:
-        raise CorruptFileError(f"field {message.name!r} is nested more than {_MAX_DEPTH} deep")
+        raise CorruptFileError(f"field {message.name!r} is nested more than {_MAX_DEPTH} levels deep")
     return Field(
         name=message.name,
         id=message.id,
@@ -81,13 +80,13 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
     try:
         message.MergeFromString(field.unknown)
     except DecodeError as e:
-        raise CorruptFileError(f"field {field.name!r} carries bytes that are no message") from e
+        raise CorruptFileError(f"the unknown parts of field {field.name!r} are not a valid message") from e
     message.name, message.id, message.parent_id = field.name, field.id, parent
     message.logical_type, message.nullable = field.logical_type, field.nullable
     for key, value in field.metadata.items():
         message.metadata[key.decode()] = value
     if (position := primary_key_position(field)) is not None:
-        # Other readers look at these, not at the metadata.
+        # Other readers use these instead of the metadata.
         message.unenforced_primary_key, message.unenforced_primary_key_position = True, position
     if field.dictionary is not None:
         message.dictionary.offset, message.dictionary.length = field.dictionary
@@ -97,7 +96,7 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
 
 
 def primary_key_position(field: Field) -> int | None:
-    """Where in the unenforced primary key the field stands, from 1; 0 for in the order of the schema, None for nowhere."""
+    """The position of the field in the unenforced primary key, from 1; 0 for the order of the schema, None if it is not in the key."""
     position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
     if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
         return int(position)

@@ -1,4 +1,4 @@
-"""Logical types: the strings that stand for Arrow types in a schema.
+"""Logical types: the strings that represent Arrow types in a schema.
 
 Implements the data types of the schema page of the table specification.
 """
@@ -62,7 +62,7 @@ def nested_type(logical_type: str, name: str, children: Sequence[pa.Field]) -> p
     if kind == "struct":
         return pa.struct(children)
     if len(children) != 1:
-        raise CorruptFileError(f"column {name!r}: type {logical_type!r} needs one child, the schema has {len(children)}")
+        raise CorruptFileError(f"column {name!r}: expected one child of type {logical_type!r}, found {len(children)}")
     if kind in ("list", "list.struct"):
         return pa.list_(children[0])
     if kind in ("large_list", "large_list.struct"):
@@ -72,26 +72,26 @@ def nested_type(logical_type: str, name: str, children: Sequence[pa.Field]) -> p
     if kind == "map":
         entries = children[0].type
         if not pa.types.is_struct(entries) or entries.num_fields != 2:
-            raise CorruptFileError(f"column {name!r}: a map needs entries of key and value, the schema has {entries}")
+            raise CorruptFileError(f"column {name!r}: expected map entries of key and value, found {entries}")
         return pa.map_(entries.field(0).with_nullable(False), entries.field(1))
     raise UnsupportedFeatureError(f"column {name!r}: unknown nested type {logical_type!r}")
 
 
 def _positive(text: str, logical_type: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 10 or not 0 < int(text) < 2**31:
-        raise CorruptFileError(f"column {name!r}: type {logical_type!r} has no valid size")
+        raise CorruptFileError(f"column {name!r}: type {logical_type!r} has an invalid size")
     return int(text)
 
 
 def parse_logical_type(text: str, name: str, children: Sequence[pa.Field] = ()) -> pa.DataType:
     """The Arrow storage type of a logical type string; `name` is the column, for the error message.
 
-    Raises UnsupportedFeatureError for a type that the specification does not have, CorruptFileError for one with impossible parameters.
+    Raises UnsupportedFeatureError for an unknown type, CorruptFileError for invalid parameters.
     """
     if text in _PRIMITIVES:
         return _PRIMITIVES[text]
     if text.count(":") > _MAX_PARTS:
-        raise CorruptFileError(f"column {name!r}: type {text[:100]!r}... is nested too deep")
+        raise CorruptFileError(f"column {name!r}: type {text[:100]!r}... is nested too deeply")
     kind, _, rest = text.partition(":")
     if children or kind == "struct":
         return nested_type(text, name, children)
@@ -109,19 +109,19 @@ def parse_logical_type(text: str, name: str, children: Sequence[pa.Field] = ()) 
             *value, index, ordered = parts
             return pa.dictionary(_PRIMITIVES[index], parse_logical_type(":".join(value), name), ordered == "true")
     except (KeyError, TypeError, ValueError, OverflowError) as e:
-        raise CorruptFileError(f"column {name!r}: type {text!r} has impossible parameters") from e
+        raise CorruptFileError(f"column {name!r}: type {text!r} has invalid parameters") from e
     if kind == "fixed_size_binary":
         return pa.binary(_positive(rest, text, name))
     if kind == "fixed_size_list" and ":" in rest:
         item, _, size = rest.rpartition(":")
-        # The item has no field of its own that could name its extension type.
+        # The item has no field of its own to store its extension type.
         metadata = {EXTENSION_NAME: BFLOAT16.encode(), EXTENSION_METADATA: b""} if item == BFLOAT16 else None
         return pa.list_(pa.field("item", parse_logical_type(item, name), metadata=metadata), _positive(size, text, name))
     raise UnsupportedFeatureError(f"column {name!r}: unknown logical type {text!r}")
 
 
 def logical_type(t: pa.DataType, name: str) -> str:
-    """The logical type string of an Arrow storage type. Raises UnsupportedFeatureError for a type that Lance does not have."""
+    """The logical type string of an Arrow storage type. Raises UnsupportedFeatureError for a type without a Lance equivalent."""
     if t in _NAMES:
         return _NAMES[t]
     if pa.types.is_decimal(t) and t.bit_width in (128, 256):
@@ -141,11 +141,11 @@ def logical_type(t: pa.DataType, name: str) -> str:
     for word, checks in LISTS:
         if any(check(t) for check in checks):
             return word + (".struct" if pa.types.is_struct(t.value_type) else "")
-    raise UnsupportedFeatureError(f"column {name!r}: Lance has no type for Arrow {t}; cast the column, or leave it out")
+    raise UnsupportedFeatureError(f"column {name!r}: Arrow type {t} is not supported; cast the column or omit it")
 
 
 def _item_type(t: pa.FixedSizeListType, name: str) -> str:
-    """The logical type of a fixed-size list's item, which is no field of its own and so has to name its extension there."""
+    """The logical type of a fixed-size list's item, including its extension type, since the item has no field."""
     item, extension = t.value_type, (t.value_field.metadata or {}).get(EXTENSION_NAME, b"").decode()
     if isinstance(item, pa.BaseExtensionType):
         item, extension = item.storage_type, item.extension_name

@@ -1,7 +1,7 @@
 """The schema of a table: a tree of fields with ids and logical types, and its Arrow form.
 
-Implements the schema page of the table specification. Nesting comes from the tree; the stored `Field.type` is ignored, since
-writers leave it 0.
+Implements the schema page of the table specification. The tree determines nesting; the stored `Field.type` is ignored, since writers leave
+it 0.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Field:
     """One node of the schema tree.
 
     `id` is unique in the table and never changes; `children` are the fields of a struct, the item of a list, the entries of
-    a map or the item of a fixed-size list of structs. `metadata` is what Arrow calls field metadata. `dictionary` (offset, length)
-    points into the manifest file and matters to 0.1 files only. `unknown` are the protobuf fields that we do not know, as read.
-    With `descriptors` a blob column stands for where its values are, its children (see `lance_spark.schema.blobs`), not for the values.
+    a map or the item of a fixed-size list of structs. `metadata` is Arrow's field metadata. `dictionary` (offset, length)
+    points into the manifest file and is used by 0.1 files only. `unknown` are the unknown protobuf fields, as read.
+    With `descriptors` a blob column has the locations of its values as children (see `lance_spark.schema.blobs`) instead of the values.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Field:
 
     @property
     def type(self) -> pa.DataType:
-        """The Arrow storage type: extension types show what they are stored as (json and blobs: large_binary)."""
+        """The Arrow storage type, also of extension types (json and blobs: large_binary)."""
         if self.extension == BLOB_V2 and not self.descriptors:
             return pa.large_binary()
         return parse_logical_type(self.logical_type, self.name, [c.to_arrow() for c in self.children])
@@ -73,11 +73,11 @@ class Field:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether a 2.1+ file keeps the field as one column: no children, or children that are packed into it."""
+        """Whether a 2.1+ file stores the field as one column: no children, or packed children."""
         return not self.children or self.is_packed or self.is_blob
 
     def walk(self) -> Iterator[Field]:
-        """This field and all below it, depth first."""
+        """This field and all fields below it, depth first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -114,7 +114,7 @@ class Schema:
 
     @property
     def max_field_id(self) -> int:
-        """The largest field id, -1 when there is no field."""
+        """The largest field id, -1 if there are no fields."""
         return max((f.id for f in self.walk()), default=-1)
 
     def to_arrow(self) -> pa.Schema:
@@ -124,14 +124,14 @@ class Schema:
             return _restored(shown, self.metadata)
         except CorruptFileError:
             for f in shown:
-                _restored([f], {})  # says which column it is
+                _restored([f], {})  # identifies the column
             raise
 
     def resolve(self, path: str) -> tuple[Field, ...]:
         """The fields from top level down to the column named by `path`, matched as Spark does: case-insensitively, nested by dots.
 
-        A name that itself contains dots is found whole first, or written in backticks, two for one that is in the name. Raises
-        SchemaMismatchError for a name that does not exist or fits two columns.
+        A name that contains dots is tried as one name first, or is quoted with backticks, doubled within a name. Raises SchemaMismatchError
+        for a name that does not exist or is ambiguous.
         """
         return _resolve(self.fields, path, path)
 
@@ -152,17 +152,17 @@ class Schema:
         return Schema(tuple(chosen), self.metadata)
 
     def keep(self, wanted: Callable[[Field], bool]) -> Schema:
-        """The schema with only those leaves for which `wanted` says yes, and their parents; order is kept."""
+        """The schema with only the leaves for which `wanted` is true, and their parents; order is kept."""
         return Schema(tuple(f for f in (_keep(f, wanted) for f in self.fields) if f is not None), self.metadata)
 
 
 def _restored(fields: Sequence[pa.Field], metadata: Mapping[bytes, bytes]) -> pa.Schema:
-    """The schema of `fields` with registered extension types; CorruptFileError where what a type needs cannot be read."""
+    """The schema of `fields` with registered extension types. Raises CorruptFileError for invalid metadata of an extension type."""
     try:
-        # Reading a serialised schema is how pyarrow turns extension metadata into registered extension types.
+        # pyarrow restores registered extension types from metadata when it reads a serialised schema.
         return pa.ipc.read_schema(pa.schema(fields, dict(metadata) or None).serialize())
     except (pa.ArrowException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-        # Types that are defined in Python raise whatever they do.
+        # Types defined in Python may raise any exception.
         names = ", ".join(repr(f.name) for f in fields)
         raise CorruptFileError(f"column {names}: the metadata of the extension type cannot be read: {type(e).__name__}: {e}") from e
 
@@ -174,28 +174,28 @@ def _keep(f: Field, wanted: Callable[[Field], bool]) -> Field | None:
     return replace(f, children=children) if children else None
 
 
-def _union(whole: Field, a: Field, b: Field) -> Field:
-    """`whole` with the children that `a` or `b` (prunings of it) have, in `whole`'s order."""
+def _union(full: Field, a: Field, b: Field) -> Field:
+    """`full` with the children that `a` or `b` (prunings of it) have, in the order of `full`."""
     have_a, have_b = {c.id: c for c in a.children}, {c.id: c for c in b.children}
     children = []
-    for child in whole.children:
+    for child in full.children:
         x, y = have_a.get(child.id), have_b.get(child.id)
         if x is not None and y is not None:
             children.append(_union(child, x, y))
         elif x is not None or y is not None:
             children.append(x or y)  # type: ignore[arg-type]
-    return replace(whole, children=tuple(children))
+    return replace(full, children=tuple(children))
 
 
 _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`(?:\.(.+))?", re.DOTALL)
 
 
 def quoted(names: Iterable[str]) -> str:
-    """The path of the column that these names lead to, as `Schema.resolve` takes it, whatever is in the names."""
+    """The path of the column with these nested names, quoted for `Schema.resolve`."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
-def _resolve(fields: Sequence[Field], path: str, whole: str) -> tuple[Field, ...]:
+def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field, ...]:
     in_backticks = _IN_BACKTICKS.fullmatch(path)
     if in_backticks:
         candidates = [(in_backticks[1].replace("``", "`"), in_backticks[2] or "")]
@@ -205,14 +205,14 @@ def _resolve(fields: Sequence[Field], path: str, whole: str) -> tuple[Field, ...
     for head, rest in candidates:
         found = [f for f in fields if f.name == head] or [f for f in fields if f.name.lower() == head.lower()]
         if len(found) > 1:
-            raise SchemaMismatchError(f"column {whole!r} is ambiguous: it could be {', '.join(repr(f.name) for f in found)}")
+            raise SchemaMismatchError(f"column {full_path!r} is ambiguous: it could be {', '.join(repr(f.name) for f in found)}")
         if not found:
             continue
         if not rest:
             return (found[0],)
         if found[0].children and found[0].logical_type == "struct":
-            return (found[0], *_resolve(found[0].children, rest, whole))
-    raise SchemaMismatchError(f"no column {whole!r}; there are: {', '.join(f.name for f in fields) or 'none'}")
+            return (found[0], *_resolve(found[0].children, rest, full_path))
+    raise SchemaMismatchError(f"no column {full_path!r}; there are: {', '.join(f.name for f in fields) or 'none'}")
 
 
 def _shown(f: Field) -> pa.Field:
@@ -223,7 +223,7 @@ def _shown(f: Field) -> pa.Field:
         return pa.field(f.name, pa.string(), f.nullable, metadata)
     if f.is_blob:
         metadata = {k: v for k, v in metadata.items() if k not in (EXTENSION_NAME, BLOB)}
-        # What is marked as a blob becomes one where the rows are written again; descriptors are plain structs.
+        # A column marked as a blob would become one if the rows are written again; descriptors are plain structs.
         return pa.field(f.name, f.type, f.nullable, (metadata if f.descriptors else {**metadata, BLOB: b"true"}) or None)
     if f.children and f.logical_type != "null":
         children = [_shown(c) for c in f.children]
@@ -259,7 +259,7 @@ def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
 
 
 def _extension_parameters(t: pa.BaseExtensionType) -> bytes:
-    """The serialised parameters of an extension type; pyarrow shows them only for types that are defined in Python."""
+    """The serialised parameters of an extension type; pyarrow exposes them only for types defined in Python."""
     if isinstance(t, pa.ExtensionType):
         return bytes(t.__arrow_ext_serialize__())
     keys = {"arrow.fixed_shape_tensor": ("shape", "dim_names", "permutation"), "arrow.opaque": ("type_name", "vendor_name")}
@@ -272,5 +272,5 @@ def from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
     ids = itertools.count(first_id)
     made = Schema(tuple(_from_arrow(f, ids) for f in schema), dict(schema.metadata or {}))
     if made.max_field_id >= 2**31:
-        raise UnsupportedFeatureError(f"there are no field ids left from {first_id} on for the columns {', '.join(made.names)}")
+        raise UnsupportedFeatureError(f"there are not enough field ids from {first_id} for the columns {', '.join(made.names)}")
     return made

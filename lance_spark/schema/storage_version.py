@@ -16,7 +16,7 @@ class StorageVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> StorageVersion:
-        """The version that a text such as "2.1" names. Raises ValueError for another text."""
+        """The version in a text such as "2.1". Raises ValueError for other texts."""
         match = re.fullmatch(r"(\d{1,5})\.(\d{1,5})", text)
         if match is None:
             raise ValueError(f"invalid storage version {text!r}; expected two numbers, such as 2.1")
@@ -24,9 +24,9 @@ class StorageVersion(NamedTuple):
 
     @classmethod
     def of_file(cls, written: tuple[int, int]) -> StorageVersion:
-        """The version of a file by the numbers that its footer, or its entry in a manifest, has.
+        """The version of a file, from the numbers in its footer or its manifest entry.
 
-        Files of 2.0 say 0.3, since they were the third kind of 0.x files; all before them are 0.1, the legacy format.
+        Files of 2.0 have the numbers 0.3; all earlier numbers are 0.1, the legacy format.
         """
         if written < _FIRST_OF_2_0:
             return V0_1

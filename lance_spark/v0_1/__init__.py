@@ -1,1 +1,1 @@
-"""Storage version 0.1 (legacy): batches of rows, each field's values at a place that a page table names."""
+"""Storage version 0.1 (legacy): batches of rows, with the position of each field's values in a page table."""

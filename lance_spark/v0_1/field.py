@@ -1,4 +1,4 @@
-"""Reading a field of a legacy file: each batch's selected rows at once, through structs and lists down to the values."""
+"""Reading a field of a legacy file: the selected rows of each batch at once, through structs and lists to the values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_field(field: Field, pages: PageTable, rows: Rows) -> FieldReader:
 
 
 class BatchReader:
-    """Reads a top-level field batch by batch of the file."""
+    """Reads a top-level field, one batch of the file at a time."""
 
     def __init__(self, field: Field, pages: PageTable, spans: Spans) -> None:
         self._field = field
@@ -38,7 +38,7 @@ class BatchReader:
         return _read(self._field, _Source(self._pages, self._dictionaries), batch, spans)
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         missing = [f for f in self._field.walk() if pa.types.is_dictionary(f.type) and f.id not in self._dictionaries]
         values = yield from side_by_side([_read_dictionary(f, self._pages) for f in missing])
         self._dictionaries.update(zip((f.id for f in missing), values))
@@ -49,14 +49,14 @@ class BatchReader:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where pages are, and the values of the fields of dictionary type by id."""
+    """The page table, and the values of the fields of dictionary type by id."""
 
     pages: PageTable
     dictionaries: Mapping[int, pa.Array]
 
 
 def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.Array]:
-    """The values of the rows `spans` of a batch, or below a list of the items `spans` of the batch."""
+    """The values of the rows `spans` of a batch, or of the items `spans` below a list."""
     t = field.type
     if pa.types.is_struct(t):
         children = yield from side_by_side([_read(child, source, batch, spans) for child in field.children])
@@ -75,17 +75,17 @@ def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.A
 
 
 def _read_lists(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.Array]:
-    """Lists: one offset more than the batch has rows, counting the batch's items. A null list was written as an empty one."""
+    """Lists: the offsets of the batch's items, one more than rows. Null lists were written as empty lists."""
     large = pa.types.is_large_list(field.type)
     bits = 64 if large else 32
     wider = sp.merged(sp.wider(spans, 0, 1), GAP * 8 // bits)
     data = yield from read_bits(source.pages.page(field.id, batch), bits, wider)
     offsets = np.frombuffer(data.tobytes(), dtype="<i8" if large else "<i4").astype(np.int64, copy=False)
     if (np.diff(offsets) < 0).any() or (len(offsets) and offsets[0] < 0):
-        raise CorruptFileError("offsets of lists that fall")
-    # No item takes less than a bit; an item that is null by its type takes nothing, but then neither does its list need a limit.
+        raise CorruptFileError("lists have decreasing offsets")
+    # Every item takes at least a bit, except of null type, whose lists are unlimited too.
     if len(offsets) and offsets[-1] > 8 * source.pages.size:
-        raise CorruptFileError(f"{offsets[-1]} list items in a file of {source.pages.size} bytes")
+        raise CorruptFileError(f"{offsets[-1]} list items do not fit a file of {source.pages.size} bytes")
     at = sp.positions(spans, wider)
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
     first, last = at[ends - (spans[:, 1] - spans[:, 0])], at[ends - 1] + 1
@@ -96,7 +96,7 @@ def _read_lists(field: Field, source: _Source, batch: int, spans: Spans) -> Step
 
 
 def _read_dictionary(field: Field, pages: PageTable) -> Steps[pa.Array]:
-    """The values of a field of dictionary type, which are stored once in the file."""
+    """The values of a field of dictionary type, which are stored once per file."""
     where, count = pages.dictionary(field.id)
     t = field.type.value_type
     if bit_width(t) is not None:

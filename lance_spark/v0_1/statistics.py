@@ -1,7 +1,7 @@
-"""The statistics of a legacy file: the least and the greatest value of each page, for fields that have them.
+"""The statistics of a legacy file: the minimum and maximum of each page, for fields that have them.
 
-They are stored as the pages of one batch are, with a row for each page of the data: for field 7 a struct named "7" of null_count,
-min_value and max_value.
+They are stored like the pages of one batch, with a row for each page of the data: for field 7 a struct "7" of null_count, min_value and
+max_value.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lance_spark.v0_1.page_table import PageTable
 
 @dataclass(frozen=True)
 class Statistics:
-    """Their schema and where they are."""
+    """Their schema and page table."""
 
     schema: Schema
     pages: PageTable
 
 
 def page_bounds(field: Field, statistics: Statistics) -> Steps[list[Bounds | None]]:
-    """What the values of `field` lie between, for each page; None where that is not known."""
+    """The bounds of the values of `field` in each page; None if unknown."""
     count = statistics.pages.num_rows
     own = next((f for f in statistics.schema.fields if f.name == str(field.id)), None)
     names = [] if own is None else [child.name for child in own.children]
@@ -37,7 +37,7 @@ def page_bounds(field: Field, statistics: Statistics) -> Steps[list[Bounds | Non
     if least.type != field.type or greatest.type != field.type:
         return [None] * count
     fixed = not (pa.types.is_string(field.type) or pa.types.is_binary(field.type))
-    # Nulls of fixed width are zeros for whoever reads them, and NaN is left out of the statistics.
+    # Nulls of fixed width are read as zeros, and the statistics omit NaN.
     nan = [pa.array([float("nan")]).cast(field.type)] if pa.types.is_floating(field.type) else []
     out: list[Bounds | None] = []
     for i in range(count):

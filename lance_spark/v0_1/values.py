@@ -15,7 +15,7 @@ from lance_spark.reading.steps import Steps
 
 
 def read_plain(page: ByteRange, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-    """Values of fixed width. There are no nulls in this encoding: what was null was written as 0."""
+    """Values of fixed width. This encoding has no nulls: they were written as 0."""
     bits = bit_width(t)
     assert bits is not None
     wanted = sp.merged(spans, GAP * 8 // bits)
@@ -24,16 +24,16 @@ def read_plain(page: ByteRange, spans: Spans, t: pa.DataType) -> Steps[pa.Array]
 
 
 def read_strings(page: ByteRange, spans: Spans, t: pa.DataType, nullable: bool) -> Steps[pa.Array]:
-    """Strings or binary values. In a nullable column nothing tells an empty value from a null, and null it is."""
+    """Strings or binary values. In a nullable column empty values and nulls are not distinguished; both are read as null."""
     large = is_large(t)
     wider = sp.merged(sp.wider(spans, 0, 1), GAP // 8)
     words = yield from read_bits(page, 64, wider)
     offsets = np.frombuffer(words.tobytes(), dtype="<i8")
     if len(offsets) and (offsets[0] < 0 or offsets[-1] > page.stop):
-        raise CorruptFileError(f"strings from {offsets[0]} to {offsets[-1]} of a file of {page.stop} bytes")
+        raise CorruptFileError(f"strings at bytes {offsets[0]} to {offsets[-1]} are outside the file of {page.stop} bytes")
     if (np.diff(offsets) < 0).any():
-        raise CorruptFileError("offsets that fall")
-    # Rows between wanted ones are read too where that costs less than another range.
+        raise CorruptFileError("decreasing offsets")
+    # Rows between selected ones are read too if that costs less than another range.
     average = int((offsets[-1] - offsets[0]) // len(offsets)) if len(offsets) else 0
     wanted = sp.merged(spans, GAP // (average + 8))
     at = sp.positions(wanted, wider)
@@ -46,5 +46,5 @@ def read_strings(page: ByteRange, spans: Spans, t: pa.DataType, nullable: bool) 
 
 
 def _only(array: pa.Array, spans: Spans, wanted: Spans) -> pa.Array:
-    """Of the values of `wanted` those of `spans`."""
+    """The values of `spans`, from those of `wanted`."""
     return array if len(spans) == len(wanted) else take(array, pa.array(sp.positions(spans, wanted)))

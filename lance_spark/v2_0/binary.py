@@ -1,4 +1,4 @@
-"""Binary and FixedSizeBinary: byte strings and text, as offsets and bytes, or as bytes alone when all values are equally long."""
+"""Binary and FixedSizeBinary: byte strings and text, as offsets and bytes, or as bytes only if all values have the same length."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Binary:
     bytes: Encoding
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values; the bytes are asked for once the offsets are known."""
+        """The values; the bytes are read after the offsets."""
         block, validity = yield from self.read_block(spans, is_large(t))
         return binary_array(t, block.offsets, block.data, validity)
 
     def read_block(self, spans: Spans, large: bool) -> Steps[tuple[VariableWidth, pa.Buffer | None]]:
-        """The values as stored and their validity bitmap, None when none is null."""
+        """The values as stored and their validity bitmap, None if none is null."""
         extents = yield from read_extents(self.offsets, self.offset_bits, self.null_adjustment, spans)
         offsets = offsets_of(extents.lengths, large)
         data = yield from self.bytes.read(extents.content, pa.uint8())
@@ -47,10 +47,10 @@ class FixedSizeBinary:
     bytes: Encoding
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values, with the offsets that Arrow wants."""
+        """The values, with offsets for Arrow."""
         count, large = sp.count(spans), is_large(t)
         if count * self.width >= 2**31 and not large:
-            raise CorruptFileError(f"{count} values of {self.width} bytes in a column of {t}")
+            raise CorruptFileError(f"found {count} values of {self.width} bytes in a column of {t}, expected another type or fewer bytes")
         data = yield from self.bytes.read(sp.merged(spans * self.width, 0), pa.uint8())
         offsets = np.arange(count + 1, dtype=np.int64 if large else np.int32) * self.width
         return binary_array(t, offsets, values_of(data), None)

@@ -1,4 +1,4 @@
-"""Bitpacked and BitpackedForNonNeg: integers of fewer bits than their type, as writers before version 0.21 stored them when asked to."""
+"""Bitpacked and BitpackedForNonNeg: integers packed to fewer bits, an option of writers before version 0.21."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lance_spark.reading.steps import Steps
 
 @dataclass(frozen=True)
 class Bitpacked:
-    """`packed` bits of each integer of `bits` bits, one after the other, low bits first; `signed`: the top bit kept is the sign."""
+    """`packed` bits of each integer of `bits` bits, contiguous, low bits first; if `signed`, the top packed bit is the sign."""
 
     packed: int
     bits: int
@@ -30,7 +30,7 @@ class Bitpacked:
         """The values, widened."""
         _check_type(t, self.bits)
         count = sp.count(spans)
-        check_bytes(count * self.bits, "bit-packed values")  # each bit takes a byte for a while
+        check_bytes(count * self.bits, "bit-packed values")  # temporarily one byte per bit
         joined = yield from read_bits(self.buffer, self.packed, spans)
         wide = np.zeros((count, self.bits), dtype=np.uint8)
         wide[:, : self.packed] = np.unpackbits(joined, count=count * self.packed, bitorder="little").reshape(count, self.packed)
@@ -64,4 +64,4 @@ class BitpackedForNonNeg:
 
 def _check_type(t: pa.DataType, bits: int) -> None:
     if bit_width(t) != bits:
-        raise CorruptFileError(f"packed integers of {bits} bits in a column of {t}")
+        raise CorruptFileError(f"found packed integers of {bits} bits in a column of {t}")

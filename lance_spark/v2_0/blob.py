@@ -1,4 +1,4 @@
-"""Blob columns (version 1): each row is a descriptor, the place in the file and the size of a value that is stored outside of pages."""
+"""Blob columns (version 1): each row is a descriptor, the position and size of a value that is stored outside of pages."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _SHOWN = pa.struct([pa.field("position", pa.int64(), False), pa.field("size", pa
 
 
 class BlobReader:
-    """Reads the values that the descriptors name, or for a field with `descriptors` just these, batch by batch.
+    """Reads the values that the descriptors refer to, or only the descriptors for a field with `descriptors`, batch by batch.
 
     (1, 0) is null, (0, 0) an empty value.
     """
 
     def __init__(self, t: pa.DataType, descriptors: FieldReader) -> None:
         if t != pa.large_binary() and t != _SHOWN:
-            raise CorruptFileError(f"a blob column of {t}")
+            raise CorruptFileError(f"found a blob column, expected values of {t}")
         self._type = t
         self._descriptors = descriptors
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         descriptors = yield from self._descriptors.read(start, stop)
         positions, sizes = (descriptors.field(i).to_numpy(zero_copy_only=True) for i in range(2))
         if len(sizes) and max(int(positions.max()), int(sizes.max())) >= 2**62:
-            raise CorruptFileError("a blob beyond any file's end")
+            raise CorruptFileError("the position or size of a blob is beyond the end of any file")
         valid = (sizes > 0) | (positions == 0)
         if pa.types.is_struct(self._type):
             children = [child.cast(pa.int64()) for child in descriptors.flatten()]

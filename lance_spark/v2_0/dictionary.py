@@ -1,7 +1,7 @@
-"""Dictionary: indices into items that each page stores for itself.
+"""Dictionary: indices into items, which each page stores.
 
-For a column of dictionary type the indices are Arrow's. A string column that the writer found to repeat uses the same encoding
-otherwise: index 0 is null, index k is item k - 1.
+For a column of dictionary type the indices are Arrow's. A string column whose values repeat uses the same encoding differently: index 0 is
+null, index k is item k - 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Dictionary:
             return dictionary_array(t, stored, items)
         indices = values_of(stored)
         if len(indices) and int(indices.max()) > self.num_items:
-            raise CorruptFileError(f"index {indices.max()} into a dictionary of {self.num_items} items")
-        # Item k - 1 of index 0 would be far beyond the end; as a null index it is not looked at.
+            raise CorruptFileError(f"index {indices.max()} is out of bounds: the dictionary has {self.num_items} items")
+        # Index 0 would wrap around to a huge item; as a null index it is not looked up.
         shifted = indices.astype(np.int64) - 1
         return look_up(items, pa.array(shifted, mask=indices == 0))

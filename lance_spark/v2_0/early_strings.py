@@ -1,4 +1,4 @@
-"""Strings as files of early 2024 have them: a column of lists, whose items are the bytes in the column behind it."""
+"""Strings in files of early 2024: a column of lists, whose items are the bytes in the next column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lance_spark.reading.steps import FieldReader, Steps
 
 
 def list_type(t: pa.DataType) -> pa.DataType:
-    """The type of the lists that hold the strings or binary values of a column of type `t`."""
+    """The type of the lists that store strings or binary values of type `t`."""
     return pa.large_list(pa.uint8()) if is_large(t) else pa.list_(pa.uint8())
 
 
@@ -21,6 +21,6 @@ class EarlyStringsReader:
         self._lists = lists
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         lists = yield from self._lists.read(start, stop)
         return binary_array(self._type, values_of(lists.offsets), values_of(lists.values), lists.buffers()[0])

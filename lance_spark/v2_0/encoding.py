@@ -1,4 +1,4 @@
-"""What an array encoding of storage 2.0 is: a node that reads the selected values of its page as an Arrow array."""
+"""Array encodings of storage 2.0: nodes that read the selected values of their page as an Arrow array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_spark.reading.steps import Steps
 
 
 class Encoding(Protocol):
-    """A node of a page's encoding tree. Its buffers are already ranges of the file."""
+    """A node of a page's encoding tree. Its buffers are ranges of the file."""
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values of `spans`, one after the other, as an array of type `t` with offset 0."""
+        """The values of `spans`, concatenated, as an array of type `t` with offset 0."""

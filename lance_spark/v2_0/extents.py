@@ -1,6 +1,6 @@
-"""The offsets of Binary and List: where each value ends, with a null marked by adding a number that is larger than any end.
+"""The offsets of Binary and List: the end of each value; for a null a number larger than any end is added.
 
-A value starts where the one before it ends, so the selected rows need the offsets of one row more at the start of each span.
+A value starts where the previous one ends, so each span also needs the offset of the row before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lance_spark.v2_0.encoding import Encoding
 
 @dataclass(frozen=True)
 class Extents:
-    """Of each selected value the length, and whether it is not null; `content` are the bytes or items that the spans of values take."""
+    """The length of each selected value, and whether it is valid; `content` are the ranges of bytes or items of the spans."""
 
     lengths: np.ndarray
     valid: np.ndarray
@@ -33,22 +33,22 @@ def read_extents(encoding: Encoding, bits: int, null_adjustment: int, spans: Spa
     array = yield from encoding.read(wider, pa.type_for_alias(f"uint{bits}"))
     stored = values_of(array).astype(np.uint64, copy=False)
     if null_adjustment == 0 and len(stored):
-        raise CorruptFileError("offsets whose null adjustment is 0")
+        raise CorruptFileError("found a null adjustment of 0 for offsets, expected more than any offset")
     adjustment = np.uint64(null_adjustment)
     valid = stored < adjustment
     ends = np.where(valid, stored, stored - adjustment)
     if len(ends) and int(ends.max()) >= 2**62:
-        raise CorruptFileError(f"an offset of {int(ends.max())}")
-    # With a leading 0, entry i + 1 is the end and entry i the start of row i.
+        raise CorruptFileError(f"offset {int(ends.max())} is out of bounds")
+    # With a leading 0, entry i is the start and entry i + 1 the end of row i.
     bounds = np.zeros(len(ends) + 1, dtype=np.int64)
     bounds[1:] = ends
     at = sp.positions(spans, wider)
     lengths = bounds[at + 1] - bounds[at]
     if len(lengths) and lengths.min() < 0:
-        raise CorruptFileError("offsets that fall")
+        raise CorruptFileError("decreasing offsets")
     ends_of_spans = np.cumsum(spans[:, 1] - spans[:, 0])
     starts_of_spans = ends_of_spans - (spans[:, 1] - spans[:, 0])
     content = np.stack([bounds[at[starts_of_spans]], bounds[at[ends_of_spans - 1] + 1]], axis=1)
     if len(content) > 1 and (content[1:, 0] < content[:-1, 1]).any():
-        raise CorruptFileError("offsets that fall")
+        raise CorruptFileError("decreasing offsets")
     return Extents(lengths, valid[at], sp.merged(content, 0))

@@ -1,4 +1,4 @@
-"""Reading a field of a storage 2.0 file: readers for leaves, structs and lists, put together by the shape of the field."""
+"""Reading a field of a storage 2.0 file: readers for leaves, structs and lists, combined like the field."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _EARLY_STRINGS = ("string", "binary", "large_string", "large_binary")
 def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
     """A reader of the given rows of a field, which may be nested and pruned.
 
-    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing. Strings of files of early
-    2024, which take two columns, have the second (the bytes) under the complement of the id, ~id.
+    `columns` maps field ids, of lists and leaves, to their columns; a struct's own column holds nothing. Strings in files of early 2024
+    take two columns; the second (the bytes) is under ~id, the complement of the id.
     """
     return _open(field, columns, sp.from_rows(rows), num_rows)
 
 
 def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int]) -> dict[int, int]:
-    """For a file of early 2024: the columns with the bytes of strings, each behind the column of its field, by ~id."""
+    """The columns with the bytes of strings in a file of early 2024, each after the column of its field, by ~id."""
     below = [f for field in fields for f in field.walk()]
     return {~f.id: columns[f.id] + 1 for f in below if f.logical_type in _EARLY_STRINGS and f.id in columns}
 
@@ -67,12 +67,12 @@ def _open_lists(t: pa.DataType, column: Column, spans: Spans, num_rows: int, ope
 def _list_page(page: Page, column: Column) -> List:
     encoding = decode_page(page, column)
     if not isinstance(encoding, List):
-        raise CorruptFileError(f"a page of lists encoded as {type(encoding).__name__}")
+        raise CorruptFileError(f"expected pages of lists in a list column, found {type(encoding).__name__}")
     return encoding
 
 
 def _is_blob(column: Column) -> bool:
-    """Whether the column holds descriptors. Zone maps, which nothing here uses, are looked through."""
+    """Whether the column holds descriptors. Zone maps, which are not used, are skipped."""
     message = parse_message(pb.ColumnEncoding, column.encoding, "the column's encoding")
     while message.WhichOneof("column_encoding") == "zone_index":
         message = message.zone_index.inner
@@ -80,7 +80,7 @@ def _is_blob(column: Column) -> bool:
 
 
 class LeafReader:
-    """Reads a field that has one column: decodes all selected rows of a page at once and hands out slices."""
+    """Reads a field of one column: decodes all selected rows of a page at once and returns slices."""
 
     def __init__(self, t: pa.DataType, column: Column, spans: Spans, num_rows: int) -> None:
         self._type = t
@@ -91,18 +91,18 @@ class LeafReader:
         page = self._column.pages[index]
         encoding = decode_page(page, self._column)
         if isinstance(encoding, List):
-            raise CorruptFileError(f"a page of lists in a column of {self._type}")
+            raise CorruptFileError(f"found a page of lists in a column of {self._type}")
         if isinstance(encoding, AllNulls):
-            return None  # made when asked for: no bytes in the file bound how many there are
+            return None  # made on demand: no stored bytes limit their number
         size = sum(b.stop - b.start for b in page.buffers)
         wanted = sp.merged(spans, GAP * page.num_rows // max(size, 1))
         array = yield from encoding.read(wanted, self._type)
         if len(array) != sp.count(wanted):
-            raise CorruptFileError(f"{len(array)} values where {sp.count(wanted)} should be")
+            raise CorruptFileError(f"expected {sp.count(wanted)} values, found {len(array)}")
         return array if len(wanted) == len(spans) else take(array, pa.array(sp.positions(spans, wanted)))
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The values of the selected rows number `start` to `stop`."""
+        """The values of selected rows `start` to `stop`."""
         parts = yield from self._pages.parts(start, stop)
         arrays = [pa.nulls(b - a, self._type) if page is None else page.slice(a, b - a) for page, a, b in parts]
         return joined(arrays or [pa.nulls(0, self._type)])
@@ -116,6 +116,6 @@ class StructReader:
         self._children = children
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The structs of the selected rows number `start` to `stop`."""
+        """The structs of selected rows `start` to `stop`."""
         arrays = yield from side_by_side([child.read(start, stop) for child in self._children])
         return pa.Array.from_buffers(self._type, stop - start, [None], children=arrays)

@@ -21,16 +21,16 @@ from lance_spark.reading.steps import Steps
 
 @dataclass(frozen=True)
 class Flat:
-    """Values of `bits` bits each, 1 or a multiple of 8. `compression` is the scheme of the buffer, None for raw bytes."""
+    """Values of `bits` bits each, 1 or a multiple of 8. `compression` is the compression scheme of the buffer, None for raw bytes."""
 
     bits: int
     buffer: ByteRange
     compression: Scheme | None = None
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values; only a compressed buffer is read whole."""
+        """The values; a compressed buffer is read completely."""
         if bit_width(t) != self.bits:
-            raise CorruptFileError(f"values of {self.bits} bits in a column of {t}")
+            raise CorruptFileError(f"found values of {self.bits} bits in a column of {t}")
         if self.compression is None:
             data = yield from read_bits(self.buffer, self.bits, spans)
         else:
@@ -40,7 +40,7 @@ class Flat:
 
 
 def _decompress(packed: Bytes, scheme: Scheme) -> Bytes:
-    # To the general encoding the buffer is one value of which nothing is known.
+    # For the general encoding the buffer is one value of unknown size.
     one_value = VariableWidth(np.array([0, len(packed)]), packed)
     block = General(scheme, None, Variable(flat.Flat(64))).decode_values(one_value)
     assert isinstance(block, VariableWidth)

@@ -18,7 +18,7 @@ from lance_spark.v2_0.binary import Binary
 
 @dataclass(frozen=True)
 class Fsst:
-    """`values` are the compressed strings, `symbol_table` is as in the FSST encoding of later versions."""
+    """`values` are the compressed strings; `symbol_table` is that of the FSST encoding of later versions."""
 
     values: Binary
     symbol_table: bytes

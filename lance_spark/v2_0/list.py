@@ -1,4 +1,4 @@
-"""List: a column of offsets, one for each list; the items are rows of the child's columns, whose pages do not line up with these."""
+"""List: a column of offsets, one for each list; the items are rows of the child's columns, whose pages have other bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class List:
 
 @dataclass(frozen=True)
 class _ListPage:
-    """The selected lists of one page: Arrow offsets into the rows that `items` was opened for, and which lists are valid."""
+    """The selected lists of one page: Arrow offsets into the rows of `items`, and which lists are valid."""
 
     offsets: np.ndarray
     valid: np.ndarray
@@ -38,7 +38,7 @@ class _ListPage:
 
 
 class ListReader:
-    """Reads a list field. Each page of lists opens a reader of its own for the items that its selected lists have."""
+    """Reads a list field. Each page of lists opens a reader for the items of its selected lists."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class ListReader:
         page = self._pages[index]
         extents = yield from read_extents(page.offsets, page.offset_bits, page.null_adjustment, spans)
         if len(extents.content) and extents.content[-1, 1] > page.num_items:
-            raise CorruptFileError(f"a list ends at item {extents.content[-1, 1]} of a page of {page.num_items} items")
+            raise CorruptFileError(f"a list ends at item {extents.content[-1, 1]}, but the page has {page.num_items} items")
         total = self._first_item[-1]
         items = self._open_items(extents.content + int(self._first_item[index]), int(total))
         return _ListPage(offsets_of(extents.lengths, large=True), extents.valid, items)
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
-        """The lists of the selected rows number `start` to `stop`."""
+        """The lists of selected rows `start` to `stop`."""
         parts = yield from self._lists.parts(start, stop)
         arrays = []
         for page, first, last in parts:
@@ -79,7 +79,7 @@ class ListReader:
         offsets = offsets - offsets[0]
         if not pa.types.is_large_list(self._type):
             if offsets[-1] >= 2**31:
-                raise CorruptFileError(f"a batch of lists with {offsets[-1]} items")
+                raise CorruptFileError(f"a batch of lists has {offsets[-1]} items, more than 32-bit offsets can address")
             offsets = offsets.astype(np.int32)
         valid = page.valid[first:last]
         return pa.Array.from_buffers(self._type, last - first, [validity_of(valid), pa.py_buffer(offsets)], children=[items])

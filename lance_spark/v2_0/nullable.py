@@ -1,4 +1,4 @@
-"""Nullable: an encoding with no null, with a validity bitmap beside it, or with nothing but nulls."""
+"""Nullable: values without nulls, values with a validity bitmap, or only nulls."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class NoNulls:
     values: Encoding
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values as they are."""
+        """The values, unchanged."""
         return self.values.read(spans, t)
 
 
 @dataclass(frozen=True)
 class SomeNulls:
-    """Values with a bitmap, 1 for a value that is not null; null slots hold any value."""
+    """Values with a bitmap, 1 for a valid value; null slots hold arbitrary values."""
 
     validity: Encoding
     values: Encoding
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The values with nulls where the bitmap says so."""
+        """The values, with nulls where the bitmap has 0."""
         valid, values = yield from side_by_side([self.validity.read(spans, pa.bool_()), self.values.read(spans, t)])
         return with_validity(values, valid)
 
@@ -52,7 +52,7 @@ class AllNulls:
 
 
 def with_validity(array: pa.Array, valid: pa.BooleanArray) -> pa.Array:
-    """`array` with nulls where `valid` is false, beside those it has; both have offset 0."""
+    """`array` with additional nulls where `valid` is false; both have offset 0."""
     if array.null_count:
         valid = pc.and_(valid, array.is_valid())
     bitmap, t = valid.buffers()[1], array.type

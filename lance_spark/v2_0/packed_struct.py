@@ -1,4 +1,4 @@
-"""PackedStruct: the fixed-width children of a struct stored row by row in one buffer."""
+"""PackedStruct: the fixed-width children of a struct, stored row by row in one buffer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lance_spark.reading.steps import Steps
 
 @dataclass(frozen=True)
 class PackedStruct:
-    """`bits` are the widths of the children, whole bytes each; neither the struct nor a child is ever null."""
+    """`bits` are the widths of the children, whole bytes each; neither the struct nor its children are ever null."""
 
     bits: tuple[int, ...]
     buffer: ByteRange
 
     def read(self, spans: Spans, t: pa.DataType) -> Steps[pa.Array]:
-        """The structs, their rows taken apart into columns."""
+        """The structs, their rows split into columns."""
         children = [t.field(i).type for i in range(t.num_fields)] if pa.types.is_struct(t) else []
         if tuple(bit_width(c) for c in children) != self.bits:
-            raise CorruptFileError(f"packed structs of {self.bits} bits in a column of {t}")
+            raise CorruptFileError(f"found packed structs with children of {self.bits} bits in a column of {t}")
         data = yield from read_bits(self.buffer, sum(self.bits), spans)
         count = sp.count(spans)
         table = data.reshape(count, sum(self.bits) // 8)

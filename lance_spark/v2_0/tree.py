@@ -1,4 +1,4 @@
-"""From the encoding message of a page to its tree of nodes, by a literal table; buffers become ranges of the file on the way."""
+"""The encoding message of a page -> its tree of nodes, with one table; buffer numbers become ranges of the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_DEPTH = 16
 def decode_page(page: Page, column: Column) -> Encoding | List:
     """The encoding of a page. Raises UnsupportedFeatureError for one that storage 2.0 does not have."""
     if page.encoding_type != "lance.encodings.ArrayEncoding":
-        raise UnsupportedFeatureError(f"page encoding {page.encoding_type!r} in a file of storage version 2.0")
+        raise UnsupportedFeatureError(f"page encoding {page.encoding_type!r} is not supported in storage version 2.0")
     message = parse_message(pb.ArrayEncoding, page.encoding, "a page's encoding")
     encoding: Encoding | List = _Tree(page.buffers, column.buffers).node(message)
     return encoding
@@ -38,7 +38,7 @@ def decode_page(page: Page, column: Column) -> Encoding | List:
 
 @dataclass(frozen=True)
 class _Tree:
-    """Where the buffers are that the messages count, and how deep below the root the next node is."""
+    """The buffers that messages refer to by number, and the depth of the next node below the root."""
 
     page_buffers: tuple[ByteRange, ...]
     column_buffers: tuple[ByteRange, ...]
@@ -47,17 +47,17 @@ class _Tree:
     def node(self, message: pb.ArrayEncoding) -> Any:
         kind = message.WhichOneof("array_encoding")
         if kind not in _DECODE:
-            raise UnsupportedFeatureError(f"array encoding {kind!r} of storage version 2.0")
+            raise UnsupportedFeatureError(f"array encoding {kind!r} of storage version 2.0 is not supported")
         if self.depth > MAX_DEPTH:
-            raise CorruptFileError(f"encodings nested more than {MAX_DEPTH} deep")
+            raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} levels deep")
         return _DECODE[kind](getattr(message, kind), _Tree(self.page_buffers, self.column_buffers, self.depth + 1))
 
     def buffer(self, message: pb.Buffer) -> ByteRange:
         if message.buffer_type not in (pb.Buffer.page, pb.Buffer.column):
-            raise UnsupportedFeatureError("a page whose data is in a buffer of the file")
+            raise UnsupportedFeatureError("pages with data in a global buffer of the file are not supported")
         buffers = self.page_buffers if message.buffer_type == pb.Buffer.page else self.column_buffers
         if message.buffer_index >= len(buffers):
-            raise CorruptFileError(f"buffer {message.buffer_index} of {len(buffers)}")
+            raise CorruptFileError(f"buffer {message.buffer_index} does not exist, the page or column has {len(buffers)}")
         return buffers[message.buffer_index]
 
 
@@ -65,7 +65,7 @@ def _flat(m: pb.Flat, tree: _Tree) -> Flat:
     _whole_bytes(m.bits_per_value, 1)
     scheme = m.compression.scheme if m.HasField("compression") else "none"
     if scheme not in _SCHEMES:
-        raise UnsupportedFeatureError(f"a buffer compressed with {scheme!r}")
+        raise UnsupportedFeatureError(f"buffer compression {scheme!r} is not supported")
     return Flat(m.bits_per_value, tree.buffer(m.buffer), _SCHEMES[scheme])
 
 
@@ -77,7 +77,7 @@ def _nullable(m: pb.Nullable, tree: _Tree) -> Encoding:
         return SomeNulls(tree.node(m.some_nulls.validity), tree.node(m.some_nulls.values))
     if kind == "all_nulls":
         return AllNulls()
-    raise UnsupportedFeatureError("an unknown kind of nullability")
+    raise UnsupportedFeatureError("unknown nullability")
 
 
 def _list(m: pb.List, tree: _Tree) -> List:
@@ -91,7 +91,7 @@ def _binary(m: pb.Binary, tree: _Tree) -> Binary:
 def _fsst(m: pb.Fsst, tree: _Tree) -> Fsst:
     values = tree.node(m.binary)
     if not isinstance(values, Binary):
-        raise UnsupportedFeatureError(f"Fsst over {type(values).__name__}")
+        raise UnsupportedFeatureError(f"Fsst over {type(values).__name__} is not supported")
     return Fsst(values, m.symbol_table)
 
 
@@ -136,16 +136,16 @@ _SCHEMES: dict[str, Scheme | None] = {"none": None, "lz4": "lz4", "zstd": "zstd"
 
 def _whole_bytes(bits: int, also: int) -> None:
     if bits != also and (bits == 0 or bits % 8 or bits > 2**34):
-        raise CorruptFileError(f"values of {bits} bits")
+        raise CorruptFileError(f"found values of {bits} bits, expected 1 or a multiple of 8")
 
 
 def _check_packed(packed: int, unpacked: int) -> None:
     if unpacked not in (8, 16, 32, 64) or not 0 < packed <= unpacked:
-        raise CorruptFileError(f"integers of {unpacked} bits packed to {packed}")
+        raise CorruptFileError(f"found integers of {unpacked} bits packed to {packed} bits")
 
 
 def _integer_bits(m: pb.ArrayEncoding) -> int:
-    """How wide the integers are that an encoding of offsets or indices gives; the type of the column does not say."""
+    """The width of the integers in an encoding of offsets or indices, which the column's type does not determine."""
     kind = m.WhichOneof("array_encoding")
     if kind == "nullable" and m.nullable.WhichOneof("nullability") == "no_nulls":
         return _integer_bits(m.nullable.no_nulls.values)
@@ -156,17 +156,17 @@ def _integer_bits(m: pb.ArrayEncoding) -> int:
     elif kind in ("bitpacked", "bitpacked_for_non_neg"):
         bits = getattr(m, kind).uncompressed_bits_per_value
     else:
-        raise UnsupportedFeatureError(f"offsets or indices encoded as {kind!r}")
+        raise UnsupportedFeatureError(f"offsets or indices encoded as {kind!r} are not supported")
     if bits not in (8, 16, 32, 64):
-        raise CorruptFileError(f"offsets or indices of {bits} bits")
+        raise CorruptFileError(f"found offsets or indices of {bits} bits, expected 8, 16, 32 or 64")
     return int(bits)
 
 
 def _packed_bits(m: pb.ArrayEncoding, depth: int) -> int:
-    """How many bits of each row a child of a packed struct takes."""
+    """The bits of a child of a packed struct in each row."""
     kind = m.WhichOneof("array_encoding")
     if depth > MAX_DEPTH:
-        raise CorruptFileError(f"encodings nested more than {MAX_DEPTH} deep")
+        raise CorruptFileError(f"encodings are nested more than {MAX_DEPTH} levels deep")
     if kind == "nullable" and m.nullable.WhichOneof("nullability") == "no_nulls":
         return _packed_bits(m.nullable.no_nulls.values, depth + 1)
     if kind == "fixed_size_list":
@@ -175,4 +175,4 @@ def _packed_bits(m: pb.ArrayEncoding, depth: int) -> int:
         bits = int(m.flat.bits_per_value)
         _whole_bytes(bits, 8)
         return bits
-    raise UnsupportedFeatureError(f"a packed struct with a child encoded as {kind!r}")
+    raise UnsupportedFeatureError(f"packed structs with a child encoded as {kind!r} are not supported")

@@ -1,4 +1,4 @@
-"""Pages of storage 2.0, from Arrow arrays: a column for every struct, list and leaf, each encoded in its plainest form."""
+"""Pages of storage 2.0, from Arrow arrays: a column for every struct, list and leaf, each in its simplest encoding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def columns(schema: Schema) -> Iterator[Field]:
 def _columns(field: Field) -> Iterator[Field]:
     kind = field.logical_type.split(":")[0]
     if kind == "map" or (kind == "fixed_size_list" and field.children):
-        raise UnsupportedFeatureError(f"column {field.name!r}: storage version 2.0 has no {field.type}; 2.2 has")
+        raise UnsupportedFeatureError(f"column {field.name!r}: type {field.type} is not supported in storage version 2.0; use 2.2")
     yield field
     if not field.is_packed:
         for child in field.children:
@@ -41,11 +41,11 @@ def _columns(field: Field) -> Iterator[Field]:
 
 
 def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
-    """The arrays for the columns of `field`: for a struct as many nulls as rows, for a list the lists with items of no type."""
+    """The arrays for the columns of `field`: for a struct a null array, for a list the lists with items of null type."""
     if _is_struct(field):
         if array.null_count:
             nulls = f"column {field.name!r}: {array.null_count} null structs"
-            raise UnsupportedFeatureError(f"{nulls}, which storage version 2.0 cannot tell from others; 2.1 can")
+            raise UnsupportedFeatureError(f"{nulls} are not supported in storage version 2.0; use 2.1")
         yield pa.nulls(len(array))
         for i, child in enumerate(field.children):
             yield from split(child, array.field(i))
@@ -54,14 +54,14 @@ def split(field: Field, array: pa.Array) -> Iterator[pa.Array]:
         validity = validity_of(array.is_valid().to_numpy(zero_copy_only=False))
         shape = pa.large_list(pa.null())
         yield pa.Array.from_buffers(shape, len(array), [validity, pa.py_buffer(offsets)], children=[pa.nulls(int(offsets[-1]))])
-        # Without the items of null lists, which `flatten` leaves out.
+        # `flatten` omits the items of null lists.
         yield from split(field.children[0], array.flatten())
     else:
         yield array
 
 
 def encode_pages(field: Field, array: pa.Array) -> list[EncodedPage]:
-    """The page, always one, that holds `array`, one of the arrays of `split` for `field`, which owns the column."""
+    """The page (always one) of `array`, one of the arrays of `split` for `field`, which owns the column."""
     page = _Page(EncodingOptions.of(field))
     if field.is_blob:
         array = _without_nulls(array)
@@ -76,7 +76,7 @@ def encode_pages(field: Field, array: pa.Array) -> list[EncodedPage]:
 
 
 def _without_nulls(descriptors: pa.StructArray) -> pa.StructArray:
-    """The descriptors of blobs with the one that stands for null, position 1 and size 0, where they are null."""
+    """The descriptors of blobs, with position 1 and size 0 for nulls."""
     null = descriptors.is_null()
     values = [pc.if_else(null, pa.scalar(n, pa.uint64()), descriptors.field(i)) for i, n in enumerate((1, 0))]
     return pa.StructArray.from_arrays(values, names=["position", "size"])
@@ -91,7 +91,7 @@ def _is_list(field: Field) -> bool:
 
 
 class _Page:
-    """Collects the buffers of one page while its encoding is put together."""
+    """Collects the buffers of one page while its encoding message is built."""
 
     def __init__(self, options: EncodingOptions) -> None:
         self.buffers: list[np.ndarray] = []
@@ -105,7 +105,7 @@ class _Page:
         return pb.ArrayEncoding(flat=pb.Flat(bits_per_value=bits, buffer=self._buffer(data)))
 
     def lists(self, array: pa.Array) -> pb.ArrayEncoding:
-        """The ends of lists, `array` being lists without a null in front of another's items."""
+        """The ends of lists; the items of `array` are those of its valid lists."""
         ends, adjustment = _ends(np.diff(array.offsets.to_numpy()), array)
         return pb.ArrayEncoding(
             list=pb.List(offsets=_no_nulls(self._flat(64, ends)), null_offset_adjustment=adjustment, num_items=adjustment - 1)
@@ -138,7 +138,7 @@ class _Page:
         if isinstance(block, FixedSizeList):
             items = self._nullable(block.items, block.validity, name)
             return pb.ArrayEncoding(fixed_size_list=pb.FixedSizeList(dimension=block.dimension, items=items))
-        raise UnsupportedFeatureError(f"column {name!r}: fixed-size lists of values that are not of fixed width")
+        raise UnsupportedFeatureError(f"column {name!r}: fixed-size lists of variable-width values are not supported")
 
     def _strings(self, block: VariableWidth, array: pa.Array) -> pb.ArrayEncoding:
         ends, adjustment = _ends(np.diff(block.offsets), array)
@@ -156,25 +156,29 @@ class _Page:
         return pb.ArrayEncoding(binary=pb.Binary(indices=offsets, bytes=data, null_adjustment=adjustment))
 
     def _dictionary(self, array: pa.Array, name: str) -> pb.ArrayEncoding:
-        """Indices without nulls: a null row points at an item that is null."""
+        """Indices without nulls: a null row refers to a null item."""
         indices, items = array.indices, array.dictionary
         if indices.null_count:
             indices = pc.fill_null(indices.cast(pa.int64()), len(items))
             items = pa.concat_arrays([items, pa.nulls(1, items.type)])
         bits = array.indices.type.bit_width
         if len(items) > 2**bits:
-            raise UnsupportedFeatureError(f"column {name!r}: {len(items)} dictionary items, a null among them, for indices of {bits} bits")
+            raise UnsupportedFeatureError(
+                f"column {name!r}: {len(items)} dictionary items, including null, are too many for indices of {bits} bits"
+            )
         encoded = self.values(indices.cast(f"uint{bits}"), name)
         return pb.ArrayEncoding(dictionary=pb.Dictionary(indices=encoded, items=self.values(items, name), num_dictionary_items=len(items)))
 
     def _packed_struct(self, array: pa.Array, name: str) -> pb.ArrayEncoding:
-        """The rows of all children side by side; each child has an encoding, whose buffer is the one of all."""
+        """The rows of all children side by side; each child has an encoding, which refers to the shared buffer."""
         rows, inner = [], []
         for field, child in zip(array.type, array.flatten()):
             data, encoding = _flattened(to_block(child), pb.Buffer(buffer_index=0))
             if child.null_count or data is None or encoding is None:
                 where = f"column {name!r}: writing a packed struct"
-                raise UnsupportedFeatureError(f"{where} whose field {field.name!r} is of {field.type}, or holds nulls")
+                raise UnsupportedFeatureError(
+                    f"{where} whose field {field.name!r} is of type {field.type}, or has nulls, are not supported"
+                )
             rows.append(data.reshape(len(array), -1))
             inner.append(encoding)
         buffer = self._buffer(np.concatenate(rows, axis=1).reshape(-1))
@@ -182,7 +186,7 @@ class _Page:
 
 
 def _flattened(block: Block, buffer: pb.Buffer) -> tuple[np.ndarray | None, pb.ArrayEncoding | None]:
-    """The bytes of values of whole bytes without nulls, and how they are encoded; None for any other."""
+    """The bytes and the encoding of values of whole bytes without nulls; None for other values."""
     if isinstance(block, FixedWidth) and block.bits % 8 == 0:
         return block.data, _no_nulls(pb.ArrayEncoding(flat=pb.Flat(bits_per_value=block.bits, buffer=buffer)))
     if isinstance(block, FixedSizeList) and block.validity is None:
@@ -192,7 +196,7 @@ def _flattened(block: Block, buffer: pb.Buffer) -> tuple[np.ndarray | None, pb.A
 
 
 def _ends(lengths: np.ndarray, array: pa.Array) -> tuple[np.ndarray, int]:
-    """Where each value ends, moved for a null of `array` by a number that is larger than any end; and that number."""
+    """The end of each value, plus a number larger than any end for each null of `array`; and that number."""
     ends = np.cumsum(lengths, dtype=np.uint64)
     adjustment = int(ends[-1]) + 1 if len(ends) else 1
     if array.null_count:

@@ -76,7 +76,7 @@ def test_a_damaged_file_is_refused_or_asks_for_nothing_beyond_its_end(file: byte
 def test_tables_beyond_the_file_are_refused(file: bytes, field: int) -> None:
     parts = list(FOOTER.unpack(file[-FOOTER.size :]))
     parts[field] = 2**32 - 1
-    with pytest.raises(CorruptFileError, match="runs into the footer"):
+    with pytest.raises(CorruptFileError, match="overlaps the footer"):
         read(file[: -FOOTER.size] + FOOTER.pack(*parts), read_footer(len(file)))
 
 

@@ -58,11 +58,11 @@ def test_schema_rows_and_pages_are_found(written: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda m: m.batch_offsets.__setitem__(0, 3), "batches that do not start at row 0"),
-        (lambda m: m.batch_offsets.__setitem__(1, 31), "fall back"),
-        (lambda m: m.batch_offsets.extend([30] * 100_000), "a page table of 5 fields"),
-        (lambda m: setattr(m, "page_table_position", 2**62), "a page table of 5 fields"),
-        (lambda m: setattr(m, "manifest_position", 2**62), "metadata at"),
+        (lambda m: m.batch_offsets.__setitem__(0, 3), "expected batches that start at row 0"),
+        (lambda m: m.batch_offsets.__setitem__(1, 31), "do not decrease"),
+        (lambda m: m.batch_offsets.extend([30] * 100_000), "the page table of 5 fields"),
+        (lambda m: setattr(m, "page_table_position", 2**62), "the page table of 5 fields"),
+        (lambda m: setattr(m, "manifest_position", 2**62), "the metadata position"),
     ],
 )
 def test_lies_in_the_metadata_are_found(written: bytes, change: Callable[[file_pb2.Metadata], None], complaint: str) -> None:

@@ -144,11 +144,11 @@ def test_what_extension_types_of_users_raise_is_told_with_the_column() -> None:
         "dict:" * 5000 + "int8",
     ],
 )
-def test_types_with_impossible_parameters_are_refused(text: str) -> None:
+def test_types_with_invalid_parameters_are_refused(text: str) -> None:
     with pytest.raises((CorruptFileError, UnsupportedFeatureError), match="column 'c'"):
         parse_logical_type(text, "c")
 
 
 def test_ids_end_at_31_bits() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="no field ids left"):
+    with pytest.raises(UnsupportedFeatureError, match="not enough field ids"):
         from_arrow(pa.schema([("a", pa.int8()), ("b", pa.int8())]), 2**31 - 1)

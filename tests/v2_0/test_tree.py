@@ -163,21 +163,26 @@ STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
 @pytest.mark.parametrize(
     ("logical_type", "message", "buffers", "complaint"),
     [
-        ("int64", flat(64), [bytes(15)], "2 values of 64 bits do not fit a buffer of 15 bytes"),
+        ("int64", flat(64), [bytes(15)], "expected 2 values of 64 bits, found a buffer of 15 bytes"),
         ("int64", flat(32), [bytes(16)], "values of 32 bits in a column of int64"),
         ("int64", flat(7), [bytes(16)], "values of 7 bits"),
         ("int64", flat(0), [bytes(16)], "values of 0 bits"),
-        ("int64", flat(64, 1), [bytes(16)], "buffer 1 of 1"),
+        ("int64", flat(64, 1), [bytes(16)], "buffer 1 does not exist, the page or column has 1"),
         ("string", flat(8), [bytes(16)], "values of 8 bits in a column of string"),
-        ("int64", STRING, [u64(1, 2), b"ab"], "strings of bytes in a column of int64"),
-        ("string", STRING, [u64(2, 1), b"ab"], "offsets that fall"),
-        ("string", STRING, [u64(1, 3), b"ab"], "3 values of 8 bits do not fit a buffer of 2 bytes"),
-        ("string", STRING, [u64(1, 2**63 + 12), b"ab"], "an offset of"),
+        ("int64", STRING, [u64(1, 2), b"ab"], "byte strings in a column of int64"),
+        ("string", STRING, [u64(2, 1), b"ab"], "decreasing offsets"),
+        ("string", STRING, [u64(1, 3), b"ab"], "expected 3 values of 8 bits, found a buffer of 2 bytes"),
+        ("string", STRING, [u64(1, 2**63 + 12), b"ab"], "is out of bounds"),
         ("string", STRING, [u64(1, 2), b"a\xff"], "UTF8"),
-        ("string", binary(flat(64), flat(8, 1), 0), [u64(1, 2), b"ab"], "null adjustment is 0"),
-        ("string", dictionary(flat(8, 2), STRING, 2), [u64(1, 2), b"ab", b"\1\3"], "index 3 into a dictionary of 2 items"),
-        ("dict:int8:int8:false", dictionary(flat(8), flat(8, 1), 2), [b"\1\2", b"ab"], "index 2 into a dictionary of 2 items"),
-        ("int8", dictionary(flat(8), flat(8, 1), 1), [b"\1\2", b"ab"], "index 2 into a dictionary of 1 items"),
+        ("string", binary(flat(64), flat(8, 1), 0), [u64(1, 2), b"ab"], "null adjustment of 0"),
+        ("string", dictionary(flat(8, 2), STRING, 2), [u64(1, 2), b"ab", b"\1\3"], "index 3 is out of bounds: the dictionary has 2 items"),
+        (
+            "dict:int8:int8:false",
+            dictionary(flat(8), flat(8, 1), 2),
+            [b"\1\2", b"ab"],
+            "index 2 is out of bounds: the dictionary has 2 items",
+        ),
+        ("int8", dictionary(flat(8), flat(8, 1), 1), [b"\1\2", b"ab"], "index 2 is out of bounds: the dictionary has 1 items"),
         ("fixed_size_list:int8:2", no_nulls(flat(8)), [bytes(4)], "values of 8 bits in a column of fixed_size_list"),
         (
             "fixed_size_list:int8:2",
@@ -189,7 +194,7 @@ STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
             "string",
             dictionary(flat(8), pb.ArrayEncoding(nullable=pb.Nullable(all_nulls={})), 2**32 - 1),
             [b"\1\2"],
-            "a page of nulls of",
+            "a page of nulls: ",
         ),
         ("int64", binary(flat(24), flat(8, 1), 10), [bytes(6), b"ab"], "offsets or indices of 24 bits"),
         ("string", binary(pb.ArrayEncoding(bitpacked=packed(9, 8)), flat(8, 1), 10), [bytes(8), b"ab"], "integers of 8 bits packed to 9"),
@@ -202,7 +207,12 @@ STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
             [bytes(6)],
             "2 values of 1073741824 bytes in a column of string",
         ),
-        ("int64", pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[flat(64)], buffer=buffer(0))), [bytes(16)], "packed structs of"),
+        (
+            "int64",
+            pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[flat(64)], buffer=buffer(0))),
+            [bytes(16)],
+            "packed structs with children of",
+        ),
         ("int64", pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[nested(20)], buffer=buffer(0))), [bytes(16)], "nested more than"),
     ],
 )
@@ -260,9 +270,9 @@ def page_of(message: pb.ArrayEncoding, start: int, stop: int, num_rows: int) -> 
 @pytest.mark.parametrize(
     ("logical_type", "stored", "complaint"),
     [
-        ("int64", u64(0, 1), "a blob column of int64"),
-        ("large_binary", u64(2**62, 1), "a blob beyond any file's end"),
-        ("large_binary", u64(0, 2**62), "a blob beyond any file's end"),
+        ("int64", u64(0, 1), "a blob column, expected values of int64"),
+        ("large_binary", u64(2**62, 1), "a blob is beyond the end of any file"),
+        ("large_binary", u64(0, 2**62), "a blob is beyond the end of any file"),
     ],
 )
 def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, complaint: str) -> None:
@@ -284,9 +294,14 @@ def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, comp
             "int8",
             Column((replace(page_of(flat(8), 0, 2, 2), encoding_type="lance.encodings21.PageLayout"),), (), "", b""),
             UnsupportedFeatureError,
-            "'lance.encodings21.PageLayout' in a file of storage version 2.0",
+            "'lance.encodings21.PageLayout' is not supported in storage version 2.0",
         ),
-        ("list", Column((page_of(flat(8), 0, 2, 2),), (), "", b""), CorruptFileError, "a page of lists encoded as Flat"),
+        (
+            "list",
+            Column((page_of(flat(8), 0, 2, 2),), (), "", b""),
+            CorruptFileError,
+            "expected pages of lists in a list column, found Flat",
+        ),
     ],
 )
 def test_columns_that_are_not_of_2_0_are_refused(field: str, column: Column, error: type[LanceError], complaint: str) -> None:
@@ -303,7 +318,7 @@ def test_a_list_that_ends_behind_the_items_of_its_page_is_refused() -> None:
     columns = {0: Column((page_of(lists, 0, 16, 2),), (), "", b""), 1: Column((page_of(flat(8), 16, 20, 4),), (), "", b"")}
     data = np.frombuffer(u64(2, 4) + b"abcd", np.uint8)
     steps = open_field(Field("c", 0, "list", children=(Field("item", 1, "int8"),)), columns, range(2), 2).read(0, 2)
-    with pytest.raises(CorruptFileError, match="a list ends at item 4 of a page of 3 items"):
+    with pytest.raises(CorruptFileError, match="a list ends at item 4, but the page has 3 items"):
         run(steps, lambda ranges: [data[start:stop] for start, stop in ranges])
 
 

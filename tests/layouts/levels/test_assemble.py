@@ -65,7 +65,7 @@ def of(field: Field, child: str, rows: list[Any]) -> pa.Array:
         (STRUCT, [[{"a": 1}]], "no column has values of 'b'"),
         (STRUCT, [[{"a": 1}], [{"b": 1}, {"b": 2}]], r"the columns of 's' have different numbers of rows: \[1, 2\]"),
         (LISTS, [[[{"a": 1}]], [[{"b": 1}, {"b": 2}]]], "the columns of 'l' have different list lengths"),
-        (MAP, [[[{"key": None}]], [[{"value": 1}]]], "a map with a key that is null"),
+        (MAP, [[[{"key": None}]], [[{"value": 1}]]], "a map has a null key"),
     ],
 )
 def test_columns_that_disagree_are_refused(field: Field, parts: list[list[Any]], complaint: str) -> None:
