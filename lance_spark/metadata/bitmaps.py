@@ -1,6 +1,6 @@
-"""Roaring bitmaps in their portable form out of untrusted bytes.
+"""Parsing of portable roaring bitmaps from untrusted bytes.
 
-A few bytes can stand for all numbers below 2^32: ask a bitmap for its length before anything is done for each of its numbers.
+A few bytes can represent all numbers below 2^32: check a bitmap's length before iterating over its numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lance_spark.errors import CorruptFileError
 
 
 def read_bitmap(data: bytes, what: str) -> BitMap:
-    """The bitmap in `data`; `what` it is, for the error. Raises CorruptFileError for bytes that are none."""
+    """The bitmap in `data`; `what` names it in errors. Raises CorruptFileError for invalid bytes."""
     try:
         # pyroaring checks that the containers lie within the bytes and are in order.
         return BitMap.deserialize(data)

@@ -1,7 +1,7 @@
-"""The checksum of a whole small file, in the file: manifests and deletion files. docs/checksums.md says where it is.
+"""Checksums of whole manifest and deletion files, stored in the file itself. docs/checksums.md says where.
 
-It lies between the parts that the file is made of, where no message and no position includes it: other readers pass over it, and whoever
-writes the next version of such a file does not carry it over.
+It is between the parts of the file, where no message or position refers to it: other readers skip it, and a writer of
+the next version of such a file does not copy it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,4 @@ def verify_checksum(data: bytes, position: int) -> None:
     content = memoryview(data)
     expected, found = int.from_bytes(data[start:stop], "little"), crc32c(content[stop:], crc32c(content[:start]))
     if found != expected or data[position:start] != MAGIC:
-        raise CorruptFileError(
-            f"the file was written with the CRC-32C {expected:#010x}, now it is {found:#010x}: it is damaged; restore it from a copy"
-        )
+        raise CorruptFileError(f"expected the CRC-32C {expected:#010x}, found {found:#010x}: the file is corrupt; restore it from a copy")

@@ -1,4 +1,4 @@
-"""Deletion files: which rows of a fragment are gone, as sorted offsets.
+"""Deletion files: the deleted rows of a fragment, as sorted offsets.
 
 Implements the deletion files of the table specification: `.arrow` is an Arrow file of one batch with the column `row_id` (uint32,
 in any order), `.bin` a portable 32-bit roaring bitmap.
@@ -33,7 +33,7 @@ _VALUE_BYTES, _PADDING = 16, 4096
 
 
 def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
-    """The offsets of the fragment's deleted rows, uint32, ascending. Checked against the number of them in the manifest."""
+    """The offsets of the fragment's deleted rows, uint32, ascending. Their number is checked against the manifest."""
     if fragment.deletion is None:
         return np.empty(0, dtype=np.uint32)
     store, path = locations.deletion_file(fragment)
@@ -47,7 +47,7 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
         if expected not in (None, len(offsets)):
             raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {expected}")
         if len(offsets) and fragment.physical_rows and offsets[-1] >= fragment.physical_rows:
-            raise CorruptFileError(f"it deletes row {offsets[-1]} of a fragment with {fragment.physical_rows} rows")
+            raise CorruptFileError(f"it deletes row {offsets[-1]}, but the fragment has {fragment.physical_rows} rows")
     except CorruptFileError as e:
         raise CorruptFileError(f"{store.uri}/{path}: {e}") from e
     return offsets
@@ -67,11 +67,11 @@ def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise CorruptFileError(f"it is not an Arrow file: {e}") from e
     if table.num_columns != 1 or not pa.types.is_integer(table.schema.field(0).type) or table.column(0).null_count:
-        raise CorruptFileError(f"it should have one column of row numbers, it has {shown}")
+        raise CorruptFileError(f"expected one column of row numbers, found {shown}")
     values = table.column(0).to_numpy()
     offsets = np.unique(values).astype(np.uint32)
     if len(values) and (int(values.min()) < 0 or int(values.max()) >= 2**32):
-        raise CorruptFileError("it has row numbers that do not fit 32 bits")
+        raise CorruptFileError("found row numbers that do not fit 32 bits")
     return offsets
 
 
@@ -85,7 +85,7 @@ def parse_bitmap(data: bytes, most: int = 2**32) -> np.ndarray:
 
 
 def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray) -> DeletionFile:
-    """Write a new deletion file, which no version names yet, for ascending `offsets`; at least one."""
+    """Write a new deletion file, which no version refers to yet, for ascending `offsets`, at least one."""
     is_bitmap, data = serialise_deletions(offsets)
     file = DeletionFile(is_bitmap, read_version, secrets.randbits(64), len(offsets))
     store.put(file.path(fragment_id), data)
@@ -108,10 +108,10 @@ def serialise_deletions(offsets: np.ndarray) -> tuple[bool, bytes]:
 
 
 def _checksum_at(data: bytes, is_bitmap: bool) -> int:
-    """Where the checksum of a deletion file is, if it has one: at the end of a bitmap, before the footer of an Arrow file."""
+    """The position of the checksum of a deletion file, if it has one: at the end of a bitmap, before the footer of an Arrow file."""
     return len(data) - CHECKSUM_SIZE - (0 if is_bitmap else len(_PAD) + _arrow_footer_size(data))
 
 
 def _arrow_footer_size(data: bytes) -> int:
-    """The bytes of an Arrow file from its footer on: the footer, its size (i32), "ARROW1"."""
+    """The end of an Arrow file: the footer, its size (i32), "ARROW1"."""
     return int.from_bytes(data[-10:-6], "little") + 10

@@ -1,7 +1,7 @@
-"""What a manifest says about fragments, files, base paths and indexes: frozen values and their protobuf messages.
+"""The fragments, files, base paths and indexes of a manifest: frozen values and their protobuf messages.
 
 Implements the messages DataFragment, DataFile, DeletionFile, ExternalFile, BasePath and IndexMetadata of the table specification.
-Every value keeps the protobuf fields that we do not know (`unknown`), so that rewriting a manifest loses nothing of a newer writer.
+Every value keeps unknown protobuf fields (`unknown`), so that rewriting a manifest preserves the fields of newer writers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _V2_0 = frozenset({(0, 3), (2, 0)})
 class DataFile:
     """One data file of a fragment.
 
-    `fields` are the ids of the fields it has columns for, or `TOMBSTONE`; `column_indices[i]` is the column of `fields[i]`, -1 for
+    `fields` are the ids of the fields that it has columns for, or `TOMBSTONE`; `column_indices[i]` is the column of `fields[i]`, -1 for
     none. Files of the 0.1 family have no column indices. `size` is None when the writer did not record it.
     """
 
@@ -44,13 +44,13 @@ class DataFile:
 
     @property
     def storage_version(self) -> StorageVersion:
-        """The storage version of the file; `version` are the numbers that writers put down for it."""
+        """The storage version of the file; `version` has the numbers that writers record for it."""
         return StorageVersion.of_file(self.version)
 
     def check_version(self, found: tuple[int, int]) -> None:
-        """Raise CorruptFileError if the file, which says that it is of version `found`, cannot be this one.
+        """Raise CorruptFileError if this file cannot have the version `found`, which its footer has.
 
-        Old writers did not tell versions, and there are two ways to write 2.0.
+        Old writers did not record versions, and there are two ways to write 2.0.
         """
         if self.version not in (_UNSAID, found) and not {self.version, found} <= _V2_0:
             versions = "version {}.{}, the manifest says {}.{}".format(*found, *self.version)
@@ -58,13 +58,13 @@ class DataFile:
 
     @property
     def columns(self) -> dict[int, int]:
-        """The column of each field that the file has one for, by the field's id."""
+        """The column index of each field that has a column in the file, by field id."""
         return {i: column for i, column in zip(self.fields, self.column_indices) if i != TOMBSTONE and column >= 0}
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """The deletion vector of a fragment; `num_deleted` rows are in it. None when the writer did not record the number."""
+    """The deletion vector of a fragment with `num_deleted` rows (None if the writer did not record the number)."""
 
     is_bitmap: bool
     read_version: int
@@ -80,7 +80,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """A part of a file that holds what was too large for the manifest; `path` is relative to the table's root."""
+    """A range of a file with data that is too large for the manifest; `path` is relative to the table's root."""
 
     path: str
     offset: int
@@ -90,7 +90,7 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Some rows of the table: data files that hold different columns of the same `physical_rows` rows, and which rows are deleted.
+    """Some rows of the table: data files with different columns of the same `physical_rows` rows, and the deleted rows.
 
     `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`), inline or in a file. `overlays` are carried
     as they are.
@@ -109,7 +109,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """Another place that files of the table may live at: a table's root, or (`is_dataset_root` False) a plain folder."""
+    """Another location of files of the table: a table's root, or (`is_dataset_root` False) a plain folder."""
 
     id: int
     path: str
@@ -152,13 +152,13 @@ class IndexMetadata:
 
 @dataclass(frozen=True)
 class Reading:
-    """How messages become values: `unknown` says whether to look for unknown fields (it costs), and equal id lists are kept once."""
+    """Converts messages to values: `unknown` says whether to look for unknown fields (which is slow); equal id lists are shared."""
 
     unknown: bool = True
     _shared: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def ids(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """`values`, as the one tuple that all equal ones share."""
+        """`values` as a tuple that equal lists share."""
         return self._shared.setdefault(values, values)
 
     def rest(self, message: Message) -> bytes:
@@ -179,7 +179,7 @@ def read_data_file(message: pb.DataFile, reading: Reading) -> DataFile:
     """The value of a DataFile message."""
     fields, columns = reading.ids(tuple(message.fields)), reading.ids(tuple(message.column_indices))
     if columns and len(columns) != len(fields):
-        raise CorruptFileError(f"data file {message.path!r} has {len(fields)} fields, but {len(columns)} column indices")
+        raise CorruptFileError(f"data file {message.path!r} has {len(fields)} fields but {len(columns)} column indices; expected as many")
     return DataFile(
         message.path,
         fields,
@@ -206,9 +206,9 @@ def write_data_file(file: DataFile, message: pb.DataFile) -> None:
 def read_deletion_file(message: pb.DeletionFile, reading: Reading) -> DeletionFile:
     """The value of a DeletionFile message."""
     if message.file_type not in (pb.DeletionFile.ARROW_ARRAY, pb.DeletionFile.BITMAP):
-        raise CorruptFileError(f"deletion file {message.id} is of the unknown type {message.file_type}")
+        raise CorruptFileError(f"deletion file {message.id} has the unknown type {message.file_type}")
     if message.num_deleted_rows > 2**32:
-        raise CorruptFileError(f"deletion file {message.id} has {message.num_deleted_rows} rows, more than row addresses can tell apart")
+        raise CorruptFileError(f"deletion file {message.id} has {message.num_deleted_rows} rows, more than row addresses can represent")
     return DeletionFile(
         message.file_type == pb.DeletionFile.BITMAP,
         message.read_version,
@@ -242,14 +242,12 @@ def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
     if message.id >= 2**32:
         raise CorruptFileError(f"fragment id {message.id} does not fit 32 bits")
     if message.physical_rows > 2**32:
-        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can tell apart")
+        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can represent")
     files = tuple([read_data_file(f, reading) for f in message.files])
-    # Writers of 0.1 files once gave ids twice; later there is no telling which column counts.
+    # Some writers of 0.1 files duplicated ids; in later versions it would be ambiguous which column is valid.
     ids = [i for f in files if not f.is_legacy for i in f.fields if i >= 0] if len(files) > 1 else []
     if len(ids) != len(set(ids)):
-        raise CorruptFileError(
-            f"two data files of fragment {message.id} have the same column, or one twice; their fields are {sorted(ids)}"
-        )
+        raise CorruptFileError(f"a column of fragment {message.id} is duplicated in its data files; their field ids are {sorted(ids)}")
     return Fragment(
         message.id,
         files,
@@ -302,7 +300,7 @@ def write_base_path(base: BasePath, message: pb.BasePath) -> None:
 def read_index(message: pb.IndexMetadata, reading: Reading) -> IndexMetadata:
     """The value of an IndexMetadata message."""
     if len(message.uuid.uuid) != 16:
-        raise CorruptFileError(f"index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes, expected 16")
+        raise CorruptFileError(f"index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes; expected 16")
     return IndexMetadata(
         message.uuid.uuid,
         message.name,

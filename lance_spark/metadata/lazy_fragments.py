@@ -1,6 +1,6 @@
-"""The fragments of a manifest, which become values only when they are asked for: a table may have 100,000 of them.
+"""The fragments of a manifest, parsed only on access: a table may have 100,000 of them.
 
-What opening a table and appending to it need of each, its id and how many rows it has, is read of all at once.
+Ids and row counts, which opening and appending need, are read for all fragments at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MAX_ROWS = 2**32
 
 
 class Fragments(Sequence[Fragment]):
-    """A sequence of fragments, equal to any other of equal ones. It never changes but for what it has parsed so far."""
+    """An immutable sequence of fragments, equal to any sequence of equal fragments; parsed fragments are cached."""
 
     def __init__(self, items: Iterable[Fragment | bytes], name: str = "", counts: np.ndarray | None = None) -> None:
-        """`items` are fragments, or their messages; `name` is the file of these, for errors. `counts` are known if given."""
+        """`items` are fragments or their messages; `name` is the file of the messages, for errors. `counts` may be given if known."""
         self._items = list(items)
         self._name = name
         self._reading = Reading(unknown=False)
@@ -34,7 +34,7 @@ class Fragments(Sequence[Fragment]):
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Of each fragment, int64: its id, its `physical_rows`, how many are deleted (0: not recorded, -1: no deletion file), and whether
+        """For each fragment, int64: id, `physical_rows`, number of deleted rows (0: not recorded, -1: no deletion file), and whether
         it has data files.
         """
         if set(map(type, self._items)) == {bytes}:
@@ -63,7 +63,7 @@ class Fragments(Sequence[Fragment]):
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     def _check_files(self) -> None:
-        """Raise CorruptFileError if a fragment has no data files: nothing shows its rows, and pylance refuses them."""
+        """Raise CorruptFileError if a fragment has no data files: its rows could not be read, and pylance rejects it."""
         if len(without := self.ids[self.counts[:, 3] == 0]):
             advice = "restore a version that has them, or overwrite the table"
             raise CorruptFileError(f"{self._name}: fragment {without[0]} has no data files; {advice}")
@@ -81,7 +81,7 @@ class Fragments(Sequence[Fragment]):
 
     @property
     def live_rows(self) -> np.ndarray:
-        """How many rows of each fragment are not deleted; -1 where a number that says so is missing or wrong."""
+        """The number of rows of each fragment that are not deleted; -1 if a number for it is missing or wrong."""
         self._check_files()
         _, physical, deleted, _ = self.counts.T
         known = (physical > 0) & (deleted != 0) & (deleted <= physical)
@@ -93,13 +93,13 @@ class Fragments(Sequence[Fragment]):
         return bool((self.counts[:, 2] != _NO_FILE).any())
 
     def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
-        """With other fragments of the ids of `updated`, and without those that are removed."""
+        """The fragments with those of the ids in `updated` replaced, and without the removed ones."""
         gone = np.isin(self.ids, list(removed))
         kept = [updated.get(i, item) for i, item, left in zip(self.ids.tolist(), self._items, gone.tolist()) if not left]
         return Fragments(kept, self._name, None if updated else self.counts[~gone])
 
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
-        """By id, and edited but for those that are messages still, which no operation has touched."""
+        """The fragments by id; `edit` is applied to all but those that are still messages, which no operation has changed."""
         self._check_files()
         ids = self.ids
         order = range(len(ids)) if (ids[1:] > ids[:-1]).all() else np.argsort(ids).tolist()
@@ -107,7 +107,7 @@ class Fragments(Sequence[Fragment]):
         return Fragments(items, self._name, self.counts[order])
 
     def of_ids(self, ids: Iterable[int]) -> dict[int, Fragment]:
-        """Those fragments of these ids that there are, by id."""
+        """The existing fragments with these ids, by id."""
         places = np.flatnonzero(np.isin(self.ids, list(ids))).tolist()
         return {self[i].id: self[i] for i in places}
 
@@ -146,7 +146,7 @@ class Fragments(Sequence[Fragment]):
     def _parsed(self, data: bytes) -> Fragment:
         message = parse_message(pb.DataFragment, data, f"{self._name}: a fragment")
         try:
-            # Looking for unknown fields costs more than reading the others, and mostly there are none.
+            # Looking for unknown fields takes longer than reading the known ones, and usually there are none.
             reading = Reading() if discard_unknown_fields(message) else self._reading
             return read_fragment(message if reading is self._reading else pb.DataFragment.FromString(data), reading)
         except CorruptFileError as e:

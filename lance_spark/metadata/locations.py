@@ -1,7 +1,7 @@
-"""Where the files of a version are: below the table's root, or below a base path that the manifest registers.
+"""The locations of the files of a version: below the table's root or below a base path that the manifest registers.
 
-Implements the base path system of the table layout specification. Names in a manifest are untrusted: a path that would leave its
-place is refused, and so is a base path in another store or bucket than the table's, unless the caller allows it.
+Implements the base path system of the table layout specification. Paths in a manifest are untrusted: a path outside of its
+folder is rejected, and so is a base path in another store or bucket than the table's, unless the caller allows it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Locations:
         return store, f"{DATA}/{file.path}" if is_root else file.path
 
     def deletion_file(self, fragment: Fragment) -> tuple[Store, str]:
-        """The store and the path in it of the fragment's deletion file, which it must have."""
+        """The store and the path in it of the deletion file of a fragment that has one."""
         assert fragment.deletion is not None
         store, is_root = self._base(fragment.deletion.base_id)
         path = fragment.deletion.path(fragment.id)
@@ -48,7 +48,7 @@ class Locations:
         return store, f"{INDICES}/{name}" if is_root else name
 
     def root_file(self, path: str) -> tuple[Store, str]:
-        """The store and the path in it of a file that the manifest names relative to the table's root."""
+        """The store and the path in it of a file whose path in the manifest is relative to the table's root."""
         check_relative(path, "file")
         return self.store, path
 
@@ -72,7 +72,7 @@ class Locations:
         for base in self.base_paths:
             if base.id == base_id:
                 return self._open(base), base.is_dataset_root
-        raise CorruptFileError(f"base path {base_id} is used, but not registered; there are {[b.id for b in self.base_paths]}")
+        raise CorruptFileError(f"base path {base_id} is used but not registered; registered ids: {[b.id for b in self.base_paths]}")
 
     def _open(self, base: BasePath) -> Store:
         own, uri = self.store.location, base.path
@@ -80,7 +80,7 @@ class Locations:
         if ".." in uri.split("/") or (plain and not own.bucket and not uri.startswith("/")):
             raise CorruptFileError(f"base path {base.id} is not absolute: {shown(uri)!r}")
         if plain and own.kind != "file":
-            # Writers store what their object store calls the path, in a bucket that may be the key alone.
+            # Writers store the path as their object store returns it; in a bucket this may be only the key.
             uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
         there = self.store.at(uri)
         if not self.allow_other_stores and not there.location.is_in_store_of(own):

@@ -1,6 +1,6 @@
-"""What a transaction can do to a table: one frozen class for each operation of the specification.
+"""The operations of a transaction: one frozen class for each operation of the specification.
 
-Implements "Transaction Types" of the transaction specification. An operation that we do not know is kept as `Unknown`.
+Implements "Transaction Types" of the transaction specification. An unknown operation is kept as `Unknown`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lance_spark.schema.schema import Schema
 
 @dataclass(frozen=True)
 class Append:
-    """Adds fragments; their ids are given when the manifest is built."""
+    """Adds fragments; they get their ids when the manifest is built."""
 
     fragments: tuple[Fragment, ...]
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes rows: fragments with new deletion files, and the ids of fragments that go altogether."""
+    """Deletes rows: fragments with new deletion files, and the ids of removed fragments."""
 
     updated_fragments: tuple[Fragment, ...] = ()
     deleted_fragment_ids: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class RewriteGroup:
-    """Fragments that were rewritten together, and what they became; the new ones have ids of a ReserveFragments, or 0."""
+    """Fragments that were rewritten together, and the new fragments, which have ids of a ReserveFragments or 0."""
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
@@ -57,7 +57,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True)
 class RewrittenIndex:
-    """A segment of an index that was written anew for moved rows: `new_id` takes the place of `old_id`."""
+    """A segment of an index that was rewritten for moved rows: `new_id` replaces `old_id`."""
 
     old_id: bytes
     new_id: bytes
@@ -77,7 +77,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Merge:
-    """Adds columns: all fragments of the table with their new files, and the new schema."""
+    """Adds columns: all fragments of the table, with their new files, and the new schema."""
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -101,7 +101,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class ReserveFragments:
-    """Takes fragment ids out of use, for a Rewrite to come."""
+    """Reserves fragment ids for a later Rewrite."""
 
     num_fragments: int
 
@@ -147,7 +147,7 @@ class Update:
 
 @dataclass(frozen=True)
 class UpdateMap:
-    """A change of string keys: new values, or None to remove one; with `replace` they are all that remains."""
+    """A change of string keys: new values, or None to remove one; with `replace` all other keys are removed."""
 
     updates: Mapping[str, str | None]
     replace: bool = False
@@ -155,7 +155,7 @@ class UpdateMap:
 
 @dataclass(frozen=True)
 class UpdateConfig:
-    """Changes metadata; None and the empty mapping leave a kind of metadata as it is. `field_metadata_updates` are by field id."""
+    """Changes metadata; None and the empty mapping leave that metadata unchanged. `field_metadata_updates` are by field id."""
 
     config_updates: UpdateMap | None = None
     table_metadata_updates: UpdateMap | None = None
@@ -188,7 +188,7 @@ class UpdateMemWalState:
 
 @dataclass(frozen=True)
 class Clone:
-    """The first transaction of a table that was cloned from a version of another one."""
+    """Creates a table as a clone of a version of another one."""
 
     is_shallow: bool
     ref_version: int
@@ -206,14 +206,14 @@ class UpdateBases:
 
 @dataclass(frozen=True)
 class DataOverlay:
-    """Lays new values of some cells over fragments; the groups are kept as bytes."""
+    """Adds overlays with new values of some cells of fragments; the groups are kept as bytes."""
 
     groups: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """An operation that we do not know, or none: the whole transaction as it was read."""
+    """An unknown operation, or none: the whole transaction as it was read."""
 
     message: bytes
 

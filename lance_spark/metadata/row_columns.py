@@ -1,4 +1,4 @@
-"""Columns that no file holds: which row it is and where, and which versions made and changed it. Fields like others, with own ids."""
+"""Columns that are not stored in data files: row id, row address, and the versions that created and updated the row."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_versi
 def check_not_reserved(schema: Schema) -> None:
     """Raise SchemaMismatchError if a column has a reserved name."""
     if names := [f.name for f in schema.fields if f.name in RESERVED]:
-        raise SchemaMismatchError(f"columns of tables cannot be called {', '.join(names)}; these names are reserved")
+        raise SchemaMismatchError(f"reserved column names: {', '.join(names)}; rename the columns")
 
 
 def with_row_columns(schema: Schema) -> Schema:
-    """The schema with these columns after its own, but for those whose name it has itself."""
+    """The schema followed by these columns, except those whose names it already has."""
     own = {f.name for f in schema.fields}
     return Schema((*schema.fields, *(f for f in ROW_COLUMNS if f.name not in own)), schema.metadata)

@@ -1,8 +1,8 @@
-"""Stable row ids of a fragment, and the versions that made or last changed its rows: serialised sequences <-> arrays.
+"""Stable row ids of a fragment, and the versions that created or last updated its rows: serialised sequences <-> arrays.
 
 Implements the row id and lineage page of the table specification. In a range with a bitmap the least significant bit comes first,
-whatever the page says; that is what is written. A few bytes can stand for any number of rows, so a sequence is kept as it is
-stored, and only the values of rows that are asked for take memory.
+contrary to the page; this is what writers do. A few bytes can represent any number of rows, so a sequence is kept
+serialised, and only requested values take memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes
 
 @dataclass(frozen=True)
 class Segment:
-    """`count` values: those of `values`, or, if that is None, `start` and all that follow it but `holes` (ascending, uint64)."""
+    """`count` values: `values` or, if that is None, the numbers from `start` without `holes` (ascending, uint64)."""
 
     count: int
     start: int
@@ -45,14 +45,14 @@ class Segment:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Two numbers that all values lie between, both inclusive. There must be values."""
+        """Inclusive bounds of all values. There must be values."""
         if self.values is not None:
             return int(self.values.min()), int(self.values.max())
         return self.start, self.start + self.count + len(self.holes) - 1
 
     @cached_property
     def _before_holes(self) -> np.ndarray:
-        """How many values come before each hole."""
+        """The number of values before each hole."""
         return (self.holes - np.uint64(self.start)).astype(np.int64) - np.arange(len(self.holes))
 
     def at(self, numbers: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class Segment:
         return passed.astype(np.uint64) + np.uint64(self.start)
 
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the ascending values `wanted` there are, and the number of each."""
+        """Which of the ascending values `wanted` exist, and the position of each."""
         if self.values is not None:
             at = np.minimum(np.searchsorted(wanted, self.values), len(wanted) - 1)
             numbers = np.flatnonzero(wanted[at] == self.values)
@@ -76,7 +76,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class RowIds:
-    """The row ids of the `count` rows of a fragment, deleted ones included."""
+    """The row ids of the `count` rows of a fragment, including deleted ones."""
 
     segments: Sequence[Segment]
     count: int
@@ -96,7 +96,7 @@ class RowIds:
         return ids
 
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the ascending ids `wanted` there are, and the row of each."""
+        """Which of the ascending ids `wanted` exist, and the row of each."""
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for segment, end in zip(self.segments, self._ends.tolist()):
             if len(wanted) and segment.count and segment.bounds[0] <= wanted[-1] and wanted[0] <= segment.bounds[1]:
@@ -107,7 +107,7 @@ class RowIds:
 
 @dataclass(frozen=True)
 class RowVersions:
-    """The version that each of the `count` rows of a fragment was made or last changed in: those before `ends[i]` in `versions[i]`."""
+    """The version that created or last updated each of the `count` rows of a fragment: those before `ends[i]` in `versions[i]`."""
 
     ends: np.ndarray
     versions: np.ndarray
@@ -123,25 +123,25 @@ def _numbers(rows: Rows) -> np.ndarray:
 
 
 def all_values(sequence: RowIds | RowVersions) -> np.ndarray:
-    """The values (uint64) of all rows of the fragment; CorruptFileError for more rows than there can be."""
+    """The values (uint64) of all rows of the fragment. Raises CorruptFileError for too many rows."""
     check_bytes(8 * sequence.count, "the row ids or versions of a fragment")
     return sequence.at(range(sequence.count))
 
 
 def parse_row_ids(data: bytes, count: int) -> RowIds:
-    """The row ids of the `count` rows of a fragment, deleted ones included."""
+    """The row ids of the `count` rows of a fragment, including deleted ones."""
     segments = _segments(data)
     if (found := sum(s.count for s in segments)) != count:
-        raise CorruptFileError(f"there are {found} row ids for {count} rows")
+        raise CorruptFileError(f"found {found} row ids; expected {count}, one per row")
     return RowIds(segments, count)
 
 
 def parse_versions(data: bytes, count: int) -> RowVersions:
-    """The version that each of the `count` rows of a fragment was made or last changed in."""
+    """The version that created or last updated each of the `count` rows of a fragment."""
     message = parse_message(pb.RowDatasetVersionSequence, data, "the row versions")
     lengths = [_segment(run.span).count for run in message.runs]
     if sum(lengths) != count:
-        raise CorruptFileError(f"there are versions for {sum(lengths)} of {count} rows")
+        raise CorruptFileError(f"found versions for {sum(lengths)} rows; expected {count}")
     return RowVersions(np.cumsum(lengths, dtype=np.int64), np.array([run.version for run in message.runs], dtype=np.uint64), count)
 
 
@@ -167,13 +167,13 @@ def _segment(segment: pb.U64Segment) -> Segment:
         raise CorruptFileError(f"a range of a sequence ends at {part.end}, before its start {part.start}")
     if kind == "range_with_bitmap":
         if len(part.bitmap) != (extent + 7) // 8:
-            raise CorruptFileError(f"the bitmap of {extent} values has {len(part.bitmap)} bytes")
+            raise CorruptFileError(f"a bitmap of {extent} values has {len(part.bitmap)} bytes; expected {(extent + 7) // 8}")
         bits = np.unpackbits(np.frombuffer(part.bitmap, dtype=np.uint8), bitorder="little", count=extent)
         values = np.flatnonzero(bits).astype(np.uint64) + np.uint64(part.start)
         return Segment(len(values), 0, nothing, values)
     holes = _array(part.holes) if kind == "range_with_holes" else nothing
     if len(holes) and (holes[0] < part.start or holes[-1] >= part.end or (holes[1:] <= holes[:-1]).any()):
-        raise CorruptFileError("a range has holes that do not ascend or are outside of it")
+        raise CorruptFileError("the holes of a range are not ascending or are outside of the range")
     return Segment(extent - len(holes), part.start, holes)
 
 
@@ -185,17 +185,17 @@ def _array(array: pb.EncodedU64Array) -> np.ndarray:
     name, dtype = _LITTLE[kind]
     data = getattr(part, name)
     if len(data) % np.dtype(dtype).itemsize:
-        raise CorruptFileError(f"an array of a sequence has {len(data)} bytes, {np.dtype(dtype).itemsize} a value")
+        raise CorruptFileError(f"an array of a sequence has {len(data)} bytes; expected a multiple of {np.dtype(dtype).itemsize}")
     values = np.frombuffer(data, dtype=dtype).astype(np.uint64)
     if kind == "u64_array":
         return values
     if len(values) and int(values.max()) + part.base > _MAX_U64:
-        raise CorruptFileError(f"an array of a sequence has values beyond 64 bits, {values.max()} after {part.base}")
+        raise CorruptFileError(f"the values of a sequence do not fit 64 bits: base {part.base} plus {values.max()}")
     return values + np.uint64(part.base)
 
 
 def serialise_row_ids(ids: np.ndarray) -> bytes:
-    """The sequence of `ids` (uint64), as one segment of the form that takes the least room."""
+    """The sequence of `ids` (uint64), as one segment in the smallest form."""
     message = pb.RowIdSequence()
     if len(ids):
         _fill(message.segments.add(), ids)
@@ -203,11 +203,11 @@ def serialise_row_ids(ids: np.ndarray) -> bytes:
 
 
 def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
-    """The sequence `data` (b"" for none) with `count` ids from `start` on after it. CorruptFileError where ids end."""
+    """The sequence `data` (b"" for none) followed by `count` ids from `start`. Raises CorruptFileError if ids would exceed 64 bits."""
     if not count:
         return data
     if start + count > _MAX_U64:
-        raise CorruptFileError(f"{count} row ids from {start} on do not fit 64 bits")
+        raise CorruptFileError(f"{count} row ids from {start} do not fit 64 bits")
     if data:
         known = row_id_count(data)
         check_bytes(8 * (known + count), "the row ids of a fragment")
@@ -229,7 +229,7 @@ def serialise_versions(versions: np.ndarray) -> bytes:
 
 
 def serialise_version(version: int, count: int) -> bytes:
-    """The sequence of `count` rows of the same version."""
+    """The sequence of `count` rows with the same version."""
     message = pb.RowDatasetVersionSequence()
     _add_run(message, 0, count, version)
     return message.SerializeToString()
@@ -252,7 +252,7 @@ def _fill(segment: pb.U64Segment, ids: np.ndarray) -> None:
     elif extent == len(ids):
         segment.range.start, segment.range.end = low, high + 1
     else:
-        # As pylance estimates: 4 bytes a hole, a bit a value, 2 bytes a value; of equal ones the first.
+        # The estimates of pylance: 4 bytes per hole, 1 bit per value, 2 bytes per value; the first of equal ones wins.
         sizes = [4 * (extent - len(ids)), (extent + 7) // 8, 2 * len(ids)]
         smallest = sizes.index(min(sizes))
         if smallest == 2:

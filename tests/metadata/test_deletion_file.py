@@ -35,7 +35,7 @@ def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: A
     more = dataclasses.replace(fragment, deletion=dataclasses.replace(fragment.deletion, num_deleted=1))
     with pytest.raises(CorruptFileError, match="the manifest says 1"):
         read_deletions(more, snapshot.locations)
-    with pytest.raises(CorruptFileError, match="of a fragment with 5 rows"):
+    with pytest.raises(CorruptFileError, match="but the fragment has 5 rows"):
         read_deletions(dataclasses.replace(fragment, physical_rows=5), snapshot.locations)
 
 

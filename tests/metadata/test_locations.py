@@ -44,7 +44,7 @@ def test_a_path_that_leaves_the_table_is_refused(path: Any) -> None:
 
 
 def test_a_base_path_must_be_registered() -> None:
-    with pytest.raises(CorruptFileError, match=r"base path 3 .* there are \[0, 7\]"):
+    with pytest.raises(CorruptFileError, match=r"base path 3 .* registered ids: \[0, 7\]"):
         Locations(Store("/table"), BASES).data_file(data_file("x", 3))
 
 
