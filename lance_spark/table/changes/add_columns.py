@@ -48,7 +48,7 @@ class Source:
 
 
 def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> ColumnsAdded:
-    """Add the columns of `source` in one commit. Raises SchemaMismatchError for names that there are already."""
+    """Add the columns of `source` in one commit. Raises SchemaMismatchError for existing names."""
     known: dict[int, tuple[Fragment, ColumnFile]] = {}
     write: WriteTarget | None = None
     try:

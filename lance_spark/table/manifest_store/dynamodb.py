@@ -40,7 +40,7 @@ class DynamoDBManifests:
             _check_keys(self._client, table)
 
     def base(self, store: Store) -> str:
-        """The table's path in its bucket, without the bucket's name: so has pylance."""
+        """The table's path in its bucket, without the bucket's name, as in pylance."""
         return store.location.path
 
     def get(self, base: str, version: int) -> str | None:
@@ -128,7 +128,7 @@ def _client(pid: int, key: str | None, secret: str | None, token: str | None, re
 
 @lru_cache(maxsize=32)
 def _check_keys(client: Any, table: str) -> None:
-    """Raise UnsupportedFeatureError for a table that has not the keys that make a commit atomic."""
+    """Raise UnsupportedFeatureError for a table that lacks the keys that make commits atomic."""
     schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
     keys = {key["AttributeName"]: key["KeyType"] for key in schema}
     if keys != {"base_uri": "HASH", "version": "RANGE"}:
