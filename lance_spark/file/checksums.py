@@ -19,7 +19,7 @@ import numpy as np
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
 from lance_spark.buffers.crc32c import MAGIC, available, crc32c, crc32c_of_blocks, is_magic
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.footer import FOOTER
+from lance_spark.file.footer import FOOTER, Footer
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.reading.steps import Steps
 
@@ -39,6 +39,8 @@ _MAX_READ = 32 << 20
 
 _SCATTERED = 2
 """Blocks that have more than so many times the bytes that are wanted of them are not kept."""
+
+_ADVICE = "Restore it from a copy, or read it as it is with verify_checksums=False"
 
 
 class ChecksumError(CorruptFileError):
@@ -136,6 +138,15 @@ def read_checksums(size: int) -> Steps[Checksums | None]:
     return Checksums(block, ByteRange(start, stop), trailer_at, np.frombuffer(sums.tobytes(), "<u4"), num_sidecars)
 
 
+def refuse_lost_trailer(footer: Footer, tail: Bytes) -> None:
+    """Raise CorruptFileError if a file without a trailer, of which `tail` was read, had one: there is a table before global buffer 0."""
+    if not len(footer.global_buffers) or not available():
+        return
+    stop = int(footer.global_buffers[0, 0]) - (footer.size - len(tail))
+    if tail[max(stop - len(MAGIC), 0) : max(stop, 0)].tobytes() == MAGIC:
+        raise CorruptFileError(f"there is a checksum table, but no trailer: the end of the file is damaged. {_ADVICE}")
+
+
 def _count(size: int, block: int) -> int:
     """The number of blocks in `size` bytes."""
     return -(-size // block)
@@ -144,7 +155,7 @@ def _count(size: int, block: int) -> int:
 def _mismatch(where: ByteRange, blob_id: int, expected: int, found: int) -> ChecksumError:
     text = (
         f"bytes {where.start} to {where.stop} were written with the CRC-32C {expected:#010x}, now it is {found:#010x}: "
-        "the file is damaged. Restore it from a copy, or read it as it is with verify_checksums=False"
+        f"the file is damaged. {_ADVICE}"
     )
     return ChecksumError(text, where, blob_id)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
-from lance_spark.file.checksums import ChecksumError
+from lance_spark.file.checksums import ChecksumError, refuse_lost_trailer
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
 from lance_spark.file.source import Source, checked, naming, open_source
@@ -66,6 +66,8 @@ def open_data_file(
     if version not in _OPEN_FIELD:
         raise UnsupportedFeatureError(f"{path}: Lance file version {version[0]}.{version[1]} is not supported")
     footer = source.run("footer", read_footer(actual))
+    if verify_checksums and source.checksums is None:
+        source.checked("checksums", lambda: refuse_lost_trailer(footer, tail))
     descriptor = source.run("schema", read_descriptor(footer))
     return DataFileReader(source, version, descriptor.num_rows, descriptor.schema, footer)
 

@@ -17,6 +17,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.arrow.selection import joined
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.buffers.crc32c import MAGIC as CHECKSUMS
 from lance_spark.buffers.crc32c import available
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.blob_writer import BlobWriter, Sidecars
@@ -167,7 +168,10 @@ class DataFileWriter:
         start, _ = self._put_aligned(b"")
         sums, sidecars = self._out.take_sums(), self._blobs.sums()
         self._put(checksum_table(start, sums, sidecars))
-        return ByteRange(start, self._out.size), len(sidecars)
+        stop = self._out.size
+        # The magic number ends where the descriptor begins, so that the table is noticed when the trailer is gone.
+        self._put(_PAD * (-(stop + len(CHECKSUMS)) % _ALIGNMENT) + CHECKSUMS)
+        return ByteRange(start, stop), len(sidecars)
 
     def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
         """Buffer `array`, of a batch of `batch_bytes`, for its page, in pieces no larger than a page if rows allow it."""

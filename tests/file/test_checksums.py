@@ -289,8 +289,17 @@ def test_a_damaged_magic_number_still_says_that_there_are_checksums(tmp_path: Pa
     for content in (b"?", b"LANC", b"\0\0\0\0"):
         with changed(path, at, content):
             assert table.read() == "error"
-    with changed(path, at, bytes(8)):
-        assert table.read() == "same"  # as a file without checksums
+
+
+def test_a_lost_trailer_is_missed(written: list[Written]) -> None:
+    for table in written:
+        path = data_file(table)
+        start, stop = parts(path)["trailer"]
+        with changed(path, start, bytes(stop - start)):
+            assert table.read() == "error"
+            assert table.read(verify_checksums=False) == "same"
+            (problem,) = Dataset.open(table.uri).verify().problems
+            assert "no trailer" in problem.message
 
 
 def test_checksums_survive_a_deep_clone(tmp_path: Path) -> None:
