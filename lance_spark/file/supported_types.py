@@ -25,7 +25,7 @@ def check_supported(schema: Schema, version: StorageVersion) -> None:
     InvalidOptionError for field metadata with an invalid encoding.
     """
     if not schema.fields:
-        raise UnsupportedFeatureError("data without columns is not supported: the columns of a Lance table determine its number of rows")
+        raise UnsupportedFeatureError("data without columns is not supported: a Lance table has at least one")
     for path, field in _walk(schema.fields, ""):
         why = _refusal(field, version)
         if why:
