@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 PUSH_DOWN = "lance_spark.LancePlanner"
-RULES = ["lance_spark.CatalogTables", PUSH_DOWN]
+RULES = ["lance_spark.CatalogTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
 
 
 @contextmanager

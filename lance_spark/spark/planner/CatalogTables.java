@@ -1,10 +1,14 @@
 package lancespark;
 
 import java.util.*;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -13,6 +17,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -29,15 +34,16 @@ import scala.jdk.javaapi.CollectionConverters;
  * such a table on to a Python source.
  */
 public class CatalogTables extends Rule {
-  private static final String SETTING = "storage.", HIDDEN = SETTING + "secret.";
+  static final String SETTING = "storage.";
+  private static final String HIDDEN = SETTING + "secret.";
 
   public CatalogTables() {}
 
   public String ruleName() { return "lance_spark.CatalogTables"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
     if (!SparkInternals.areKnown()) return plan;
+    if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
     try {
       return new Statements().in((LogicalPlan) plan);
     } catch (Throwable t) {
@@ -50,6 +56,7 @@ public class CatalogTables extends Rule {
   static class Statements extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
+      if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
@@ -62,12 +69,19 @@ public class CatalogTables extends Rule {
   static Map options(DataSourceV2Relation relation) throws Exception {
     if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
     if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
-    Identifier name = (Identifier) relation.identifier().get();
-    TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
-    CatalogTable table = (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
-    Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
-    if (!table.storage().locationUri().isEmpty()) options.put("path", table.storage().locationUri().get().toString());
+    return options(entry((Identifier) relation.identifier().get()));
+  }
+
+  static Map options(CatalogTable entry) {
+    Map options = new HashMap(CollectionConverters.asJava(entry.storage().properties()));
+    if (!entry.storage().locationUri().isEmpty()) options.put("path", entry.storage().locationUri().get().toString());
     return options;
+  }
+
+  /** The entry of the session catalog. */
+  static CatalogTable entry(Identifier name) throws Exception {
+    TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
+    return (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
   }
 
   /** Spark's catalog would record partitions that the table does not have. */
@@ -78,23 +92,34 @@ public class CatalogTables extends Rule {
     }
   }
 
+  /** Whether the table that a statement creates is a lance table. */
   private static boolean isLance(V2CreateTablePlan plan) {
     Object[] arguments = SparkInternals.arguments((scala.Product) plan);
-    for (int i = 0; i < arguments.length; i++) if (arguments[i] instanceof TableSpecBase && isLance((TableSpecBase) arguments[i])) return true;
+    for (int i = 0; i < arguments.length; i++) {
+      if (!(arguments[i] instanceof TableSpecBase)) continue;
+      scala.Option provider = ((TableSpecBase) arguments[i]).provider();
+      Object name = provider.isEmpty() ? SparkSession.active().conf().get("spark.sql.sources.default") : provider.get();
+      return LancePlanner.SOURCE.equalsIgnoreCase((String) name);
+    }
     return false;
-  }
-
-  private static boolean isLance(TableSpecBase table) {
-    return !table.provider().isEmpty() && LancePlanner.SOURCE.equalsIgnoreCase((String) table.provider().get());
   }
 
   /** CREATE TABLE .. AS SELECT must not append to a table that is at the location already. */
   private static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
     Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
-    if (!isLance(plan.tableSpec()) || "create".equals(options.put("write_mode", "create"))) return plan;
-    Object[] arguments = SparkInternals.arguments(plan);
-    arguments[SparkInternals.position(plan, "writeOptions")] = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
-    return (LogicalPlan) ((TreeNode) plan).makeCopy(arguments);
+    if (!isLance(plan) || "create".equals(options.put("write_mode", "create"))) return plan;
+    return (LogicalPlan) SparkInternals.with(plan, "writeOptions", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
+  }
+
+  /** The statement on a catalog that replaces in one commit, if there is a lance table to replace by another. */
+  private static LogicalPlan replacement(LogicalPlan plan) throws Exception {
+    Object name = SparkInternals.argument((scala.Product) plan, "name");
+    if (!(name instanceof ResolvedIdentifier) || !isLance((V2CreateTablePlan) plan)) return plan;
+    CatalogPlugin catalog = ((ResolvedIdentifier) name).catalog();
+    if (!(catalog instanceof TableCatalog) || catalog instanceof ReplacingCatalog) return plan;
+    if (!ReplaceGuard.hasLanceTable((TableCatalog) catalog, ((ResolvedIdentifier) name).identifier())) return plan;
+    scala.Product replacing = SparkInternals.with((scala.Product) name, "catalog", new ReplacingCatalog(catalog));
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "name", replacing);
   }
 
   /**
@@ -105,22 +130,20 @@ public class CatalogTables extends Rule {
     Object[] arguments = SparkInternals.arguments((scala.Product) plan);
     boolean changed = false;
     for (int i = 0; i < arguments.length; i++) {
-      if (arguments[i] instanceof scala.collection.immutable.Map) {
-        scala.collection.immutable.Map options = (scala.collection.immutable.Map) arguments[i];
-        arguments[i] = hidden(options);
-        changed = changed || arguments[i] != options;
-      } else if (arguments[i] instanceof TableSpec) {
-        TableSpec table = (TableSpec) arguments[i];
-        Object[] parts = SparkInternals.arguments(table);
-        parts[SparkInternals.position(table, "options")] = hidden(table.options());
-        arguments[i] = table.getClass().getConstructors()[0].newInstance(parts);
-        changed = changed || ((TableSpec) arguments[i]).options() != table.options();
-      }
+      Object old = arguments[i];
+      if (old instanceof scala.collection.immutable.Map) arguments[i] = hidden((scala.collection.immutable.Map) old);
+      if (old instanceof TableSpec) arguments[i] = withHiddenSettings((TableSpec) old);
+      changed = changed || arguments[i] != old;
     }
-    return changed ? (LogicalPlan) ((TreeNode) plan).makeCopy(arguments) : plan;
+    return changed ? (LogicalPlan) SparkInternals.copy((scala.Product) plan, arguments) : plan;
   }
 
-  private static scala.collection.immutable.Map hidden(scala.collection.immutable.Map options) {
+  private static TableSpec withHiddenSettings(TableSpec table) {
+    scala.collection.immutable.Map options = hidden(table.options());
+    return options == table.options() ? table : (TableSpec) SparkInternals.with(table, "options", options);
+  }
+
+  static scala.collection.immutable.Map hidden(scala.collection.immutable.Map options) {
     Map renamed = new HashMap();
     boolean changed = false;
     Iterator it = CollectionConverters.asJava(options).entrySet().iterator();
@@ -153,7 +176,7 @@ public class CatalogTables extends Rule {
       arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) SparkInternals.get(write, "ds"), name, full, truncate));
       changed = true;
     }
-    return changed ? (LogicalPlan) ((TreeNode) command).makeCopy(arguments) : (LogicalPlan) command;
+    return (LogicalPlan) (changed ? SparkInternals.copy((scala.Product) command, arguments) : command);
   }
 
   /** The rows' schema, nullable where the catalog's is: that a query's values are not null says nothing about the table. */
@@ -184,6 +207,8 @@ class WriteInfo implements LogicalWriteInfo {
   public CaseInsensitiveStringMap options() {
     Map all = new HashMap(stored);
     all.putAll(info.options().asCaseSensitiveMap());
+    // Not even an option of the statement makes it write to another table than the one that it names.
+    if (stored.containsKey("path")) all.put("path", stored.get("path"));
     return new CaseInsensitiveStringMap(all);
   }
   public String queryId() { return info.queryId(); }

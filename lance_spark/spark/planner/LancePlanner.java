@@ -60,6 +60,7 @@ public class LancePlanner extends Rule {
         SparkInternals.areKnown();
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));
+        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new ReplaceGuard()));
       }
       return scala.runtime.BoxedUnit.UNIT;
     }

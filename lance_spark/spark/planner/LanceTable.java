@@ -5,7 +5,6 @@ import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -33,15 +32,12 @@ class LanceTable implements Table, SupportsRead, SupportsWrite {
 
   /** The same relation over LanceTable. A table of the session catalog gets its options and its location, which Spark does not pass on. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
-    Object[] arguments = SparkInternals.arguments(relation);
     Map stored = CatalogTables.options(relation);
-    arguments[SparkInternals.position(relation, "table")] = new LanceTable((PythonTable) relation.table(), stored != null);
-    arguments[SparkInternals.position(relation, "output")] = output;
-    if (stored != null) {
-      stored.putAll(relation.options().asCaseSensitiveMap());
-      arguments[SparkInternals.position(relation, "options")] = new CaseInsensitiveStringMap(stored);
-    }
-    return (LogicalPlan) ((TreeNode) relation).makeCopy(arguments);
+    LanceTable table = new LanceTable((PythonTable) relation.table(), stored != null);
+    scala.Product copy = SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
+    if (stored == null) return (LogicalPlan) copy;
+    stored.putAll(relation.options().asCaseSensitiveMap());
+    return (LogicalPlan) SparkInternals.with(copy, "options", new CaseInsensitiveStringMap(stored));
   }
 
   public String name() { return inner.name(); }

@@ -28,7 +28,7 @@ public class SparkInternals {
     { PYTHON + "PythonScan" },
     { PYTHON + "PythonBatch", "new/4" },
     { PYTHON + "PythonInputPartition", "pickedPartition/0" },
-    { PYTHON + "PythonDataSourceV2", "new/0", "setShortName/1", "source/0", "getOrCreateDataSourceInPython/3", ".dataSourceInPython" },
+    { PYTHON + "PythonDataSourceV2", "new/0", "setShortName/1", "source/0", "getOrCreateDataSourceInPython/3", "inferSchema/1", ".dataSourceInPython" },
     { PYTHON + "PythonDataSourceCreationResult", "new/2", "dataSource/0", "schema/0" },
     { PYTHON + "UserDefinedPythonDataSource", "createPythonMetrics/0" },
     { PYTHON + "PythonWrite", "new/4", ".ds", ".shortName", ".info", ".isTruncate" },
@@ -39,16 +39,25 @@ public class SparkInternals {
     { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
     { CATALYST + "rules.Rule", "new/0" },
     { CATALYST + "analysis.NamedRelation" },
+    { CATALYST + "analysis.ResolvedIdentifier", "catalog/0", "identifier/0" },
     { LOGICAL + "LogicalPlan" },
     { LOGICAL + "V2WriteCommand", "table/0" },
-    { LOGICAL + "V2CreateTablePlan", "partitioning/0" },
-    { LOGICAL + "CreateTableAsSelect", "tableSpec/0", "writeOptions/0" },
+    { LOGICAL + "V2CreateTablePlan", "name/0", "partitioning/0" },
+    { LOGICAL + "CreateTableAsSelect", "writeOptions/0" },
+    { LOGICAL + "ReplaceTable" },
+    { LOGICAL + "ReplaceTableAsSelect" },
     { LOGICAL + "TableSpec", "options/0" },
     { LOGICAL + "TableSpecBase", "provider/0" },
-    { CATALYST + "TableIdentifier", "new/2" },
-    { CATALYST + "catalog.SessionCatalog", "getTableMetadata/1" },
-    { CATALYST + "catalog.CatalogTable", "storage/0" },
+    { CATALYST + "TableIdentifier", "new/2", "database/0", "table/0" },
+    { CATALYST + "catalog.SessionCatalog", "getTableMetadata/1", "externalCatalog/0" },
+    { CATALYST + "catalog.ExternalCatalog", "alterTable/1", "alterTableDataSchema/3" },
+    { CATALYST + "catalog.CatalogTable", "identifier/0", "tableType/0", "storage/0", "location/0", "schema/0", "properties/0", "comment/0",
+      "collation/0", "stats/0" },
+    { CATALYST + "catalog.CatalogTableType", "equals/1" },
+    { CATALYST + "catalog.CatalogTableType$", "MANAGED/0", "EXTERNAL/0", ".MODULE$" },
     { CATALYST + "catalog.CatalogStorageFormat", "properties/0", "locationUri/0" },
+    { CATALYST + "catalog.CatalogUtils$", "stringToURI/1", ".MODULE$" },
+    { SQL + "connector.catalog.CatalogV2Util", "v2ColumnsToStructType/1" },
     { SQL + "internal.connector.SupportsMetadata" },
     { SQL + "internal.SessionState", "catalog/0" },
     { SQL + "classic.SparkSession", "sessionState/0", "sparkContext/0" },
@@ -135,15 +144,38 @@ public class SparkInternals {
     return field;
   }
 
-  /** The constructor's arguments of a case class. `position` finds one by name: their number differs between versions. */
-  static Object[] arguments(scala.Product node) {
-    Object[] all = new Object[node.productArity()];
-    for (int i = 0; i < all.length; i++) all[i] = node.productElement(i);
+  /** The constructor's arguments of a case class. */
+  static Object[] arguments(scala.Product value) {
+    Object[] all = new Object[value.productArity()];
+    for (int i = 0; i < all.length; i++) all[i] = value.productElement(i);
     return all;
   }
 
-  static int position(scala.Product node, String argument) {
-    for (int i = 0; i < node.productArity(); i++) if (node.productElementName(i).equals(argument)) return i;
-    throw new IllegalStateException(node.getClass().getName() + " has no argument " + argument);
+  /** An argument by its name, since their number differs between versions. */
+  static Object argument(scala.Product value, String name) { return value.productElement(position(value, name)); }
+
+  /** A copy of a case class with another value of one argument; a node of a plan keeps its tags. */
+  static scala.Product with(scala.Product value, String name, Object argument) {
+    Object[] all = arguments(value);
+    all[position(value, name)] = argument;
+    return copy(value, all);
+  }
+
+  static scala.Product copy(scala.Product value, Object[] arguments) {
+    try {
+      Method[] methods = value.getClass().getMethods();
+      for (int i = 0; i < methods.length; i++) {
+        boolean copies = methods[i].getName().equals("makeCopy") && methods[i].getParameterTypes().length == 1;
+        if (copies) return (scala.Product) methods[i].invoke(value, new Object[] { arguments });
+      }
+      return (scala.Product) value.getClass().getConstructors()[0].newInstance(arguments);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static int position(scala.Product value, String name) {
+    for (int i = 0; i < value.productArity(); i++) if (value.productElementName(i).equals(name)) return i;
+    throw new IllegalStateException(value.getClass().getName() + " has no argument " + name);
   }
 }

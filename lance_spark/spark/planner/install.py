@@ -11,7 +11,7 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -23,8 +23,10 @@ from lance_spark.spark.planner.warning import warn
 
 _PACKAGE = "lancespark"
 _PLANNER = f"{_PACKAGE}.LancePlanner"
-_RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER)
-_INTERNALS = "SparkInternals"
+_GUARD = f"{_PACKAGE}.ReplaceGuard"
+_RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
+_INTERNALS = f"{_PACKAGE}.SparkInternals"
+_SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _JAVA_8 = 8  # the lowest class file version that may call static methods of interfaces
 _LOG = logging.getLogger("lance_spark")
@@ -39,22 +41,28 @@ def install(spark: SparkSession) -> None:
         _install(spark)
     except (Py4JError, PySparkException) as e:
         # A platform that forbids these classes, or a Spark that has changed.
-        warn(_complaint(spark) or _first_line(e))
+        warn(_after_failure(spark) or _first_line(e))
 
 
 def _install(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
     loader = _loader(spark)
+    session: Any = spark._jsparkSession
     if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
         _LOG.warning("the JVM's lance connector is on the class path: there the format lance means that one, not this package")
     # First, because everything else builds the session's planner, which looks at the extensions when it is built.
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
+    _add_rules(spark, loader, _RULES)
+
+
+def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:
+    """Add rules as extra optimizations, but for those that are there already."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
     converters = jvm.scala.jdk.javaapi.CollectionConverters
     experimental = session.experimental()
     rules = jvm.java.util.ArrayList(converters.asJava(experimental.extraOptimizations()))
     there = {rule.ruleName() for rule in rules}
-    for rule in (_new(spark, loader, name) for name in _RULES):
+    for rule in (_new(spark, loader, name) for name in classes):
         if rule.ruleName() not in there:
             rules.add(rule)
     getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
@@ -107,14 +115,18 @@ def _class_loader(gateway: Any, context: Any, classes: Any) -> Any:
     return util.ResourceFinderClassLoader(util.resource.MapResourceFinder(classes), context)
 
 
-def _complaint(spark: SparkSession) -> str:
-    """What this Spark lacks of what the planner uses; empty if it lacks nothing, or if that cannot be found out."""
+def _after_failure(spark: SparkSession) -> str:
+    """Install the guard alone, which needs nothing that a Spark could lack; returns what this Spark lacks for the other rules.
+
+    Empty if it lacks nothing, or if that cannot be found out.
+    """
     try:
         gateway: Any = spark.sparkContext._gateway
         context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        name = f"{_INTERNALS}.java"
-        loader = _class_loader(gateway, context, _compile(gateway, context, {name: sources()[name]}))
-        return str(_new(spark, loader, f"{_PACKAGE}.{_INTERNALS}").complaint(context))
+        texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
+        loader = _class_loader(gateway, context, _compile(gateway, context, texts))
+        _add_rules(spark, loader, [_GUARD])
+        return str(_new(spark, loader, _INTERNALS).complaint(context))
     except (Py4JError, PySparkException):
         return ""
 

@@ -1,0 +1,71 @@
+package lancespark;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+
+/**
+ * The optimizer rule that refuses what would lose a table: CREATE OR REPLACE TABLE and its like on a lance table, in a plan in which Spark would
+ * drop the table before it runs the query. It runs after CatalogTables, which replaces in one commit, and refuses what that left as it was.
+ *
+ * It must work where the others do not, so it uses nothing of Spark beyond the public API but the two classes that every rule needs.
+ */
+public class ReplaceGuard extends Rule {
+  public ReplaceGuard() {}
+
+  public String ruleName() { return "lance_spark.ReplaceGuard"; }
+
+  public TreeNode apply(TreeNode plan) {
+    String table = plan.getClass().getSimpleName().startsWith("ReplaceTable") ? dropped((scala.Product) plan) : null;
+    if (table != null) {
+      throw new UnsupportedOperationException("the lance table " + table + " is not replaced, because Spark would drop it before running the query: "
+          + "lance_spark's rule for tables of the session catalog is switched off, or does not know this version of Spark. INSERT OVERWRITE " + table
+          + " replaces its rows in one commit (insertInto with mode overwrite); for other columns, write a new table");
+    }
+    return plan;
+  }
+
+  /** The name of the lance table that a statement would drop to make another lance table, or null. */
+  private static String dropped(scala.Product statement) {
+    boolean makesLanceTable = false;
+    String table = null;
+    for (int i = 0; i < statement.productArity(); i++) {
+      Object argument = statement.productElement(i);
+      String kind = argument.getClass().getSimpleName();
+      if (kind.endsWith("TableSpec")) makesLanceTable = isLance(argument);
+      if (kind.equals("ResolvedIdentifier")) table = lanceTable(((scala.Product) argument).productElement(0), ((scala.Product) argument).productElement(1));
+    }
+    return makesLanceTable ? table : null;
+  }
+
+  private static boolean isLance(Object tableSpec) {
+    try {
+      scala.Option provider = (scala.Option) tableSpec.getClass().getMethod("provider", new Class[0]).invoke(tableSpec, new Object[0]);
+      Object name = provider.isEmpty() ? SparkSession.active().conf().get("spark.sql.sources.default") : provider.get();
+      return "lance".equalsIgnoreCase((String) name);
+    } catch (ReflectiveOperationException e) {
+      return false;
+    }
+  }
+
+  private static String lanceTable(Object catalog, Object name) {
+    boolean isStaged = catalog.getClass().getName().equals("lancespark.ReplacingCatalog");
+    if (isStaged || !(catalog instanceof TableCatalog) || !(name instanceof Identifier)) return null;
+    return hasLanceTable((TableCatalog) catalog, (Identifier) name) ? name.toString() : null;
+  }
+
+  /** Whether the name is that of a lance table, in the session catalog or in an extension of it. */
+  static boolean hasLanceTable(TableCatalog catalog, Identifier name) {
+    if (!catalog.name().equals("spark_catalog") || !catalog.tableExists(name)) return false;
+    Table table;
+    try {
+      table = catalog.loadTable(name);
+    } catch (Exception e) {
+      return false;
+    }
+    return "lance".equalsIgnoreCase(table.name()) || "lance".equalsIgnoreCase((String) table.properties().get(TableCatalog.PROP_PROVIDER));
+  }
+}

@@ -1,0 +1,221 @@
+package lancespark;
+
+import java.util.*;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType$;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils$;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.write.*;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The session catalog for one statement that replaces a lance table. Being a StagingTableCatalog, it makes Spark run its atomic replace
+ * instead of dropping the table first.
+ */
+class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  ReplacingCatalog(CatalogPlugin session) { setDelegateCatalog(session); }
+
+  public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    throw new UnsupportedOperationException("this catalog only replaces tables");
+  }
+
+  public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    return stageCreateOrReplace(name, columns, partitions, properties);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    try {
+      CatalogTable old = CatalogTables.entry(name);
+      return new ReplacedTable(old, Entry.of(old, CatalogV2Util.v2ColumnsToStructType(columns), properties), columns.length > 0);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+}
+
+/** The entry of a table in the session catalog. */
+class Entry {
+  /** What the statement declares, as Spark would create it. The table stays where it is unless the statement has a location. */
+  static CatalogTable of(CatalogTable old, StructType schema, Map properties) {
+    String location = (String) properties.get(TableCatalog.PROP_LOCATION);
+    scala.Product storage = SparkInternals.with(old.storage(), "properties", immutable(options(old, properties)));
+    if (location != null) storage = SparkInternals.with(storage, "locationUri", new scala.Some(CatalogUtils$.MODULE$.stringToURI(location)));
+    scala.Product table = SparkInternals.with(old, "schema", schema);
+    if (location != null) {
+      boolean isManaged = "true".equalsIgnoreCase((String) properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION));
+      table = SparkInternals.with(table, "tableType", isManaged ? CatalogTableType$.MODULE$.MANAGED() : CatalogTableType$.MODULE$.EXTERNAL());
+    }
+    table = SparkInternals.with(table, "storage", storage);
+    table = SparkInternals.with(table, "properties", immutable(properties));
+    table = SparkInternals.with(table, "comment", scala.Option.apply(properties.get(TableCatalog.PROP_COMMENT)));
+    table = SparkInternals.with(table, "collation", scala.Option.apply(properties.get(TableCatalog.PROP_COLLATION)));
+    return (CatalogTable) SparkInternals.with(table, "stats", scala.Option.empty());
+  }
+
+  /** The statement's options. A table that stays where it is keeps the settings of its store, which say how to reach it. */
+  private static Map options(CatalogTable old, Map properties) {
+    Map options = new TreeMap(String.CASE_INSENSITIVE_ORDER);
+    boolean stays = properties.get(TableCatalog.PROP_LOCATION) == null;
+    Iterator it = CollectionConverters.asJava(CatalogTables.hidden(old.storage().properties())).entrySet().iterator();
+    while (it.hasNext() && stays) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (((String) option.getKey()).toLowerCase(Locale.ROOT).startsWith(CatalogTables.SETTING)) options.put(option.getKey(), option.getValue());
+    }
+    it = properties.entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry property = (Map.Entry) it.next();
+      String key = (String) property.getKey();
+      if (key.startsWith(TableCatalog.OPTION_PREFIX)) options.put(key.substring(TableCatalog.OPTION_PREFIX.length()), property.getValue());
+    }
+    options.remove("path");
+    return options;
+  }
+
+  static Path path(CatalogTable entry) { return new Path(entry.location()); }
+
+  private static Object immutable(Map map) { return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(map)); }
+
+  static void store(CatalogTable entry) {
+    ExternalCatalog catalog = LancePlanner.session().sessionState().catalog().externalCatalog();
+    catalog.alterTable(entry);
+    // Hive's catalog leaves the columns of alterTable aside.
+    catalog.alterTableDataSchema((String) entry.identifier().database().get(), entry.identifier().table(), entry.schema());
+  }
+}
+
+/**
+ * A lance table that is being replaced: the new rows become one overwriting commit on the table that is there, and its versions stay.
+ *
+ * The catalog's entry and the table cannot change in one step. The entry changes just before the commit, and back if the commit fails.
+ */
+class ReplacedTable implements StagedTable, SupportsWrite {
+  private final CatalogTable old, entry;
+  private final boolean hasColumns, isMoved;
+  private boolean isCommitted = false;
+
+  /** `hasColumns`: the statement declares columns or has a query. */
+  ReplacedTable(CatalogTable old, CatalogTable entry, boolean hasColumns) {
+    this.old = old;
+    this.entry = entry;
+    this.hasColumns = hasColumns;
+    this.isMoved = !Entry.path(old).equals(Entry.path(entry));
+  }
+
+  public String name() { return LancePlanner.SOURCE; }
+  public StructType schema() { return entry.schema(); }
+  public Set capabilities() { return EnumSet.of(TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.ACCEPT_ANY_SCHEMA); }
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new ReplacingWrite(this, info); }
+
+  /** Spark's write to a Python source, which truncates. */
+  Write write(LogicalWriteInfo info) {
+    LogicalWriteInfo full = new WriteInfo(info, CatalogTables.options(entry), CatalogTables.declared(info.schema(), schema()));
+    return new PythonWrite(Source.unopened(), LancePlanner.SOURCE, full, true);
+  }
+
+  /** One at a time, so that the last commit and the last entry are of one statement. */
+  void commit(BatchWrite batch, WriterCommitMessage[] messages) {
+    synchronized (ReplacedTable.class) {
+      boolean isStored = false;
+      try {
+        Entry.store(entry);
+        isStored = true;
+        batch.commit(messages);
+        isCommitted = true;
+      } catch (Throwable t) {
+        undo(batch, isStored, t);
+        Platform.throwException(t);
+      }
+    }
+  }
+
+  private void undo(BatchWrite batch, boolean isStored, Throwable cause) {
+    try {
+      Entry.store(old);
+      // A commit that has failed has deleted the new files itself. Without a message of each task, Python deletes them here.
+      if (!isStored) batch.abort(new WriterCommitMessage[] { null });
+    } catch (Throwable t) {
+      cause.addSuppressed(t);
+    }
+  }
+
+  /** Spark calls it after the commit of a query's rows, or at once for a statement without a query. */
+  public void commitStagedChanges() {
+    if (!isCommitted) commitWithoutRows();
+    if (isMoved && old.tableType().equals(CatalogTableType$.MODULE$.MANAGED())) {
+      // Two locations can be one place under two names, so nothing is deleted here.
+      LancePlanner.LOG.warn("the table " + entry.identifier() + " has moved to " + Entry.path(entry) + "; its files at " + Entry.path(old) + " stay there");
+    }
+  }
+
+  /** The table becomes empty. A table at another location is declared as it is, as CREATE TABLE does; so is one without columns. */
+  private void commitWithoutRows() {
+    if (hasColumns && !isMoved) {
+      BatchWrite batch = write(new NoRows(schema())).toBatch();
+      batch.createBatchWriterFactory(new NoRows(schema()));
+      commit(batch, new WriterCommitMessage[0]);
+    } else {
+      StructType schema = hasColumns ? schema() : Source.unopened().inferSchema(new CaseInsensitiveStringMap(CatalogTables.options(entry)));
+      Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
+    }
+  }
+
+  public void abortStagedChanges() {}
+}
+
+/** A write whose commit replaces the table. */
+class ReplacingWrite implements WriteBuilder, SupportsTruncate, Write {
+  private final ReplacedTable table;
+  private final Write inner;
+
+  ReplacingWrite(ReplacedTable table, LogicalWriteInfo info) {
+    this.table = table;
+    this.inner = table.write(info);
+  }
+
+  public WriteBuilder truncate() { return this; }
+  public Write build() { return this; }
+  public String description() { return inner.description(); }
+  public String toString() { return inner.toString(); }
+  public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
+  public BatchWrite toBatch() { return new ReplacingBatch(table, inner.toBatch()); }
+}
+
+/** Stays on the driver. */
+class ReplacingBatch implements BatchWrite {
+  private final ReplacedTable table;
+  private final BatchWrite inner;
+
+  ReplacingBatch(ReplacedTable table, BatchWrite inner) {
+    this.table = table;
+    this.inner = inner;
+  }
+
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
+  public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
+  public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
+  public void commit(WriterCommitMessage[] messages) { table.commit(inner, messages); }
+  public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
+}
+
+/** What Spark says of a write, for one without rows. */
+class NoRows implements LogicalWriteInfo, PhysicalWriteInfo {
+  private final StructType schema;
+
+  NoRows(StructType schema) { this.schema = schema; }
+
+  public CaseInsensitiveStringMap options() { return CaseInsensitiveStringMap.empty(); }
+  public String queryId() { return UUID.randomUUID().toString(); }
+  public StructType schema() { return schema; }
+  public Optional rowIdSchema() { return Optional.empty(); }
+  public Optional metadataSchema() { return Optional.empty(); }
+  public int numPartitions() { return 0; }
+}
