@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+Sql = Callable[[str], list[tuple[object, ...]]]
+"""Runs a statement and gives its rows."""
 PUSH_DOWN = "lance_spark.LancePlanner"
 RULES = ["lance_spark.CatalogTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
 

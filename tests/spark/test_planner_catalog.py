@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,19 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
 from lance_spark.spark.types import SPARK_VERSION
-from tests.spark.plans import scans
-
-Sql = Callable[[str], list[tuple[object, ...]]]
-
-
-@pytest.fixture
-def sql(spark: SparkSession) -> Iterator[Sql]:
-    """Runs a statement in a database of its own, which is dropped afterwards."""
-    spark.sql("CREATE DATABASE planner")
-    spark.sql("USE planner")
-    yield lambda statement: [tuple(row) for row in spark.sql(statement).collect()]
-    spark.sql("USE default")
-    spark.sql("DROP DATABASE planner CASCADE")
+from tests.spark.plans import Sql, scans
 
 
 @pytest.fixture

@@ -16,7 +16,10 @@ from lance_spark.spark.planner import install
 from tests.spark.class_files import references
 from tests.spark.processes import ROOT, START, run
 
-PUBLIC = re.compile(r"org\.apache\.spark\.(sql\.(connector|types|util)\.(?!.*CatalogV2Util)|sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$)")
+PUBLIC = re.compile(
+    r"org\.apache\.spark\.(sql\.(connector|types|util)\.(?!.*CatalogV2Util)|"
+    r"sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$)"
+)
 
 
 def context_loader(spark: SparkSession) -> Any:
@@ -85,10 +88,25 @@ def test_on_another_spark_queries_run_and_a_warning_names_what_is_gone(tmp_path:
         text = (java / name).read_text()
         assert before in text
         (java / name).write_text(text.replace(before, after))
-    script = 'spark = builder.master("local[1]").getOrCreate(); lance_spark.enable(spark); show(spark); show(spark)'
-    out = run(START + script, uri, path=tmp_path)
+    script = """
+spark = builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[2]).getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+show(spark)
+spark.sql(f"CREATE TABLE t USING lance LOCATION '{sys.argv[1]}'")
+for statement in ("CREATE OR REPLACE TABLE t USING lance AS SELECT 1 AS id", "REPLACE TABLE t (id INT) USING lance"):
+    try:
+        spark.sql(statement)
+    except Exception as e:
+        print("refused:", e)
+print(spark.sql("SHOW TABLES").collect())
+"""
+    out = run(START + script, uri, f"{tmp_path}/warehouse", path=tmp_path)
     assert out.count("lance tables are read whole") == 1
     assert re.search(r"this version of Spark has no .*PythonTable#gone/0", out)
     assert "Upgrade lance-spark" in out
     assert "PushedFilters" not in out
     assert out.count("['d']") == 2
+    assert len(re.findall(r"refused: .*default\.t is not replaced.*INSERT OVERWRITE default\.t", out)) == 2
+    assert "tableName='t'" in out
+    assert Dataset.open(uri).count_rows() == 10

@@ -139,9 +139,13 @@ class ReplacedTable implements StagedTable, SupportsWrite {
 
   private void undo(BatchWrite batch, boolean isStored, Throwable cause) {
     try {
-      Entry.store(old);
       // A commit that has failed has deleted the new files itself. Without a message of each task, Python deletes them here.
       if (!isStored) batch.abort(new WriterCommitMessage[] { null });
+    } catch (Throwable t) {
+      cause.addSuppressed(t);
+    }
+    try {
+      Entry.store(old);
     } catch (Throwable t) {
       cause.addSuppressed(t);
     }

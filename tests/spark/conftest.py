@@ -1,0 +1,20 @@
+"""What tests of tables in the session catalog share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.plans import Sql
+
+
+@pytest.fixture
+def sql(spark: SparkSession) -> Iterator[Sql]:
+    """Runs a statement in a database of its own, which is dropped afterwards."""
+    spark.sql("CREATE DATABASE planner")
+    spark.sql("USE planner")
+    yield lambda statement: [tuple(row) for row in spark.sql(statement).collect()]
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE planner CASCADE")
