@@ -80,15 +80,15 @@ class RemoteFiles:
         return [np.frombuffer(a, dtype=np.uint8) for a in answers]
 
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
-        size = self.size(path)
+        size = self.about(path).size
         data = self.fs.cat_file(path, start=max(size - n, 0), end=size) if size and n else b""
         return np.frombuffer(data, dtype=np.uint8), size
 
-    def size(self, path: str) -> int:
+    def about(self, path: str) -> Entry:
         info = self.fs.info(path)
         if info["type"] != "file":
             raise FileNotFoundError(path)
-        return int(info["size"])
+        return Entry(posixpath.basename(path), int(info["size"]), _modified(info))
 
     def walk(self, folder: str) -> list[Entry]:
         found = self.fs.find(folder, detail=True)

@@ -132,11 +132,15 @@ class Store:
         self._count(1, len(data))
         return data, size
 
-    def size(self, path: str) -> int:
-        """The size of a file in bytes."""
+    def about(self, path: str) -> Entry:
+        """The name, the size in bytes, and the time of writing by the store's clock, of a file."""
         with self._explained(path) as full:
             self._count(1, 0)
-            return self._files().size(full)
+            return self._files().about(full)
+
+    def size(self, path: str) -> int:
+        """The size of a file in bytes."""
+        return self.about(path).size
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""

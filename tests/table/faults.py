@@ -80,9 +80,9 @@ class FaultyFiles:
         with self._connection():
             return self._inner.read_tail(path, n)
 
-    def size(self, path: str) -> int:
+    def about(self, path: str) -> Entry:
         with self._connection():
-            return self._inner.size(path)
+            return self._inner.about(path)
 
     def walk(self, folder: str) -> list[Entry]:
         with self._connection():

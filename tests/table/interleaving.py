@@ -43,8 +43,8 @@ class InterruptedFiles:
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
         return self._called().read_tail(path, n)
 
-    def size(self, path: str) -> int:
-        return self._called().size(path)
+    def about(self, path: str) -> Entry:
+        return self._called().about(path)
 
     def walk(self, folder: str) -> list[Entry]:
         return self._called().walk(folder)

@@ -42,9 +42,9 @@ _MAX_ROWS = 2**32
 
 def check_operation(operation: Operation, before: Manifest | None, *, stable_row_ids: bool) -> None:
     """Raise InvalidOperationError for an invalid operation; `before` is the manifest that it changes (None: it creates the table)."""
-    for fragment in _added(operation, before):
+    for fragment in added_fragments(operation, before):
         _check_added(fragment, operation, stable_row_ids)
-    if empty := [f.id for f in _kept(operation) if not f.files]:
+    if empty := [f.id for f in changed_fragments(operation) if not f.files]:
         raise InvalidOperationError(f"fragment {empty[0]} would have no data files; remove the fragment instead")
     if twice := [i for i, count in Counter(_named(operation)).items() if count > 1]:
         raise InvalidOperationError(f"fragment {twice[0]} is duplicated")
@@ -70,7 +70,7 @@ def check_operation(operation: Operation, before: Manifest | None, *, stable_row
                 raise InvalidOperationError(f"the table has no fields with the ids {unknown}")
 
 
-def _added(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
+def added_fragments(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
     """The fragments that an operation adds."""
     match operation:
         case Append() | Overwrite():
@@ -113,7 +113,7 @@ def _check_added(fragment: Fragment, operation: Operation, stable_row_ids: bool)
         raise InvalidOperationError(f"{what} has no row ids; a Rewrite must keep those of the moved rows")
 
 
-def _kept(operation: Operation) -> Sequence[Fragment]:
+def changed_fragments(operation: Operation) -> Sequence[Fragment]:
     """The changed fragments of an operation, as they are afterward."""
     match operation:
         case Delete() | Update():
@@ -127,7 +127,7 @@ def _updated(operation: Operation) -> list[int]:
     """The ids of the fragments that an operation changes."""
     match operation:
         case Delete() | Update():
-            return [f.id for f in _kept(operation)]
+            return [f.id for f in changed_fragments(operation)]
         case DataReplacement():
             return [i for i, _ in operation.replacements]
     return []
@@ -213,7 +213,7 @@ def _check_fragments(operation: Operation, before: Manifest | None, after: Manif
         touched: Iterable[Fragment] = after.fragments
         old = {} if isinstance(operation, Overwrite) else {f.id: f for f in there}
     else:
-        replaced = [f.id for f in _added(operation, before)] if isinstance(operation, Rewrite) else []
+        replaced = [f.id for f in added_fragments(operation, before)] if isinstance(operation, Rewrite) else []
         ids = [*np.setdiff1d(after.lazy_fragments.ids, there.ids).tolist(), *_updated(operation), *replaced]
         touched, old = after.lazy_fragments.of_ids(ids).values(), there.of_ids(_updated(operation))
     required = _required(before.schema) if before is not None else set()

@@ -17,6 +17,7 @@ from lance_spark.table.build.data_replacement import with_replaced_file
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import Part, row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteTarget
@@ -61,7 +62,12 @@ class _InPlace:
             update_mode=REWRITE_COLUMNS,
             updated_fragment_offsets={f.fragment_id: f.rows for f in self.files},
         )
-        return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
+        return commit(
+            snapshot.store,
+            Transaction(snapshot.version, operation, properties=noted),
+            base=snapshot,
+            files=NewFiles(since=self.target.since),
+        )
 
 
 def columns_of(snapshot: Snapshot, names: Sequence[str]) -> Schema:

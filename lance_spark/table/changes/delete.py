@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from lance_spark.predicate import parse
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import check_counts
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 
@@ -49,6 +51,7 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     with in_use(snapshot):
         rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=parse(predicate, with_row_columns(manifest.schema))))
     updated: list[Fragment] = []
+    since = time.time()
     try:
         removed = []
         for fragment in manifest.lazy_fragments.of_ids(rows).values():
@@ -58,7 +61,7 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
             else:
                 updated.append(replace(fragment, deletion=write_deletions(store, fragment.id, snapshot.version, offsets)))
         operation = Delete(tuple(updated), tuple(removed), predicate)
-        return commit(store, Transaction(snapshot.version, operation), base=snapshot)
+        return commit(store, Transaction(snapshot.version, operation), base=snapshot, files=NewFiles(since=since))
     except CommitStateUnknownError:
         raise
     except LanceError:

@@ -18,6 +18,7 @@ from lance_spark.table.changes.alter import check_names
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
@@ -106,7 +107,9 @@ def commit_columns(snapshot: Snapshot, target: WriteTarget, files: Mapping[int, 
     schema = replace(snapshot.manifest.schema, fields=(*snapshot.manifest.schema.fields, *target.schema.fields))
     fragments = tuple(_with_file(fragment, files.get(fragment.id)) for fragment in snapshot.manifest.fragments)
     operation = Merge(fragments, schema, preserves_nullability=True)
-    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
+    return commit(
+        snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot, files=NewFiles(since=target.since)
+    )
 
 
 def _with_file(fragment: Fragment, new: ColumnFile | None) -> Fragment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, TableNotFoundError, logged
@@ -16,11 +16,11 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
-from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, check_files
 from lance_spark.table.commit.put import put
 from lance_spark.table.commit.rebase import read_snapshot, rebased
 from lance_spark.table.commit.restored import check_restored
@@ -43,12 +43,12 @@ def commit(
     transaction: Transaction,
     settings: TableSettings = NO_SETTINGS,
     base: Snapshot | None = None,
-    written: Schema | None = None,
+    files: NewFiles = UNKNOWN_FILES,
 ) -> Snapshot:
     """Make `transaction` the next version of the table at `store`; read version 0 makes the table.
 
     `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
-    `written` is the schema that the data files of an Append have: with it they can follow versions that were cleaned up.
+    The new files must be there (see `table.commit.new_files`); what is known of them is in `files`.
     Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
     CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
     files that the transaction names must stay. A transaction that is numbered (see `table.commit.idempotence`) and was done before is left
@@ -58,7 +58,7 @@ def commit(
         return done
     names: list[str] = []
     try:
-        done = _commit(store, transaction, settings, base, written, names)
+        done = _commit(store, transaction, settings, base, files, names)
     except CommitStateUnknownError:
         raise
     except (LanceError, ValueError):
@@ -77,10 +77,11 @@ def _discard(store: Store, names: Iterable[str]) -> None:
 
 
 def _commit(
-    store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, written: Schema | None, names: list[str]
+    store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, files: NewFiles, names: list[str]
 ) -> Snapshot:
     """Commit the transaction; the names of the transaction files that this takes are put into `names`."""
     content = _put_transaction(store, transaction, names)
+    check = check_files(store, transaction, base.manifest if base is not None else None, files)
     if external(store) is None:
         store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
@@ -88,7 +89,7 @@ def _commit(
     while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
         started = time.monotonic()
         current = _latest(store, base, known)
-        done, overlaps = judged(store, transaction, seen, current, base, written)
+        done, overlaps = judged(store, transaction, seen, current, base, files.schema)
         if done:
             return done
         seen, rebase = current.version if current else 0, rebase or overlaps
@@ -101,7 +102,7 @@ def _commit(
             if rebase and current:
                 ready = rebased(transaction, read_snapshot(store, transaction, base), current)
                 content = _put_transaction(store, ready, names)
-            if done := _next(store, current, ready, content, settings):
+            if done := _next(store, current, ready, content, settings, check):
                 names.remove(done.manifest.transaction_file)
                 if isinstance(transaction.operation, Restore):
                     check_restored(done, transaction.operation.version)
@@ -115,11 +116,17 @@ def _commit(
     raise CommitConflictError(f"{store.uri}: {attempt} tries to commit were all overtaken by other writers", retryable=True)
 
 
-def _next(store: Store, current: Snapshot | None, transaction: Transaction, content: bytes, settings: TableSettings) -> Snapshot | None:
-    """The version that `transaction`, which is `content` when serialised, makes of `current`; None if another writer was first."""
+def _next(
+    store: Store, current: Snapshot | None, transaction: Transaction, content: bytes, settings: TableSettings, check: Callable[[], None]
+) -> Snapshot | None:
+    """The version that `transaction`, which is `content` when serialised, makes of `current`; None if another writer was first.
+
+    `check` is what comes last before that is tried.
+    """
     manifest = current.manifest if current else None
     source = _restored(store, transaction.operation, manifest)
     manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
+    check()
     path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
@@ -137,7 +144,7 @@ def _separate(store: Store, current: Snapshot) -> None:
     names: list[str] = []
     transaction = Transaction(current.version, separation(current, highest_fragment_id(current.manifest) + 1))
     content = _put_transaction(store, transaction, names)
-    if done := _next(store, current, transaction, content, NO_SETTINGS):
+    if done := _next(store, current, transaction, content, NO_SETTINGS, lambda: None):
         _follow_up(done)
     else:
         _discard(store, names)
@@ -163,16 +170,19 @@ def commit_operation(
 ) -> Snapshot:
     """Commit an operation that was prepared for `read_version`; None, for Overwrite and Restore only, means whatever is there now.
 
-    Raises what `commit` raises, and InvalidOperationError for an operation that does not fit the table.
+    Its new files are opened and compared with what the operation says of them. Raises what `commit` raises, and InvalidOperationError for
+    an operation that does not fit the table.
     """
     if not isinstance(operation, Operation):
         raise TypeError(f"the operation must be one of lance_spark.metadata.operations, not {type(operation).__name__}")
     if read_version is None:
         if not isinstance(operation, Overwrite | Restore):
             raise ValueError(f"the operation {type(operation).__name__} needs the version that it was prepared for, read_version")
-        latest = _latest(store, None, 0)
-        read_version = latest.version if latest else 0
-    return commit(store, Transaction(read_version, operation, properties=properties), settings)
+        base = _latest(store, None, 0)
+        read_version = base.version if base else 0
+    else:
+        base = find_version(store, read_version) if read_version else None
+    return commit(store, Transaction(read_version, operation, properties=properties), settings, base, NewFiles(by_hand=True))
 
 
 def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:

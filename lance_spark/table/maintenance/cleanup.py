@@ -26,6 +26,7 @@ from datetime import UTC, datetime, timedelta
 from lance_spark.errors import LanceError, MissingFileError, RefConflictError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
+from lance_spark.storage.clock import store_time
 from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.durations import duration
@@ -107,6 +108,8 @@ class _Cleanup:
     def __init__(self, snapshot: Snapshot, policy: CleanupPolicy, track: Track) -> None:
         self._snapshot, self._store, self._policy, self._track = snapshot, snapshot.store, policy, track
         self._removal = _Removal(snapshot.store, policy)
+        # A client whose clock is ahead would remove the files of writers at work.
+        self._now = datetime.now(UTC) if policy.dry_run else store_time(snapshot.store, TRANSACTIONS)
         self._old: dict[int, str] = {}
         """The versions to be removed, ascending, and the paths of their manifests."""
         self._held: dict[int, bytes] = {}
@@ -183,7 +186,7 @@ class _Cleanup:
 
     def find_files(self) -> list[Entry]:
         """The files that no version needs, named by their paths."""
-        threshold = datetime.now(UTC) - UNVERIFIED_AGE
+        threshold = self._now - UNVERIFIED_AGE
         found = []
         for path, entry in self._track(files_of_table(self._snapshot), "check files"):
             aged = self._policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
@@ -206,7 +209,7 @@ class _Cleanup:
 
     def _is_of_age(self, manifest: Manifest) -> bool:
         age = self._policy.older_than
-        return age is None or datetime.now(UTC) - to_datetime(manifest.timestamp) > age
+        return age is None or self._now - to_datetime(manifest.timestamp) > age
 
     def _opened(self, versions: Iterable[int]) -> Iterator[tuple[int, Manifest]]:
         """Those of the versions that are there, and whose files are not kept yet."""

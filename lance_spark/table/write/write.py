@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS
 from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
+from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform
@@ -100,7 +102,7 @@ class WriteTarget:
 
     `schema` is that of the data files: the table's fields that the data has. `read_version` 0 means that there is no table yet.
     `table_schema` is the table's new schema if the write adds columns. `job` is in the name of every data file of this write, so
-    that files of lost tasks can be found.
+    that files of lost tasks can be found. `since` is when the write began, in seconds since 1970.
     """
 
     store: Store
@@ -111,6 +113,7 @@ class WriteTarget:
     options: WriteOptions
     table_schema: Schema | None = None
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    since: float = field(default_factory=time.time)
 
 
 NO_OPTIONS = WriteOptions()
@@ -278,8 +281,8 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
 def _commit(
     target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
 ) -> Snapshot:
-    written = target.schema if isinstance(transaction.operation, Append) else None
-    snapshot = commit(target.store, transaction, settings, written=written)
+    schema = target.schema if isinstance(transaction.operation, Append) else None
+    snapshot = commit(target.store, transaction, settings, files=NewFiles(schema, target.since))
     if APP_ID in transaction.properties:
         with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
             if transaction_of(snapshot).uuid != transaction.uuid:

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from lance_spark import Dataset, LanceError
 from lance_spark.metadata.deletion_file import write_deletions
-from lance_spark.metadata.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Fragment, IndexMetadata
+from lance_spark.metadata.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Fragment, IndexFile, IndexMetadata
 from lance_spark.metadata.operations import (
     Append,
     CreateIndex,
@@ -282,6 +282,30 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "a base path twice": (lambda ds: UpdateBases((BasePath(5, "/x", False), BasePath(5, "/y", False))), "duplicate base path ids"),
     "an empty base path": (lambda ds: UpdateBases((BasePath(5, "", False),)), "is empty"),
     "a version that is not there": (lambda ds: Restore(99), "no version 99"),
+    # Files that are not what the operation says
+    "no such file": (lambda ds: Append((of_file(new(ds), path="none.lance"),)), "none.lance"),
+    "another size": (lambda ds: Append((of_file(new(ds), size=7),)), "it should have 7"),
+    "fewer rows than the file": (lambda ds: Append((replace(new(ds), physical_rows=3),)), "has 4 rows, its fragment 3"),
+    "more rows than the file": (lambda ds: Overwrite((replace(new(ds), physical_rows=5),), schema(ds)), "has 4 rows, its fragment 5"),
+    "replaced by fewer rows": (lambda ds: DataReplacement((replaced(new(ds, 2)),)), "has 2 rows, its fragment 4"),
+    "columns that the file lacks": (lambda ds: Append((of_file(new(ds), column_indices=(0, 1, 2, 99)),)), "to be column 99"),
+    "columns exchanged": (
+        lambda ds: Append((of_file(new(ds), column_indices=(1, 0, 2, 3)),)),
+        r"column 1 \(string\) is to be the field 'a'",
+    ),
+    "another type than in the file": (lambda ds: Overwrite((new(ds),), column(ds, 0, logical_type="int32")), "is to be the field 'a'"),
+    "another type in its place": (
+        lambda ds: DataReplacement((replaced(of_file(new(ds, columns=["a"]), fields=(1,))),)),
+        r"column 0 \(int64\) is to be the field 'b'",
+    ),
+    "no such deletion file": (lambda ds: Delete(first(ds, deletion=DeletionFile(False, 1, 77, 1))[:1]), "0-1-77.arrow"),
+    "no such deletion file by a merge": (lambda ds: Merge(first(ds, deletion=DeletionFile(False, 1, 77, 1)), schema(ds)), "0-1-77.arrow"),
+    "another number of deleted rows": (
+        lambda ds: Delete(first(ds, deletion=replace(deletion(ds), num_deleted=3))[:1]),
+        "it has 1 deleted rows, the manifest says 3",
+    ),
+    "deleted rows beyond the last": (lambda ds: Delete(first(ds, deletion=deletion(ds, rows=(4,)))[:1]), "deletes row 4"),
+    "no such index file": (lambda ds: CreateIndex((index(ds, files=(IndexFile("x.lance", 9),)),)), "x.lance"),
 }
 
 
