@@ -1,4 +1,4 @@
-"""Servers that tests of several folders need."""
+"""Servers and sessions that tests of several folders need."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def s3_server() -> Iterator[str]:
         yield endpoint
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are run side by side, those of one session stay together."""
+    """Where tests are run side by side, those of one session stay together. First, since xdist looks at the marks itself."""
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("spark"))
