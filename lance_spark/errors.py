@@ -12,6 +12,10 @@ _LOGGER = logging.getLogger(__name__)
 class LanceError(Exception):
     """Base of all errors that lance_spark raises about tables, files and options."""
 
+    def __str__(self) -> str:
+        """The message. Bytes of file names that are not UTF-8 are escaped, so that it can be printed and sent anywhere."""
+        return super().__str__().encode("utf-8", "backslashreplace").decode("utf-8")
+
 
 class CorruptFileError(LanceError):
     """Bytes that break the format: truncated, overlapping, out of bounds, of the wrong type."""
