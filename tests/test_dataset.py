@@ -350,7 +350,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path
     ds = Dataset.open(uri)
     file = ds.snapshot.manifest.fragments[0].files[0]
     for broken, what in (
-        (tampered(ds, physical_rows=99), "has 100 rows, the fragment 99"),
+        (tampered(ds, physical_rows=99), "has 100 rows, but the fragment has 99"),
         (tampered(ds, files=(dataclasses.replace(file, path="gone.lance"),)), r"gone\.lance is missing"),
         (tampered(ds, files=(dataclasses.replace(file, path="../../x"),)), "leaves the table"),
         (tampered(ds, files=(dataclasses.replace(file, size=5),)), "expected 5 bytes"),
