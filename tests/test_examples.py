@@ -46,7 +46,7 @@ def test_the_examples_of_a_docstring_run_and_print_what_it_shows(place: SparkSes
     for line in example.examples:
         line.source = line.source.replace("/tmp/", f"{Path.cwd()}/")
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=report.append)
+    doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(example, out=report.append)
     assert not report, "".join(report)
 
 
