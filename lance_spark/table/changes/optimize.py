@@ -19,6 +19,7 @@ from lance_spark.table.changes.compaction import (
 )
 from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
 from lance_spark.table.changes.runner import Here, Runner
+from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -55,6 +56,7 @@ def optimize(
     progress: bool | None = False,
 ) -> CompactionMetrics:
     """Compact the fragments with these ids, None: all. `progress` shows a bar."""
+    snapshot = with_own_ids(snapshot)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
     result = CompactionMetrics(snapshot.version, left_out=plan.left_out)

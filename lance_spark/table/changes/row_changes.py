@@ -10,6 +10,7 @@ from lance_spark.errors import CommitConflictError, CommitStateUnknownError, Lan
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
+from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
 from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
@@ -54,6 +55,7 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
 
     Files of a change that is not committed are deleted. Raises CommitConflictError after `TRIES` tries.
     """
+    snapshot = with_own_ids(snapshot)
     for attempt in range(TRIES):
         if done := done_before(snapshot.store, Transaction(snapshot.version, Append(()), properties=options.noted)):
             return RowChanges(done.version)

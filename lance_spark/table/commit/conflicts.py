@@ -207,6 +207,10 @@ both deleted or changed the same row, it is *retry*), or after removing the frag
 `CommitConflictError` with `retryable=False`. A number refers to a condition below the table; if it is not true, the cell counts as empty.
 An operation that is not in the table conflicts with everything.
 
+A version that was cleaned up meanwhile cannot be judged by these rules. Our change can follow it if what the change depends on is
+unchanged: for an append, its columns; for a change of rows or columns, the schema, the indexes and the fragments that it touches.
+Otherwise it is *retry*.
+
 If the version of a commit is taken, the commit tries the next one, at least 20 times and for at least two minutes. After that, it fails
 with a `CommitConflictError`, also with `retryable=True`.
 

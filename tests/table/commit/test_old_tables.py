@@ -49,6 +49,9 @@ def values(uri: str) -> list[int]:
 
 CHANGES: dict[str, Change] = {
     "append": lambda ds: Dataset.write(ds.uri, rows(90), "append"),
+    "merge_insert": lambda ds: ds.merge_insert("a").when_not_matched_insert_all().execute(rows(90)),
+    "update": lambda ds: ds.update({"b": "b + 1"}),
+    "compact": lambda ds: (ds.optimize.compact_files(), Dataset.open(ds.uri))[1],
     "delete": lambda ds: ds.delete("a % 2 = 1"),
     "add a column": lambda ds: ds.add_columns(pa.field("c", pa.int8())),
     "drop a column": lambda ds: ds.drop_columns(["b"]),
@@ -60,7 +63,8 @@ CHANGES: dict[str, Change] = {
 
 
 def expected(change: str, before: list[int]) -> list[int]:
-    after = {"append": [*before, 90, 91, 92], "delete": [a for a in before if a % 2 == 0], "overwrite": [90, 91, 92]}
+    more = [*before, 90, 91, 92]
+    after = {"append": more, "merge_insert": more, "delete": [a for a in before if a % 2 == 0], "overwrite": [90, 91, 92]}
     return after.get(change, before)
 
 
