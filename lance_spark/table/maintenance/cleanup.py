@@ -11,6 +11,9 @@ our own writers look once more after they have named it (see `table.versions.nam
 before. For those a pause leaves the time to finish what they have begun. This order also means that whatever version is listed can be
 read when the work is cut short.
 
+Of two cleanups at once, only the one that has removed a manifest puts it back or removes the version's files. (Object stores do not tell
+which one it was.)
+
 A writer that has found out the latest version before others were committed would commit into a gap if those were removed meanwhile. For it,
 too, there is a pause: between listing the versions and removing the first.
 """
@@ -34,7 +37,7 @@ from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
-from lance_spark.table.versions.named_files import NamedFiles
+from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot, list_versions, open_snapshot, to_datetime, version_of
 from lance_spark.table.versions.tags_and_branches import clone_exists
 
@@ -114,7 +117,9 @@ class _Cleanup:
         """The versions to be removed, ascending, and the paths of their manifests."""
         self._held: dict[int, bytes] = {}
         """The manifests that were removed last."""
-        self._kept, self._forgotten = NamedFiles(), NamedFiles()
+        self._taken: set[int] = set()
+        """The old versions that another cleanup has removed."""
+        self._kept, self._forgotten = NamedFiles(), ForgottenFiles()
         """The files that versions that stay name, and those that old versions name."""
         self._known: set[tuple[str, int]] = set()
         """The tables and versions whose files are in `_kept`."""
@@ -139,7 +144,7 @@ class _Cleanup:
                 tagged.update({name: v for name, v in tags.items() if v == version})
             if old and version not in named:
                 self._old[version] = versions[version]
-                self._forgotten.add(manifest, {None})
+                self._forgotten.add(version, manifest)
             else:
                 self._keep(version, manifest)
         if tagged and self._policy.error_if_tagged_old_versions:
@@ -150,23 +155,38 @@ class _Cleanup:
             move_hint(self._store, max(versions))
 
     def remove_versions(self) -> None:
-        """Remove the manifests of the old versions."""
+        """Remove the manifests of the old versions, but for those that are named by now."""
         self._pause()
-        held = 0
-        for version, path in self._track(self._old.items(), "remove versions"):
-            try:
-                manifest = self._store.read(path)
-            except MissingFileError:
-                continue  # another cleanup was faster
-            if not self._policy.dry_run:
-                self._held[version] = manifest
-            self._removal.remove(Entry(path, len(manifest), None))
-            self._since = time.monotonic()
-            if (held := held + len(manifest)) > _MOST_HELD:
+        named, due, held = set[int](), 0.0, 0
+        for version, path in self._track(list(self._old.items()), "remove versions"):
+            if (begun := time.monotonic()) > due:
+                named = self._put_back_named()
+                # Reading the references again and again takes at most a tenth of the time.
+                due = time.monotonic() + max(PAUSE_S, 9 * (time.monotonic() - begun))
+            if version in named:
+                del self._old[version]  # it is kept with those that are new
+                continue
+            held += self._remove_version(version, path)
+            if held > _MOST_HELD:
                 self._pause()
-                self._put_back_named()
+                named = self._put_back_named()
                 self._held.clear()
                 held = 0
+
+    def _remove_version(self, version: int, path: str) -> int:
+        """Remove a manifest, which is then held to be put back; its size."""
+        try:
+            manifest = self._store.read(path)
+        except MissingFileError:
+            self._taken.add(version)
+            return 0
+        if not self._policy.dry_run:
+            self._held[version] = manifest
+        if not self._removal.remove(Entry(path, len(manifest), None)):
+            self._taken.add(version)
+            del self._held[version]
+        self._since = time.monotonic()
+        return len(manifest)
 
     def keep_what_is_new(self, pause: bool = False) -> None:
         """Put back the versions that are named now, and keep the files of versions that are new, here and on other branches."""
@@ -174,7 +194,8 @@ class _Cleanup:
             self._known.update((self._store.uri, version) for version in self._old)
         if pause:
             self._pause()
-        self._put_back_named()
+        if self._held:
+            self._put_back_named()
         for version, manifest in self._opened(list_versions(self._store)):
             self._keep(version, manifest)
         self._keep_branches()
@@ -190,7 +211,7 @@ class _Cleanup:
         found = []
         for path, entry in self._track(files_of_table(self._snapshot), "check files"):
             aged = self._policy.delete_unverified or (entry.modified is not None and entry.modified < threshold)
-            if path not in self._kept and (aged or path in self._forgotten):
+            if path not in self._kept and (aged or self._forgotten.has(path, self._taken)):
                 found.append(Entry(path, entry.size, None))
         return found
 
@@ -240,13 +261,15 @@ class _Cleanup:
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
 
-    def _put_back_named(self) -> None:
-        """Put back those of the manifests that were removed last that are named now."""
-        for version in sorted(self._held.keys() & self._named()) if self._held else ():
+    def _put_back_named(self) -> set[int]:
+        """Put back those of the manifests that were removed last that are named now. Returns the versions that are named."""
+        named = self._named()
+        for version in sorted(self._held.keys() & named):
             manifest = self._held[version]
             self._removal.put_back(self._old[version], manifest)
             del self._held[version]
             self._keep(version, parse(manifest, f"{self._store.uri}/{self._old[version]}", version))
+        return named
 
     def _keep_branches(self) -> None:
         """Keep the files of this table that any version of any other branch names."""
@@ -277,15 +300,16 @@ class _Removal:
         self._sizes: dict[str, int] = {}
         self._started = time.monotonic()
 
-    def remove(self, entry: Entry) -> None:
-        """Delete a file. It is not counted if it is known that another cleanup has deleted it."""
+    def remove(self, entry: Entry) -> bool:
+        """Delete a file. False, and not counted, if it is known that another cleanup has deleted it."""
         if not self._policy.dry_run:
             if self._policy.delete_rate_limit is not None:
                 due = self._started + (len(self._sizes) + 1) / self._policy.delete_rate_limit
                 time.sleep(max(due - time.monotonic(), 0))
             if not self._store.delete(entry.name):
-                return
+                return False
         self._sizes[entry.name] = entry.size
+        return True
 
     def put_back(self, path: str, content: bytes) -> None:
         """Write a file again that was deleted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
@@ -46,6 +46,26 @@ class NamedFiles:
         """Whether a file is named, or belongs to something that is."""
         parts = path.split("/")
         return path in self.files or "/".join(parts[:2]) in self.folders
+
+
+class ForgottenFiles:
+    """Files that old versions name, and by which versions: from the first to the last of them."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, tuple[int, int]] = {}
+
+    def add(self, version: int, manifest: Manifest) -> None:
+        """Add the files of a version, which is later than those before."""
+        named = NamedFiles()
+        named.add(manifest, {None})
+        for path in (*named.files, *named.folders):
+            first, _ = self._spans.get(path, (version, version))
+            self._spans[path] = first, version
+
+    def has(self, path: str, but: Collection[int]) -> bool:
+        """Whether versions name a file, or what it belongs to, none of them in `but`."""
+        span = self._spans.get(path) or self._spans.get("/".join(path.split("/")[:2]))
+        return span is not None and not any(span[0] <= version <= span[1] for version in but)
 
 
 def _external(fragment: Fragment) -> list[ExternalFile]:

@@ -57,7 +57,7 @@ class Table:
     def opened(self, store: Callable[[str], Store]) -> At:
         return lambda version: Dataset(open_snapshot(store(self.uri), version=version))
 
-    def clean_up(self, side: str) -> object:
+    def clean_up(self, side: str) -> Any:
         return self.opener(side)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
 
     def interrupted_cleanup(self, store: Callable[[str], Store]) -> None:
@@ -272,3 +272,34 @@ def test_a_writer_that_was_overtaken_finds_its_version_taken(
     table.clean_up("ours")
     assert taken == [True]
     assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
+
+
+def test_a_version_that_is_tagged_while_a_cleanup_pauses_is_never_gone(
+    table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
+    table.prepare()
+    manifest = Path(table.uri, manifest_path(OLD))
+    before = manifest.stat().st_ino
+    begun.append(lambda: lance.dataset(table.uri).tags.create("new", OLD))
+    assert table.clean_up("ours").old_versions == LATEST - 2
+    assert manifest.stat().st_ino == before
+    table.check()
+
+
+def test_the_files_of_a_version_that_another_cleanup_removes_are_left_to_that_one(table: Table) -> None:
+    """It may be about to put the version back."""
+    removed, stats = list[bool](), list[Any]()
+    (file,) = Dataset.open(table.uri, version=OLD).snapshot.manifest.fragments[0].files
+
+    def remove() -> None:
+        removed.append(Store(table.uri).delete(manifest_path(OLD)))
+
+    def clean_up(store: Callable[[str], Store]) -> None:
+        stats.append(table.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False))
+
+    for _ in interrupted_everywhere(clean_up, table.prepare, remove):
+        assert Path(table.uri, "data", file.path).exists() == removed[-1]
+        assert stats[-1].old_versions == LATEST - 1 - removed[-1]
+    assert removed[0]
+    assert not removed[-1]
