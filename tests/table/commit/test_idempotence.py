@@ -102,7 +102,7 @@ def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:
 def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="give both txnAppId and txnVersion"):
         Dataset.write(str(tmp_path / "t"), ROWS, txn_app_id="job")
-    with pytest.raises(InvalidOptionError, match="from 0 on"):
+    with pytest.raises(InvalidOptionError, match="txnVersion must be at least 0, not -1"):
         append(str(tmp_path / "t"), "job", -1)
 
 
