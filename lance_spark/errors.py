@@ -10,7 +10,12 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LanceError(Exception):
-    """Base of all errors that lance_spark raises about tables, files and options."""
+    """Base of all errors that lance_spark raises about tables, files and options.
+
+    `code` is the error code of the Lance namespace specification for this kind of error.
+    """
+
+    code: int = 18
 
     def __str__(self) -> str:
         """The message. Bytes of file names that are not UTF-8 are escaped, so that it can be printed and sent anywhere."""
@@ -24,21 +29,60 @@ class CorruptFileError(LanceError):
 class UnsupportedFeatureError(LanceError):
     """A feature flag, encoding, type or option that this version of lance_spark does not implement."""
 
+    code = 0
+
 
 class TableNotFoundError(LanceError, FileNotFoundError):
     """There is no Lance table at the given path."""
+
+    code = 4
 
 
 class TableAlreadyExistsError(LanceError, FileExistsError):
     """The table to create already exists."""
 
+    code = 5
+
 
 class VersionNotFoundError(LanceError):
     """The table exists, but not the requested version, tag, branch or time."""
 
+    code = 11
+
 
 class InvalidOperationError(LanceError, ValueError):
     """An operation that does not fit the table that it is committed to, or a table whose parts do not fit each other."""
+
+    code = 13
+
+
+class NamespaceError(LanceError):
+    """A namespace refused a request or failed; `code` is its error code in the namespace specification."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = type(self).code if code is None else code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.code)
+
+
+class NamespaceNotFoundError(NamespaceError):
+    """There is no namespace with the given id."""
+
+    code = 1
+
+
+class NamespaceAlreadyExistsError(NamespaceError):
+    """The namespace to create already exists."""
+
+    code = 2
+
+
+class NamespaceNotEmptyError(NamespaceError):
+    """The namespace to drop still has tables or namespaces in it."""
+
+    code = 3
 
 
 class RefConflictError(LanceError):
@@ -48,6 +92,8 @@ class RefConflictError(LanceError):
 class SchemaMismatchError(LanceError):
     """The data's columns do not fit the table's; the message lists the differences."""
 
+    code = 20
+
 
 class CommitConflictError(LanceError):
     """Another writer's commit conflicts with ours.
@@ -55,6 +101,8 @@ class CommitConflictError(LanceError):
     `retryable` is True if the whole operation can succeed when it is run again on the new version, and False if
     the table has changed so that the operation no longer applies.
     """
+
+    code = 14
 
     def __init__(self, message: str, *, retryable: bool) -> None:
         super().__init__(message)
@@ -86,6 +134,8 @@ class CommitStateUnknownError(LanceError):
 class StorageError(LanceError, OSError):
     """The store refused or failed: permissions, a full disk, a lost connection."""
 
+    code = 17
+
 
 class MissingFileError(StorageError, FileNotFoundError):
     """A file that a table, a version or an option refers to does not exist."""
@@ -93,6 +143,8 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 class InvalidOptionError(LanceError):
     """An unknown option or an invalid value."""
+
+    code = 13
 
 
 @contextlib.contextmanager

@@ -131,6 +131,33 @@ def _next(
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
 
+def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles = UNKNOWN_FILES) -> Snapshot | None:
+    """Make `transaction` the version right after `base`, for which it was prepared (None: the first version of a table).
+
+    Returns None if another writer has committed a version since `base`: nothing is rebased. Raises CommitStateUnknownError, as `commit`.
+    """
+    names: list[str] = []
+    content = _put_transaction(store, transaction, names)
+    check = check_files(store, transaction, base.manifest if base is not None else None, files)
+    try:
+        if external(store) is None:
+            store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
+        # A cleanup may have removed the version that is next, which leaves its name free.
+        latest = _latest(store, base, transaction.read_version)
+        overtaken = (latest.version if latest else 0) != transaction.read_version
+        done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
+    except CommitStateUnknownError:
+        raise
+    except (LanceError, ValueError):
+        _discard(store, names)
+        raise
+    if done is None:
+        _discard(store, names)
+        return None
+    _follow_up(done)
+    return done
+
+
 def with_own_ids(snapshot: Snapshot) -> Snapshot:
     """The snapshot; or if fragments of it share an id, the latest version, in which they have got different ones."""
     while len(snapshot.manifest.lazy_fragments.shared_ids):

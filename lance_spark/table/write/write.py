@@ -123,7 +123,7 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 """Rows to write. Objects that export an Arrow stream, such as a polars DataFrame, are accepted too."""
 
 
-def write(uri: str | PathLike[str], data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
+def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit has certainly failed."""
     reader = _reader(data)
     target = begin_write(uri, reader.schema, mode, options)
@@ -154,15 +154,15 @@ def read_all(data: Data) -> pa.Table:
     return data if isinstance(data, pa.Table) else _reader(data).read_all()
 
 
-def begin_write(uri: str | PathLike[str], arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
-    """Prepare to write data of the schema `arrow_schema`; nothing is written yet.
+def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:
+    """Prepare to write data of the schema `arrow_schema`; nothing is written yet. A store has its storage options already.
 
     "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
     all differences if the data does not fit the existing table.
     """
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
-    store = Store(uri, options.storage_options)
+    store = uri if isinstance(uri, Store) else Store(uri, options.storage_options)
     try:
         current = completed(open_snapshot(store).manifest)
     except TableNotFoundError:

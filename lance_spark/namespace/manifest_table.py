@@ -1,0 +1,271 @@
+"""The table `__manifest` of a directory namespace: one row for each namespace and table, and the one way to change it.
+
+Implements "Manifest Table" of the directory namespace specification. A change reads all rows and columns, and writes them again as an
+Overwrite that is exactly the next version, so that columns, table metadata and config of others are kept. If another writer was first,
+the rows are read again and the change is applied to them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptFileError,
+    InvalidOperationError,
+    MissingFileError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_spark.metadata.manifest import check_writable
+from lance_spark.metadata.operations import Operation, Overwrite, UpdateConfig, UpdateMap
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import PRIMARY_KEY_POSITION, Schema, from_arrow
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
+from lance_spark.table.commit.commit import PATIENCE_S, TRIES, commit_next
+from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.new_schema import next_field_id
+from lance_spark.table.write.write import NO_OPTIONS, WriteTarget, discard, write_fragments
+
+FOLDER = "__manifest"
+NAMESPACE, TABLE = "namespace", "table"
+"""Values of `object_type`."""
+SCHEMA = pa.schema(
+    [
+        pa.field("object_id", pa.string(), nullable=False, metadata={PRIMARY_KEY_POSITION: b"0"}),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.field("object_id", pa.string()))),
+    ]
+)
+"""The columns of a new `__manifest`; there may be others."""
+READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
+WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
+"""Keys of the table metadata: decimal numbers whose bits are features that a reader or a writer must know."""
+GUARD = 1 << 62
+"""The writer flag of partitioned namespaces, which says that a writer must keep columns that it does not know."""
+_KNOWN_FLAGS = {READER_FLAGS: 0, WRITER_FLAGS: GUARD}
+_LONGEST_WAIT_S = 2.0
+NOTHING_NOTED: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class ManifestTable:
+    """One version of the `__manifest` below `root`; without a snapshot there is none yet, which is version 0 without rows."""
+
+    root: Store
+    snapshot: Snapshot | None = None
+
+    @property
+    def store(self) -> Store:
+        """The folder of the table."""
+        return _folder(self.root)
+
+    @property
+    def version(self) -> int:
+        """The number of this version; 0 if there is no table yet."""
+        return self.snapshot.version if self.snapshot else 0
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The table metadata, which holds the properties of the root namespace."""
+        return self.snapshot.manifest.table_metadata if self.snapshot else {}
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return self.snapshot.manifest.schema if self.snapshot else from_arrow(SCHEMA)
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows with all columns. CorruptFileError if ids are missing, are no strings or are duplicated."""
+        rows = Dataset(self.snapshot).scan().to_table() if self.snapshot else SCHEMA.empty_table()
+        where = f"{self.store.uri}, version {self.version}"
+        for name in ("object_id", "object_type"):
+            if name not in rows.schema.names or rows.schema.field(name).type not in (pa.string(), pa.large_string()):
+                raise CorruptFileError(f"{where}: expected a column {name!r} of strings")
+            if rows[name].null_count:
+                raise CorruptFileError(f"{where}: the column {name!r} has nulls")
+        if (twice := duplicated(rows)) is not None:
+            raise CorruptFileError(f"{where}: the id {twice!r} is duplicated")
+        return rows
+
+    def with_rows(self, added: Sequence[Mapping[str, object]]) -> pa.Table:
+        """The rows and new ones; columns that a new row lacks are null."""
+        return pa.concat_tables([self.rows, pa.Table.from_pylist(list(added), schema=self.rows.schema)])
+
+    def without(self, ids: Sequence[str]) -> pa.Table:
+        """The rows except those with these ids."""
+        return self.rows.filter(pc.invert(pc.is_in(self.rows["object_id"], pa.array(ids, pa.string()))))
+
+
+class Committed(NamedTuple):
+    """The version after a change, and whether the change made it: it did not if nothing was to do or the transaction was done before."""
+
+    table: ManifestTable
+    applied: bool
+
+
+def duplicated(rows: pa.Table) -> str | None:
+    """An id that more than one row has."""
+    counts = pc.value_counts(rows["object_id"])
+    if len(counts) == rows.num_rows:
+        return None
+    return str(counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py())
+
+
+def open_manifest(root: Store, version: int | None = None, timestamp: datetime | str | None = None) -> ManifestTable:
+    """Open the latest version of the `__manifest` below `root`, or that of a number or time.
+
+    Version 0 without rows if there is no such table. Raises UnsupportedFeatureError for unknown reader features, and
+    VersionNotFoundError.
+    """
+    for _ in range(TRIES):
+        try:
+            table = ManifestTable(root, open_snapshot(_folder(root), version=version, timestamp=timestamp))
+        except TableNotFoundError:
+            return ManifestTable(root)
+        except MissingFileError:
+            continue  # overtaken and cleaned up since it was listed
+        check_flags(table, READER_FLAGS)
+        return table
+    raise CommitConflictError(f"{root.uri}: the latest __manifest is cleaned up before it can be opened", retryable=True)
+
+
+def check_flags(table: ManifestTable, key: str) -> None:
+    """Raise UnsupportedFeatureError if the metadata asks for features that are not known here; `key` is READER_FLAGS or WRITER_FLAGS."""
+    text = table.metadata.get(key, "0")
+    flags = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else -1
+    if not 0 <= flags < 1 << 64:
+        raise CorruptFileError(f"{table.store.uri}: {key} is {text[:40]!r}, expected a number of 64 bits")
+    if unknown := flags & ~_KNOWN_FLAGS[key]:
+        what = "read" if key == READER_FLAGS else "change"
+        raise UnsupportedFeatureError(f"{table.store.uri}: to {what} this namespace, unknown features are needed (flags {unknown:#x})")
+
+
+def change(root: Store, edit: Callable[[ManifestTable], pa.Table | None], properties: Mapping[str, str] = NOTHING_NOTED) -> Committed:
+    """Replace the rows by those that `edit` makes of the latest version, in one new version.
+
+    `edit` is called again for each version that another writer has committed meanwhile; it may add columns, must keep all that there are,
+    and returns None if nothing is to be done. What it raises is passed on. `properties` are noted in the transaction; with the name and
+    number of an application's write (see `table.commit.idempotence`) the change is made once.
+    Raises UnsupportedFeatureError for unknown features before `edit` is called, InvalidOperationError for rows with duplicated ids, and
+    CommitStateUnknownError as `table.commit.commit.commit` does.
+    """
+
+    def prepare(table: ManifestTable) -> _Prepared | None:
+        rows = edit(table)
+        return None if rows is None else _overwrite(table, rows)
+
+    return _committed(root, prepare, properties)
+
+
+def change_metadata(
+    root: Store, edit: Callable[[ManifestTable], Mapping[str, str | None] | None], properties: Mapping[str, str] = NOTHING_NOTED
+) -> Committed:
+    """Set keys of the table metadata to what `edit` makes of the latest version (None removes a key), in one new version of its own.
+
+    If there is no `__manifest` yet, one without rows is made first. Otherwise as `change`.
+    """
+
+    def prepare(table: ManifestTable) -> _Prepared | None:
+        values = edit(table)
+        return None if values is None else _Prepared(UpdateConfig(table_metadata_updates=UpdateMap(dict(values))), lambda: None)
+
+    change(root, lambda table: None if table.snapshot else table.rows)
+    return _committed(root, prepare, properties)
+
+
+class _Prepared(NamedTuple):
+    """An operation whose files are written, and what removes them again."""
+
+    operation: Operation
+    undo: Callable[[], None]
+
+
+def _folder(root: Store) -> Store:
+    return root.at(f"{root.uri.rstrip('/')}/{FOLDER}")
+
+
+def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None], properties: Mapping[str, str]) -> Committed:
+    """Commit what `prepare` makes of the latest version as the next one; again if another writer was first."""
+    begun, attempt = time.monotonic(), 0
+    while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
+        started = time.monotonic()
+        table = open_manifest(root)
+        check_flags(table, WRITER_FLAGS)
+        if table.snapshot:
+            check_writable(table.snapshot.manifest, table.store.uri)
+        try:
+            if done_before(table.store, Transaction(table.version, UpdateConfig(), properties=properties)):
+                return Committed(table, False)
+            prepared = prepare(table)
+        except VersionNotFoundError:
+            attempt += 1
+            continue  # cleaned up while it was read
+        if prepared is None:
+            return Committed(table, False)
+        if done := _next(table, prepared, properties):
+            return Committed(ManifestTable(root, done), True)
+        # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
+        slot = min(time.monotonic() - started, 1.0)
+        time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
+        attempt += 1
+    raise CommitConflictError(f"{root.uri}: {attempt} tries to change the namespace were all overtaken by other writers", retryable=True)
+
+
+def _next(table: ManifestTable, prepared: _Prepared, properties: Mapping[str, str]) -> Snapshot | None:
+    """Commit right after `table`; None, with the files removed, if another writer was first."""
+    done = None
+    try:
+        done = commit_next(table.store, Transaction(table.version, prepared.operation, properties=properties), table.snapshot)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        prepared.undo()
+        raise
+    if done is None:
+        prepared.undo()
+    return done
+
+
+def _overwrite(table: ManifestTable, rows: pa.Table) -> _Prepared:
+    """The Overwrite with `rows`, whose files are written."""
+    if (twice := duplicated(rows)) is not None:
+        raise InvalidOperationError(f"{table.store.uri}: the id {twice!r} would be duplicated")
+    target = WriteTarget(
+        table.store,
+        _with_columns(table, rows.schema),
+        table.snapshot.manifest.data_format if table.snapshot else DEFAULT_FORMAT,
+        "overwrite",
+        table.version,
+        NO_OPTIONS,
+    )
+    fragments = write_fragments(target, rows.to_batches())
+    return _Prepared(Overwrite(fragments, target.schema), lambda: discard(target, fragments))
+
+
+def _with_columns(table: ManifestTable, schema: pa.Schema) -> Schema:
+    """The table's fields, whose ids stay, and those that `schema` has besides."""
+    known = {f.name for f in table.schema.fields}
+    if missing := known - set(schema.names):
+        raise InvalidOperationError(f"{table.store.uri}: the columns {', '.join(sorted(missing))} would be lost")
+    if table.snapshot is None:
+        return from_arrow(schema)
+    new = from_arrow(pa.schema([f for f in schema if f.name not in known]), next_field_id(table.snapshot.manifest))
+    return replace(table.schema, fields=(*table.schema.fields, *new.fields))

@@ -1,0 +1,163 @@
+"""What every namespace offers: lists, descriptions, creation and removal of namespaces and tables by id, with plain values.
+
+Implements the operations of the Lance namespace client specification that lance_spark needs. An id is a sequence of names from the root
+on; `[]` is the root namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import (
+    InvalidOptionError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.storage.location import can_be_path
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.write.write import Data, Mode, WriteOptions, write
+
+Id: TypeAlias = Sequence[str]
+"""The names from the root on."""
+DELIMITER = "$"
+"""What stands between the names of an id in `__manifest` and in REST requests."""
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What a namespace says of a table.
+
+    `location` is its URI. `storage_options` open its store until `expires_at_millis`, in milliseconds since 1970 (None: for good).
+    If `managed_versioning`, commits go through the namespace. `is_only_declared` is True if no version is known to exist.
+    """
+
+    location: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    expires_at_millis: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    managed_versioning: bool = False
+    is_only_declared: bool = False
+
+
+class Namespace(ABC):
+    """Namespaces and tables below one root. Names that an id cannot hold raise InvalidOptionError."""
+
+    @abstractmethod
+    def list_namespaces(self, id: Id = ()) -> list[str]:
+        """The names of the namespaces directly in the namespace `id`, sorted."""
+
+    @abstractmethod
+    def describe_namespace(self, id: Id = ()) -> dict[str, str]:
+        """The properties of a namespace. Raises NamespaceNotFoundError."""
+
+    @abstractmethod
+    def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""
+
+    @abstractmethod
+    def drop_namespace(self, id: Id) -> None:
+        """Drop an empty namespace. Raises NamespaceNotFoundError and NamespaceNotEmptyError."""
+
+    @abstractmethod
+    def list_tables(self, id: Id = ()) -> list[str]:
+        """The names of the tables directly in the namespace `id`, sorted."""
+
+    @abstractmethod
+    def describe_table(self, id: Id) -> TableDescription:
+        """Where a table is and how its store is opened. Raises TableNotFoundError."""
+
+    @abstractmethod
+    def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
+        """Reserve an id and a location for a table that is written later. Raises NamespaceNotFoundError and TableAlreadyExistsError."""
+
+    @abstractmethod
+    def register_table(self, id: Id, location: str) -> None:
+        """Give an id to the table at `location`, which the namespace may want relative to its root. Raises TableAlreadyExistsError."""
+
+    @abstractmethod
+    def deregister_table(self, id: Id) -> None:
+        """Remove a table from the namespace; its files stay. Raises TableNotFoundError."""
+
+    @abstractmethod
+    def drop_table(self, id: Id) -> None:
+        """Remove a table from the namespace and delete its files. Raises TableNotFoundError."""
+
+    def store(self, id: Id) -> Store:
+        """The folder of a table, opened with the storage options of the namespace. Raises TableNotFoundError.
+
+        Raises UnsupportedFeatureError if the table's versions are kept by the namespace.
+        """
+        table = self.describe_table(id)
+        if table.managed_versioning:
+            raise UnsupportedFeatureError(f"table {shown(id)}: the namespace keeps the versions of its tables, which is not supported")
+        return Store(table.location, table.storage_options)
+
+    def open(
+        self,
+        id: Id,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Dataset:
+        """Open a table: its latest version, or that of a number, tag or time. Raises TableNotFoundError, also for one without data."""
+        return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
+
+    def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
+        """Write one version of a table, in the modes of `Dataset.write`; a table that the namespace does not have is declared first.
+
+        `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
+        """
+        try:
+            store = self.store(id)
+        except TableNotFoundError:
+            with contextlib.suppress(TableAlreadyExistsError):  # of another writer, or one without data; the write decides
+                self.declare_table(id)
+            store = self.store(id)
+        return Dataset(write(store, data, mode, WriteOptions(**options)))
+
+    def namespace_exists(self, id: Id) -> bool:
+        """Whether there is a namespace with this id."""
+        try:
+            self.describe_namespace(id)
+        except NamespaceNotFoundError:
+            return False
+        return True
+
+    def table_exists(self, id: Id) -> bool:
+        """Whether there is a table with this id, or one that is declared."""
+        try:
+            self.describe_table(id)
+        except TableNotFoundError:
+            return False
+        return True
+
+
+def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
+    """The names of an id. Raises InvalidOptionError for fewer than `least` names, and for names that no id can hold."""
+    if isinstance(id, str):
+        raise TypeError(f"an id is a sequence of names, not text; pass [{id!r}]")
+    names = tuple(id)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of an id are text, not {type(name).__name__}")
+        if not name or DELIMITER in name or "/" in name or not can_be_path(name):
+            raise InvalidOptionError(f"no namespace or table can be called {name!r}; a name has at least one character, and no $, / or NUL")
+    if len(names) < least:
+        raise InvalidOptionError("the id is empty: it names the root namespace, which always exists and is no table")
+    return names
+
+
+def shown(id: Id) -> str:
+    """An id for messages."""
+    return repr(".".join(id)) if id else "the root"
