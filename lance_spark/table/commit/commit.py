@@ -19,6 +19,7 @@ from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
+from lance_spark.table.commit.gap import withdrawn
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, check_files
 from lance_spark.table.commit.put import put
@@ -102,7 +103,8 @@ def _commit(
             if rebase and current:
                 ready = rebased(transaction, read_snapshot(store, transaction, base), current)
                 content = _put_transaction(store, ready, names)
-            if done := _next(store, current, ready, content, settings, check):
+            done = _next(store, current, ready, content, settings, check)
+            if done and not withdrawn(done, time.monotonic() - started):
                 names.remove(done.manifest.transaction_file)
                 if isinstance(transaction.operation, Restore):
                     check_restored(done, transaction.operation.version)

@@ -1,0 +1,56 @@
+"""A writer that is held up while others commit and clean up: its rows are seen, whichever of its calls it is held up at."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.storage.store import Store
+from lance_spark.table.write import write
+from tests.table.interleaving import interrupted_everywhere
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+@pytest.mark.parametrize("side", ["ours", "pylance"])
+def test_rows_are_seen_though_a_cleanup_removed_the_versions_that_the_writer_did_not_know(side: str, tmp_path: Path) -> None:
+    uri, template = str(tmp_path / "t"), str(tmp_path / "template")
+    Dataset.write(template, rows(0))
+
+    def prepare() -> None:
+        shutil.rmtree(uri, ignore_errors=True)
+        shutil.copytree(template, uri)
+
+    def others() -> None:
+        for value in (1, 2, 3):
+            if side == "ours":
+                Dataset.write(uri, rows(value), "append")
+            else:
+                lance.write_dataset(rows(value), uri, mode="append")
+        if side == "ours":
+            Dataset.open(uri).cleanup_old_versions(timedelta(0))
+        else:
+            lance.dataset(uri).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+
+    def append(store: Callable[[str], Store]) -> None:
+        target = write.begin_write(uri, rows(9).schema, "append")
+        write.commit_write(replace(target, store=store(uri)), write.write_fragments(target, rows(9).to_batches()))
+
+    calls = []
+    for call in interrupted_everywhere(append, prepare, others):
+        table = lance.dataset(uri)
+        table.validate()
+        assert sorted(table.to_table()["a"].to_pylist()) == [0, 1, 2, 3, 9]
+        assert sorted(Dataset.open(uri).scan().to_table()["a"].to_pylist()) == [0, 1, 2, 3, 9]
+        calls.append(call)
+    assert len(calls) > 5
