@@ -15,13 +15,14 @@ from lance_spark.file import legacy
 from lance_spark.file.checksums import ChecksumError, refuse_lost_trailer
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
-from lance_spark.file.source import Source, checked, naming, open_source
+from lance_spark.file.source import Source, open_source
 from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.page_pruning import distinct_values
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
+from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Column, FieldReader, Rows, run, side_by_side
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store

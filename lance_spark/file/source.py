@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
-from google.protobuf.message import DecodeError
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError
 from lance_spark.file.blob_places import external_store, sidecar_path
 from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, place
+from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
 
@@ -106,26 +105,3 @@ def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes
     there, name = external_store(store, wanted.uri, allowed)
     stop = wanted.stop if wanted.stop > wanted.start else there.size(name)
     return there.read_ranges(name, [ByteRange(wanted.start, stop)])[0]
-
-
-def checked(where: str, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except CorruptFileError as e:
-        raise CorruptFileError(f"{where}: {e}") from e
-    except UnsupportedFeatureError as e:
-        raise UnsupportedFeatureError(f"{where}: {e}") from e
-    except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
-        # Decoders check their indices; numpy and Arrow report the rest with these.
-        raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
-
-
-def naming(where: str, steps: Steps[T]) -> Steps[T]:
-    """`steps`, with errors that name `where` they were found."""
-    answer: Sequence[Bytes] | None = None
-    while True:
-        try:
-            wanted = checked(where, lambda answer=answer: steps.send(answer))  # type: ignore[misc]
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        answer = yield wanted

@@ -6,6 +6,7 @@ A page's selected rows are decoded at once, when a batch reaches the page; batch
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -20,10 +21,13 @@ from lance_spark.layouts.mini_block import read as mini_block
 from lance_spark.layouts.nodes.page_layouts import Blob, Constant, FullZip, Indexed, Layout, MiniBlock, parse_layout
 from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2, look_up
 from lance_spark.reading import spans as sp
+from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.pages import Paged
 from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps, side_by_side
 from lance_spark.schema.schema import Field
+
+T = TypeVar("T")
 
 
 def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows: int) -> FieldReader:
@@ -46,7 +50,10 @@ class LeafReader:
     def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int) -> None:
         self._path = path
         self._width = row_width(path)
-        self._layouts = [parse_layout(page.encoding_type, page.encoding) for page in column.pages]
+        self._layouts = [
+            checked(f"page {number}", lambda page=page: parse_layout(page.encoding_type, page.encoding))  # type: ignore[misc]
+            for number, page in enumerate(column.pages)
+        ]
         self._column = column
         self._type = self._leaf_type()
         lengths = []
@@ -63,10 +70,14 @@ class LeafReader:
 
     def read(self, start: int, stop: int) -> Steps[pa.Array]:
         """The values of selected rows `start` to `stop`."""
-        parts = yield from self._pages.parts(start, stop)
+        parts = yield from self._named(self._pages.parts(start, stop))
         arrays = [self._looked_up(page.slice(a, b - a)) for page, a, b in parts]
         array = joined(arrays)
         return (yield from blob.load(self._path, array)) if self._path[-1].is_blob else array
+
+    def _named(self, steps: Steps[T]) -> Steps[T]:
+        """Run `steps`; errors name the column if it is nested, since the file reader names the top-level field only."""
+        return naming(".".join(field.name for field in self._path), steps) if len(self._path) > 1 else steps
 
     def _looked_up(self, array: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(self._type):

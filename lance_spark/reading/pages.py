@@ -11,6 +11,7 @@ import numpy as np
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.reading import spans as sp
+from lance_spark.reading.naming import naming
 from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Steps, side_by_side
 
@@ -39,7 +40,7 @@ class Paged(Generic[T]):
         wanted = range(first, min(last, len(self._selected)))
         missing = [i for i in wanted if i not in self._loaded]
         if missing:
-            loaded = yield from side_by_side([self._load(*self._selected[i]) for i in missing])
+            loaded = yield from side_by_side([self._named(*self._selected[i]) for i in missing])
             self._loaded.update(zip(missing, loaded))
         parts = []
         for i in wanted:
@@ -49,3 +50,7 @@ class Paged(Generic[T]):
             if end <= stop:
                 del self._loaded[i]
         return parts
+
+    def _named(self, number: int, selected: Spans) -> Steps[T]:
+        """Load a page; errors name its number."""
+        return naming(f"page {number}", self._load(number, selected))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_spark import Dataset
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.reader import open_data_file
 from lance_spark.storage.store import Store
@@ -61,6 +62,24 @@ def test_errors_name_the_file_and_the_column(tmp_path: Path) -> None:
     reader = open_data_file(store, name)
     with pytest.raises(CorruptFileError, match=f"{name}.*column"):
         list(reader.read(reader.schema.fields, {0: 0, 1: 1}, range(100), 100))
+
+
+def test_errors_name_the_nested_column_and_the_page(tmp_path: Path) -> None:
+    texts = pa.array([f"{i:0>60}" for i in np.random.default_rng(0).integers(0, 2**62, 300_000).tolist()])
+    table = pa.table({"s": pa.StructArray.from_arrays([texts], ["inner"])})
+    dataset = Dataset.write(str(tmp_path / "t"), table, data_storage_version="2.1")
+    (path,) = (tmp_path / "t" / "data").iterdir()
+    store, name = Store(str(tmp_path / "t")), f"data/{path.name}"
+    reader = open_data_file(store, name, verify_checksums=False)
+    pages = next(iter(reader._columns(reader.schema.fields, {1: 0}).values())).pages
+    assert len(pages) > 1
+    first = pages[1].buffers[0]
+    data = bytearray(path.read_bytes())
+    data[first.start : first.stop] = b"\xff" * (first.stop - first.start)
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match=rf"{name}: column 's': s\.inner: page 1: "):
+        Dataset.open(str(tmp_path / "t"), verify_checksums=False).scan().to_table()
+    assert dataset.count_rows() == 300_000
 
 
 def test_a_file_of_another_size_than_the_manifest_says_is_refused(tmp_path: Path) -> None:
