@@ -17,7 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
-from lance_spark.schema.schema import Schema, quoted
+from lance_spark.metadata.inserted_keys import primary_key
+from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import read_rows
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
@@ -96,13 +97,24 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
         except AmbiguousMergeError as e:
             raise _with_key(e, merge, snapshot) from e
 
-    return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, sorted(updated))), tuple(sorted(updated))).write)
+    intent = Intent(assigned=assigned_ids(schema, sorted(updated)))
+    return RowPlan(DeltaPlan(snapshot, parts, intent, tuple(sorted(updated)), _key(merge, schema)).write)
+
+
+def _key(merge: Merge, schema: Schema) -> tuple[Field, ...]:
+    """The primary key if rows are inserted and the condition names all columns of the key; else ()."""
+    key = primary_key(schema)
+    inserts = any(c.operation == INSERTED for c in merge.clauses)
+    return key if inserts and all(_names_column(merge.on, f.name) for f in key) else ()
+
+
+def _names_column(condition: Condition, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(condition), re.IGNORECASE) is not None
 
 
 def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:
     """The error with the key values of the row."""
-    text = str(merge.on)
-    names = [f.name for f in snapshot.manifest.schema.fields if re.search(rf"\b{re.escape(f.name)}\b", text)]
+    names = [f.name for f in snapshot.manifest.schema.fields if _names_column(merge.on, f.name)]
     if not names:
         return error
     fields = snapshot.manifest.schema.select([quoted([name]) for name in names])

@@ -20,9 +20,11 @@ from pyroaring import BitMap
 from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, LanceError, StorageError
 from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import DeletionFile, Fragment
+from lance_spark.metadata.inserted_keys import united as united_keys
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Field
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import WriteTarget
@@ -40,12 +42,14 @@ class DeltaTarget:
     """What tasks that change rows of one version must know. Pickles small: a task opens the version when it needs it.
 
     `assigned` are the top-level columns whose values delta rows bring for an update; a task reads the others from the table.
+    `key` are the fields of the primary key if the change must tell the keys of the rows that it inserts.
     """
 
     write: WriteTarget
     version: int
     assigned: tuple[str, ...]
     allow_other_stores: bool = False
+    key: tuple[Field, ...] = ()
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -60,7 +64,7 @@ class DeltaTarget:
 class DeltaPart:
     """What one task did: the rows that left each fragment (fragment id -> portable roaring bitmap), and new fragments.
 
-    `moved` hold rows that were updated, with their row ids where these are stable; `inserted` hold new ones.
+    `moved` hold rows that were updated, with their row ids where these are stable; `inserted` hold new ones, whose keys are `keys`.
     """
 
     left: Mapping[int, bytes]
@@ -69,6 +73,7 @@ class DeltaPart:
     num_deleted: int
     num_updated: int
     num_inserted: int
+    keys: InsertedKeys | None = None
 
 
 def ambiguous(fragment_id: int, offset: int) -> AmbiguousMergeError:
@@ -88,6 +93,7 @@ class Delta:
     num_deleted: int
     num_updated: int
     num_inserted: int
+    keys: InsertedKeys | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -106,6 +112,7 @@ def united(parts: Iterable[DeltaPart]) -> Delta:
     moved: list[Fragment] = []
     inserted: list[Fragment] = []
     counts = np.zeros(3, dtype=np.int64)
+    keys: InsertedKeys | None = None
     for part in parts:
         for fragment_id, data in part.left.items():
             rows, known = BitMap.deserialize(data), left.get(fragment_id)
@@ -115,16 +122,18 @@ def united(parts: Iterable[DeltaPart]) -> Delta:
         moved += part.moved
         inserted += part.inserted
         counts += (part.num_deleted, part.num_updated, part.num_inserted)
-    return Delta(left, tuple(moved), tuple(inserted), *counts.tolist())
+        if part.keys is not None:
+            keys = part.keys if keys is None else united_keys(keys, part.keys)
+    deleted, updated, added = counts.tolist()
+    return Delta(left, tuple(moved), tuple(inserted), deleted, updated, added, keys)
 
 
 @dataclass(frozen=True)
 class Intent:
-    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids), the keys that a merge inserts."""
+    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids)."""
 
     predicate: str = ""
     assigned: tuple[int, ...] = ()
-    inserted_keys: InsertedKeys | None = None
 
 
 def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
@@ -157,7 +166,7 @@ def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], remo
         new_fragments=delta.new_fragments,
         fields_for_preserving_frag_bitmap=intent.assigned,
         update_mode=REWRITE_ROWS,
-        inserted_keys=intent.inserted_keys,
+        inserted_keys=delta.keys,
     )
 
 

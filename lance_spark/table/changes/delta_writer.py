@@ -14,6 +14,7 @@ from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.inserted_keys import KeyFilter
 from lance_spark.metadata.row_address import by_fragment
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.metadata.row_ids import serialise_row_ids
@@ -31,6 +32,7 @@ from lance_spark.table.changes.delta import (
 )
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import conform
 from lance_spark.table.write.write import discard, fragment_writer
 
 _WAITING_ROWS = 1 << 16
@@ -64,6 +66,7 @@ class DeltaWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._counts = {DELETED: 0, UPDATED: 0, INSERTED: 0}
+        self._keys = KeyFilter(target.key) if target.key else None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add delta rows: the columns `OPERATION` and `ROW_ADDRESS`, and values by name.
@@ -78,7 +81,7 @@ class DeltaWriter:
             if operation == UPDATED:
                 self._wait(rows)
             elif operation in (INSERTED, REINSERTED):
-                self._inserted.write(_values(rows, self._target.write.schema))
+                self._insert(_values(rows, self._target.write.schema))
             elif operation != DELETED:
                 raise ValueError(f"invalid row operation {operation}; expected 1 (delete), 2 (update), 3 (insert) or 4 (reinsert)")
             self._counts[INSERTED if operation == REINSERTED else operation] += rows.num_rows
@@ -90,11 +93,18 @@ class DeltaWriter:
         if self._row_ids:
             moved = _with_row_ids(moved, np.concatenate(self._row_ids))
         left = {fragment_id: _serialised(rows) for fragment_id, rows in self._left.items()}
-        return DeltaPart(left, moved, inserted, self._counts[DELETED], self._counts[UPDATED], self._counts[INSERTED])
+        keys = None if self._keys is None else self._keys.finish()
+        return DeltaPart(left, moved, inserted, self._counts[DELETED], self._counts[UPDATED], self._counts[INSERTED], keys)
 
     def abort(self) -> None:
         """Delete the files that were written."""
         discard(self._target.write, (*self._moved.abort(), *self._inserted.abort()))
+
+    def _insert(self, rows: pa.RecordBatch) -> None:
+        if self._keys is not None:
+            key = Schema(self._target.key)
+            self._keys.add(conform(_values(rows, key), key).columns)
+        self._inserted.write(rows)
 
     def _leave(self, addresses: np.ndarray) -> None:
         for fragment_id, offsets in by_fragment(addresses):

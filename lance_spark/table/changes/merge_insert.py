@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
+from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
@@ -62,7 +63,9 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
         def parts(delta: DeltaTarget) -> list[DeltaPart]:
             return [write_rows(delta, _delta_rows(snapshot, merge, keys, rows))]
 
-        return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned).write)
+        key = primary_key(schema) if merge.insert else ()
+        told = key if {f.name for f in key} <= {*keys} else ()
+        return RowPlan(DeltaPlan(snapshot, parts, Intent(assigned=assigned_ids(schema, assigned)), assigned, told).write)
 
     return change_rows(snapshot, options, plan)
 

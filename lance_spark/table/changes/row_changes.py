@@ -10,6 +10,7 @@ from lance_spark.errors import CommitConflictError, CommitStateUnknownError, Lan
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
+from lance_spark.schema.schema import Field
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
@@ -85,18 +86,19 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
 class DeltaPlan:
     """A change by delta rows: `parts` writes them and returns what each task did.
 
-    `assigned` are the columns whose values delta rows bring for updates.
+    `assigned` are the columns whose values delta rows bring for updates; `key` see `DeltaTarget`.
     """
 
     snapshot: Snapshot
     parts: Callable[[DeltaTarget], list[DeltaPart]]
     intent: Intent
     assigned: tuple[str, ...] = ()
+    key: tuple[Field, ...] = ()
 
     def write(self, target: WriteTarget) -> Written:
         """Write the parts."""
         snapshot = self.snapshot
-        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, snapshot.allow_other_stores)))
+        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, snapshot.allow_other_stores, self.key)))
         files = [file for fragment in delta.new_fragments for file in fragment.files]
         changes = RowChanges(
             snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)
