@@ -32,7 +32,7 @@ from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
-from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
@@ -331,7 +331,7 @@ class Dataset:
         return self._at(changes.version)
 
     def _at(self, version: int) -> Dataset:
-        return self._changed(open_snapshot(self.snapshot.store, version=version))
+        return Dataset(reopened(self.snapshot, version))
 
     def _changed(self, snapshot: Snapshot) -> Dataset:
         own = self.snapshot

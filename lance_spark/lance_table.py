@@ -222,6 +222,9 @@ class LanceTable:
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:
         """Merge the rows of `source` into the table: add clauses to the returned builder, then call `execute`.
 
+        If the table has a primary key (`setPrimaryKey`) and `condition` names its columns, the transaction carries the keys of inserted
+        rows: of two writers that insert one key at the same time, the second runs again and finds the row of the first.
+
         Examples:
             >>> spark.range(3).write.format("lance").mode("append").save("/tmp/t.lance")
             >>> table = LanceTable.forPath(spark, "/tmp/t.lance").alias("t")

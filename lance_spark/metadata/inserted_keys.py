@@ -133,18 +133,19 @@ def _hashed(keys: pa.LargeBinaryArray) -> np.ndarray:
     padded[:-32] = np.frombuffer(data, np.uint8) if data else ()
 
     def words(at: np.ndarray, t: str) -> np.ndarray:
-        return np.lib.stride_tricks.sliding_window_view(padded, np.dtype(t).itemsize)[at].copy().view(t).ravel().astype(np.uint64)
+        found: np.ndarray = np.lib.stride_tricks.sliding_window_view(padded, np.dtype(t).itemsize)[at]
+        return np.ascontiguousarray(found).view(t).ravel().astype(np.uint64)
 
-    hashes = _of_stripes(starts, sizes // 32, words) + sizes.astype(np.uint64)
+    hashes: np.ndarray = _of_stripes(starts, sizes // 32, words) + sizes.astype(np.uint64)
     at, left = starts + sizes // 32 * 32, sizes % 32
     for size, t in ((8, "<u8"), (4, "<u4"), (1, "u1")):
         while len(on := np.flatnonzero(left >= size)):
             hashes[on] = _with_word(hashes[on], words(at[on], t), size)
             at[on] += size
             left[on] -= size
-    for shift, prime in ((33, _P2), (29, _P3)):
+    for shift, prime in ((33, _P2), (29, _P3), (32, _U(1))):
         hashes = (hashes ^ hashes >> _U(shift)) * prime
-    return hashes ^ hashes >> _U(32)
+    return hashes
 
 
 def _of_stripes(starts: np.ndarray, stripes: np.ndarray, words: Callable[[np.ndarray, str], np.ndarray]) -> np.ndarray:
@@ -159,7 +160,8 @@ def _of_stripes(starts: np.ndarray, stripes: np.ndarray, words: Callable[[np.nda
         state += _rotated(lanes[:, lane], shift)
     for lane in range(4):
         state = (state ^ _round(np.zeros_like(state), lanes[:, lane])) * _P1 + _P4
-    return np.where(stripes > 0, state, _P5)
+    state[stripes == 0] = _P5
+    return state
 
 
 def _with_word(state: np.ndarray, word: np.ndarray, size: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import Field, Schema
 
@@ -29,6 +31,14 @@ def check_not_reserved(schema: Schema) -> None:
     """Raise SchemaMismatchError if a column has a reserved name."""
     if names := [f.name for f in schema.fields if f.name in RESERVED]:
         raise SchemaMismatchError(f"reserved column names: {', '.join(names)}; rename the columns")
+
+
+def check_no_dots(names: Iterable[str]) -> None:
+    """Raise SchemaMismatchError if a name for a new column of an existing table has a dot, which other readers take for nesting."""
+    if dotted := [name for name in names if "." in name]:
+        raise SchemaMismatchError(
+            f"names of columns must not contain dots: {', '.join(map(repr, dotted))}; add a struct, or use another name"
+        )
 
 
 def with_row_columns(schema: Schema) -> Schema:

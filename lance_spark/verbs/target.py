@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,7 +32,8 @@ class Target:
     def latest(self) -> Snapshot:
         """The latest version."""
         others = self.options.get("allow_other_stores", "false").lower() == "true"
-        return open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
+        opened = open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
+        return replace(opened, verify_checksums=self.options.get("verify_checksums", "true").lower() == "true")
 
     def rows(self, snapshot: Snapshot, *, addressed: bool = True) -> DataFrame:
         """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed."""

@@ -16,7 +16,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import parse_formula
-from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
 from lance_spark.table.changes.new_columns import (
     Formulas,
     add_columns_of,
@@ -26,7 +26,7 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.changes.row_changes import TRIES
-from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
 
 
@@ -59,7 +59,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
             missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
             if missing:
                 with in_use(snapshot):
-                    new = source.write(snapshot, ColumnTarget(write, snapshot.version, False, snapshot.allow_other_stores), missing)
+                    new = source.write(snapshot, column_target(snapshot, write), missing)
                 by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
                 known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
             files = {fragment_id: file for fragment_id, (_, file) in known.items()}
@@ -70,7 +70,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
             except CommitConflictError as e:
                 if not e.retryable or attempt == TRIES - 1:
                     raise
-            snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+            snapshot = reopened(snapshot)
     except CommitStateUnknownError:
         raise
     except LanceError:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
-from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow
@@ -50,6 +50,7 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     new = from_arrow(added, next_field_id(manifest))
     check_fits(added, new)
     check_not_reserved(new)
+    check_no_dots(new.names)
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     check_names(schema.fields)
     return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
@@ -87,6 +88,8 @@ def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn], noted:
     changed = replace(schema, fields=_edited(schema.fields, altered))
     check_names(changed.fields)
     check_not_reserved(changed)
+    known = {f.id: f.name for f in schema.fields}
+    check_no_dots(f.name for f in changed.fields if f.name != known[f.id])
     return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True), noted)
 
 

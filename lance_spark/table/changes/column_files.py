@@ -44,14 +44,21 @@ class ColumnTarget:
     version: int
     keeps_old: bool = False
     allow_other_stores: bool = False
+    verify_checksums: bool = True
 
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version that the row addresses are of."""
-        return open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        return replace(opened, verify_checksums=self.verify_checksums)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "snapshot"}
+
+
+def column_target(snapshot: Snapshot, write: WriteTarget, keeps_old: bool = False) -> ColumnTarget:
+    """A target for columns of a version."""
+    return ColumnTarget(write, snapshot.version, keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lance_spark.metadata.operations import REWRITE_COLUMNS, Update
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.build.data_replacement import with_replaced_file
-from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
@@ -35,7 +35,7 @@ class InPlacePlan:
         """Write the files."""
         schema = columns_of(self.snapshot, self.names)
         snapshot, columns = self.snapshot, replace(target, schema=schema)
-        files = self.files(ColumnTarget(columns, snapshot.version, True, snapshot.allow_other_stores))
+        files = self.files(column_target(snapshot, columns, keeps_old=True))
         return _InPlace(snapshot, columns, files)
 
 

@@ -22,7 +22,7 @@ from lance_spark.table.build.manifest_builder import check_counts
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 
 TRIES = 10
 """How often the rows are looked for again when other writers changed the same ones meanwhile; as pylance."""
@@ -40,7 +40,7 @@ def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
         except CommitConflictError as e:
             if not e.retryable:
                 raise
-        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+        snapshot = reopened(snapshot)
     return _delete(snapshot, predicate)
 
 

@@ -49,12 +49,14 @@ class DeltaTarget:
     version: int
     assigned: tuple[str, ...]
     allow_other_stores: bool = False
+    verify_checksums: bool = True
     key: tuple[Field, ...] = ()
 
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version that the row addresses are of."""
-        return open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        return replace(opened, verify_checksums=self.verify_checksums)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "snapshot"}

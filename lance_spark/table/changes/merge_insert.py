@@ -178,7 +178,11 @@ class MergeInsertBuilder(Generic[Result]):
         return self._with(delete=True)
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder[Result]:
-        """Insert rows of the source that match no row of the table; columns that the source lacks are null."""
+        """Insert rows of the source that match no row of the table; columns that the source lacks are null.
+
+        If the key columns contain the table's primary key, the transaction carries the new keys: of two writers that insert one key at
+        the same time, the second finds the row of the first.
+        """
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder[Result]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Merge
-from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Schema, from_arrow
@@ -38,6 +38,7 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
     fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(manifest))
     check_fits(pa.schema([f.with_nullable(True) for f in columns]), fields)
     check_not_reserved(fields)
+    check_no_dots(fields.names)
     names = {f.name.lower() for f in manifest.schema.fields}
     if known := [f.name for f in fields.fields if f.name.lower() in names]:
         raise SchemaMismatchError(f"the table has a column {', '.join(map(repr, known))} already")

@@ -9,11 +9,11 @@ from typing import Protocol
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.schema.schema import Field
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
 
 TRIES = 10
@@ -78,7 +78,7 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
             discard_job(target)
             if not isinstance(e, CommitConflictError) or not e.retryable or attempt == TRIES - 1:
                 raise
-        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+        snapshot = reopened(snapshot)
     raise AssertionError("unreachable")
 
 
@@ -98,7 +98,8 @@ class DeltaPlan:
     def write(self, target: WriteTarget) -> Written:
         """Write the parts."""
         snapshot = self.snapshot
-        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, snapshot.allow_other_stores, self.key)))
+        others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
+        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key)))
         files = [file for fragment in delta.new_fragments for file in fragment.files]
         changes = RowChanges(
             snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)

@@ -31,7 +31,7 @@ from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
-from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, list_versions, manifest_path, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, list_versions, manifest_path, open_snapshot, reopened
 
 TRIES = 20
 PATIENCE_S = 120.0
@@ -164,7 +164,7 @@ def with_own_ids(snapshot: Snapshot) -> Snapshot:
     """The snapshot; or if fragments of it share an id, the latest version, in which they have got different ones."""
     while len(snapshot.manifest.lazy_fragments.shared_ids):
         _separate(snapshot.store, snapshot)
-        snapshot = replace(open_snapshot(snapshot.store), allow_other_stores=snapshot.allow_other_stores)
+        snapshot = reopened(snapshot)
     return snapshot
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
@@ -58,6 +58,12 @@ class Snapshot:
 
     def __str__(self) -> str:
         return f"{self.store.uri}, version {self.version}"
+
+
+def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
+    """Another version of the same table or branch (None: the latest), with the settings that this one was opened with."""
+    other = open_snapshot(snapshot.store, version=version)
+    return replace(other, allow_other_stores=snapshot.allow_other_stores, verify_checksums=snapshot.verify_checksums)
 
 
 @contextlib.contextmanager

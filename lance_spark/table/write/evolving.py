@@ -14,7 +14,7 @@ from lance_spark.errors import CommitConflictError, SchemaMismatchError, Unsuppo
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge
-from lance_spark.metadata.row_columns import check_not_reserved
+from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
@@ -43,6 +43,7 @@ def widened(current: Manifest, data: pa.Schema) -> Schema:
         raise SchemaMismatchError(f"the data has more than one column called {', '.join(map(repr, twice))}")
     new = from_arrow(added, next_field_id(current))
     check_not_reserved(new)
+    check_no_dots(new.names)
     return replace(current.schema, fields=(*current.schema.fields, *new.fields))
 
 

@@ -19,6 +19,7 @@ from lance_spark.metadata.transaction import parse
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
+from lance_spark.table.write.write import WriteOptions, write
 from tests.table.commit.test_every_conflict import normal
 
 TABLE = pa.table(
@@ -153,6 +154,23 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     lance.write_dataset(TABLE.select(["a"]), tmp_path / "old", data_storage_version="legacy")
     with pytest.raises(UnsupportedFeatureError):
         Dataset.open(str(tmp_path / "old")).add_columns(pa.field("n", pa.int32()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.add_columns({"x.y": "a + 1"}),
+        lambda ds: ds.add_columns(pa.field("x.y", pa.int64())),
+        lambda ds: ds.alter_columns({"path": "a", "name": "x.y"}),
+        lambda ds: write(ds.uri, pa.table({"x.y": [1]}), "append", WriteOptions(merge_schema=True)),
+    ],
+    ids=["add values", "add nulls", "rename", "mergeSchema"],
+)
+def test_a_new_name_with_a_dot_is_refused_as_by_pylance(tmp_path: Path, change: Callable[[Dataset], object]) -> None:
+    ds = make(tmp_path)
+    with pytest.raises(SchemaMismatchError, match=r"must not contain dots: 'x\.y'"):
+        change(ds)
+    assert Dataset.open(tmp_path).version == ds.version
 
 
 def test_both_go_on_after_each_other(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.dataset import Dataset
-from lance_spark.errors import CommitConflictError, SchemaMismatchError
+from lance_spark.errors import CommitConflictError, CorruptFileError, SchemaMismatchError
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Delete, Operation
 from lance_spark.metadata.transaction import Transaction, parse
@@ -164,6 +165,21 @@ def test_a_table_that_was_replaced_is_not_deleted_from(tmp_path: Path) -> None:
     assert not conflict.value.retryable
     assert set((tmp_path / "_deletions").iterdir()) == files
     assert numbers(tmp_path) == [1]
+
+
+def test_checksums_stay_unverified_when_rows_are_looked_for_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"a": range(100), "b": np.random.default_rng(1).integers(0, 2**60, 100)}))
+    (path,) = Path(uri, "data").iterdir()
+    content = bytearray(path.read_bytes())
+    content[content.index(np.random.default_rng(1).integers(0, 2**60, 100)[50].tobytes())] ^= 1
+    path.write_bytes(content)
+    damaged = Dataset.open(uri, verify_checksums=False)
+    Dataset.open(uri, verify_checksums=False).delete("a < 3 AND b > 0")
+    left = damaged.delete("a < 5 AND b > 0")  # conflicts, and runs again
+    assert left.count_rows("b > 0") == 95
+    with pytest.raises(CorruptFileError):
+        Dataset.open(uri).delete("a < 7 AND b > 0")
 
 
 def test_a_wrong_predicate_changes_nothing(tmp_path: Path) -> None:
