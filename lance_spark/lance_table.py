@@ -290,7 +290,10 @@ class MergeBuilder:
         return self._with("matched", UPDATED, condition, None)
 
     def whenMatchedDelete(self, condition: Condition | None = None) -> MergeBuilder:
-        """Delete matched rows of the table."""
+        """Delete matched rows of the table.
+
+        Without a condition and another clause for matched rows, several rows of the source may match one row of the table.
+        """
         return self._with("matched", DELETED, condition, None)
 
     def whenNotMatchedInsert(self, condition: Condition | None = None, values: Mapping[str, Condition] | None = None) -> MergeBuilder:
@@ -308,6 +311,14 @@ class MergeBuilder:
     def whenNotMatchedBySourceDelete(self, condition: Condition | None = None) -> MergeBuilder:
         """Delete rows of the table that no row of the source matches."""
         return self._with("not matched by source", DELETED, condition, None)
+
+    def withSchemaEvolution(self) -> MergeBuilder:
+        """Add columns of the source that the table lacks, in the same commit; they are null in rows that the merge does not change.
+
+        With update all or insert all, all of its columns are added; else those that clauses assign. Columns that the source lacks are
+        then left unchanged by update all, and set to null by insert all.
+        """
+        return MergeBuilder(dataclasses.replace(self._merge, evolves=True))
 
     def execute(self, **noted: Any) -> RowChanges:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
 from lance_spark.predicate.tree import Call, Cast, walk
@@ -22,6 +23,24 @@ Condition = str | Column
 def as_column(condition: Condition) -> Column:
     """The condition as a Column."""
     return F.expr(condition) if isinstance(condition, str) else condition
+
+
+def check_deterministic(rows: DataFrame, conditions: Iterable[Condition | None]) -> None:
+    """Raise InvalidOptionError if one of these conditions on `rows` may be different each time, such as `rand() < 0.1`."""
+    given = [F.count(as_column(condition)) for condition in conditions if condition is not None]
+    if not given:
+        return
+    try:
+        # Spark itself refuses these as arguments of aggregate functions. Only the analysis runs.
+        rows.agg(*given).schema  # noqa: B018
+    except AnalysisException as e:
+        if e.getCondition() != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
+            raise
+        expression = (e.getMessageParameters() or {}).get("sqlExpr", "").strip('"').removeprefix("count(").removesuffix(")")
+        raise InvalidOptionError(
+            f"the condition {expression} is not deterministic, so it could select other rows each time that it is evaluated; "
+            "store its values in a column first"
+        ) from e
 
 
 def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Snapshot, alias: str | None) -> Predicate | None:

@@ -11,7 +11,7 @@ from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs.condition import Condition, as_column, own_predicate
+from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
 from lance_spark.verbs.job import run_tasks, write_delta
 from lance_spark.verbs.target import Target
 
@@ -28,7 +28,9 @@ def _plan(target: Target, condition: Condition | None, snapshot: Snapshot) -> Ro
         def parts(delta: DeltaTarget) -> list[DeltaPart]:
             return run_tasks(target.spark, plan_rows(snapshot, delta, predicate, cores=target.cores()), run_row_task)
     else:
-        rows = target.rows(snapshot).where(as_column(condition)).select(F.lit(DELETED).alias(OPERATION), target.address)
+        df = target.rows(snapshot)
+        check_deterministic(df, [condition])
+        rows = df.where(as_column(condition)).select(F.lit(DELETED).alias(OPERATION), target.address)
 
         def parts(delta: DeltaTarget) -> list[DeltaPart]:
             return write_delta(rows, delta)

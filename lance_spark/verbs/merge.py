@@ -19,19 +19,21 @@ from pyspark.sql import functions as F
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.schema.schema import Field, Schema, quoted
+from lance_spark.spark.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import read_rows
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.evolving import widened
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.assignment import assignments, checked, without_alias
-from lance_spark.verbs.condition import Condition, as_column
+from lance_spark.verbs.condition import Condition, as_column, check_deterministic
 from lance_spark.verbs.job import write_delta
 from lance_spark.verbs.target import Target
 
 When = Literal["matched", "not matched", "not matched by source"]
-_CLAUSE, _IN_TARGET, _IN_SOURCE = "__lance_clause", "__lance_in_target", "__lance_in_source"
+_CLAUSE, _IN_TARGET, _IN_SOURCE, _GROUP = "__lance_clause", "__lance_in_target", "__lance_in_source", "__lance_group"
 _UNNAMED = "__lance_target"
 _INSERT_GROUPS = 64
 
@@ -48,12 +50,13 @@ class Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """The definition of a merge."""
+    """The definition of a merge. With `evolves`, the table gets the columns of the source that the clauses assign and it lacks."""
 
     target: Target
     source: DataFrame
     on: Condition
     clauses: tuple[Clause, ...]
+    evolves: bool = False
 
     def check(self) -> None:
         """Raise ValueError for a merge without clauses, and for a clause that never applies because an unconditional one precedes it."""
@@ -63,6 +66,12 @@ class Merge:
             clauses = [c for c in self.clauses if c.when == when]
             if any(c.condition is None for c in clauses[:-1]):
                 raise ValueError(f"only the last clause for {when} rows may omit its condition")
+
+    @property
+    def may_repeat_deletes(self) -> bool:
+        """Whether several rows of the source may match one row of the table: whatever they are, the row is deleted."""
+        matched = [c for c in self.clauses if c.when == "matched"]
+        return [(c.operation, c.condition) for c in matched] == [(DELETED, None)]
 
 
 def merge(merge: Merge, options: WriteOptions) -> RowChanges:
@@ -75,21 +84,23 @@ def merge(merge: Merge, options: WriteOptions) -> RowChanges:
 
 
 def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
-    schema = snapshot.manifest.schema
+    old, schema = snapshot.manifest.schema, _schema(merge, snapshot)
+    added = {f.name for f in schema.fields[len(old.fields) :]}
     joined = _joined(merge, snapshot)
     applied = joined.withColumn(_CLAUSE, _applied(merge.clauses)).where(F.col(_CLAUSE).isNotNull())
     values = [_values(clause, applied, schema, merge) for clause in merge.clauses]
-    updated = _names(values, merge.clauses, UPDATED, schema)
-    inserted = _names(values, merge.clauses, INSERTED, schema)
+    # Columns that the table lacks have no old values to be kept.
+    updated = _names(values, merge.clauses, UPDATED) | added
+    inserted = _names(values, merge.clauses, INSERTED)
     names = [f.name for f in schema.fields if f.name in updated | inserted]
     rows = applied.select(
         _by_clause(merge.clauses, [F.lit(c.operation) for c in merge.clauses]).alias(OPERATION),
         F.col(merge.target.address).alias(ROW_ADDRESS),
-        *(_column(name, values, updated, merge, applied).alias(name) for name in names),
+        *(_column(name, values, updated - added, merge).alias(name) for name in names),
+        _insert_group(merge.source).alias(_GROUP),
     )
     # Writers read the other columns of updated rows by fragment and in order.
-    key = F.coalesce(F.shiftright(ROW_ADDRESS, 32), -1 - F.pmod(F.xxhash64(*_plain(rows, names)), F.lit(_INSERT_GROUPS)))
-    ordered = rows.repartition(key).sortWithinPartitions(ROW_ADDRESS)
+    ordered = rows.repartition(F.coalesce(F.shiftright(ROW_ADDRESS, 32), _GROUP)).drop(_GROUP).sortWithinPartitions(ROW_ADDRESS)
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         try:
@@ -97,8 +108,31 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
         except AmbiguousMergeError as e:
             raise _with_key(e, merge, snapshot) from e
 
-    intent = Intent(assigned=assigned_ids(schema, sorted(updated)))
-    return RowPlan(DeltaPlan(snapshot, parts, intent, tuple(sorted(updated)), _key(merge, schema)).write)
+    return RowPlan(
+        DeltaPlan(
+            snapshot,
+            parts,
+            Intent(assigned=assigned_ids(schema, sorted(updated)), schema=schema if added else None),
+            tuple(sorted(updated)),
+            _key(merge, schema),
+            merge.may_repeat_deletes,
+        ).write
+    )
+
+
+def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
+    """The table's schema after the merge."""
+    manifest = snapshot.manifest
+    if not merge.evolves:
+        return manifest.schema
+    names = {name.lower(): name for name in merge.source.columns}
+    wanted: dict[str, None] = {}
+    for clause in merge.clauses:
+        if clause.operation != DELETED:
+            given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
+            wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
+    chosen = merge.source.select(*(merge.source[f"`{names[name]}`"] for name in wanted if name in names))
+    return widened(manifest, stored(chosen.schema, {}))
 
 
 def _key(merge: Merge, schema: Schema) -> tuple[Field, ...]:
@@ -123,14 +157,17 @@ def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> A
     return AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the row with {key}", error.address)
 
 
-def _plain(rows: DataFrame, names: Sequence[str]) -> list[str]:
-    """Whether Spark can hash columns of this type: not maps."""
-    return [f"`{f.name}`" for f in rows.schema.fields if f.name in names and "map<" not in f.dataType.simpleString()] or [OPERATION]
+def _insert_group(source: DataFrame) -> Column:
+    """A negative number for each row of the source, so that inserted rows spread over the writers; the same number each time."""
+    # Spark hashes no maps.
+    plain = [source[f"`{f.name}`"] for f in source.schema.fields if "map<" not in f.dataType.simpleString()]
+    return -1 - F.pmod(F.xxhash64(*(plain or [F.lit(0)])), F.lit(_INSERT_GROUPS))
 
 
 def _joined(merge: Merge, snapshot: Snapshot) -> DataFrame:
     target = merge.target.rows(snapshot).withColumn(_IN_TARGET, F.lit(True))
     source = merge.source.withColumn(_IN_SOURCE, F.lit(True))
+    check_deterministic(target.crossJoin(source), [merge.on, *(c.condition for c in merge.clauses)])
     kinds = {c.when for c in merge.clauses}
     how = {
         (False, False): "inner",
@@ -169,7 +206,7 @@ def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> 
     if clause.operation == DELETED:
         return {}
     if clause.values is None:
-        return checked(joined, schema, _all_of_source(clause, schema, merge.source))
+        return checked(joined, schema, _all_of_source(clause, schema, merge))
     if clause.operation == UPDATED:
         return assignments(joined, schema, clause.values, merge.target.alias)
     names = {name: schema.resolve(without_alias(name, schema, merge.target.alias)) for name in clause.values}
@@ -178,29 +215,37 @@ def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> 
     given = {names[name][0].name: as_column(value) for name, value in clause.values.items()}
     if len(given) < len(names):
         raise SchemaMismatchError("an insert assigns a column twice")
-    if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
-        raise SchemaMismatchError(f"an insert must assign the columns that are not nullable: {', '.join(missing)}")
+    _check_required(schema, given)
     return checked(joined, schema, given)
 
 
-def _all_of_source(clause: Clause, schema: Schema, source: DataFrame) -> dict[str, Column]:
+def _check_required(schema: Schema, given: Mapping[str, Column]) -> None:
+    if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
+        raise SchemaMismatchError(f"an insert must assign the columns that are not nullable: {', '.join(missing)}")
+
+
+def _all_of_source(clause: Clause, schema: Schema, merge: Merge) -> dict[str, Column]:
+    source = merge.source
     names = {name.lower(): name for name in source.columns}
     found = {f.name: source[f"`{names[f.name.lower()]}`"] for f in schema.fields if f.name.lower() in names}
-    if missing := [f.name for f in schema.fields if f.name not in found]:
+    missing = [f.name for f in schema.fields if f.name not in found]
+    if missing and not merge.evolves:
         verb = "update" if clause.operation == UPDATED else "insert"
         raise SchemaMismatchError(
             f"{verb} all needs columns that the source lacks: {', '.join(missing)}; it has: {', '.join(source.columns)}"
         )
+    if clause.operation == INSERTED:
+        _check_required(schema, found)
     return found
 
 
-def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], operation: int, schema: Schema) -> set[str]:
+def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], operation: int) -> set[str]:
     return {name for given, clause in zip(values, clauses) if clause.operation == operation for name in given}
 
 
-def _column(name: str, values: Sequence[Mapping[str, Column]], updated: set[str], merge: Merge, joined: DataFrame) -> Column:
-    """A column of the delta rows. If only another clause assigns this column, updated rows keep their value."""
+def _column(name: str, values: Sequence[Mapping[str, Column]], kept: set[str], merge: Merge) -> Column:
+    """A column of the delta rows. Updated rows keep their value if it is one of `kept` and only another clause assigns it."""
     alias = merge.target.alias
     own = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
-    keeps = [c.operation == UPDATED and name in updated for c in merge.clauses]
-    return _by_clause(merge.clauses, [given.get(name, own if kept else None) for given, kept in zip(values, keeps)])
+    keeps = [c.operation == UPDATED and name in kept for c in merge.clauses]
+    return _by_clause(merge.clauses, [given.get(name, own if keep else None) for given, keep in zip(values, keeps)])

@@ -17,7 +17,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.add_columns import write_by_fragment
 from lance_spark.verbs.assignment import assignments, checked, fits_formulas
-from lance_spark.verbs.condition import Condition, as_column, own_formulas, own_predicate
+from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_formulas, own_predicate
 from lance_spark.verbs.job import OnExecutors, write_delta
 from lance_spark.verbs.target import Target
 
@@ -40,6 +40,7 @@ def _plan(target: Target, condition: Condition | None, values: Mapping[str, Cond
     if formulas is not None and fits_formulas(snapshot, formulas):
         return plan_update(OnExecutors(target.spark, target.cores()), snapshot, predicate, formulas)
     df = target.rows(snapshot)
+    check_deterministic(df, [condition])
     chosen = df if condition is None else df.where(as_column(condition))
     new = assignments(chosen, snapshot.manifest.schema, values, target.alias)
     names = tuple(new)

@@ -255,7 +255,8 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     if base.has_stable_row_ids:
         kept = [_with_merged_rows(f, before[f.id], base.version) for f in kept]
         with_ids, next_row_id = lineage.with_row_ids(new, next_row_id)
-        new = list(lineage.made(with_ids, base.version))
+        moved = any(f.row_ids is not None for f in new)
+        new = list(lineage.moved(with_ids, base.fragments, base.version) if moved else lineage.made(with_ids, base.version))
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
     indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in (*kept, *new)])
     return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)

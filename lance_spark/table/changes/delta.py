@@ -24,9 +24,10 @@ from lance_spark.metadata.inserted_keys import united as united_keys
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.schema import Field
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.evolving import merge_of
 from lance_spark.table.write.write import WriteTarget
 
 OPERATION = "__row_operation"
@@ -42,7 +43,8 @@ class DeltaTarget:
     """What tasks that change rows of one version must know. Pickles small: a task opens the version when it needs it.
 
     `assigned` are the top-level columns whose values delta rows bring for an update; a task reads the others from the table.
-    `key` are the fields of the primary key if the change must tell the keys of the rows that it inserts.
+    `key` are the fields of the primary key if the change must tell the keys of the rows that it inserts. With `repeats`, delta rows may
+    delete one row more than once.
     """
 
     write: WriteTarget
@@ -51,6 +53,7 @@ class DeltaTarget:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     key: tuple[Field, ...] = ()
+    repeats: bool = False
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -132,10 +135,14 @@ def united(parts: Iterable[DeltaPart]) -> Delta:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids)."""
+    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids), the table's new schema.
+
+    A `schema` has the fields of the table, and then new ones, which are null in rows that the change does not write.
+    """
 
     predicate: str = ""
     assigned: tuple[int, ...] = ()
+    schema: Schema | None = None
 
 
 def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
@@ -149,8 +156,11 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
     updated: list[Fragment] = []
     try:
         fragments = snapshot.manifest.lazy_fragments.of_ids(delta.left)
-        removed = _with_deletions(snapshot, fragments, delta.left, updated)
-        operation = _operation(delta, intent, tuple(updated), removed)
+        removed = _with_deletions(snapshot, fragments, delta.left, updated, intent.schema is not None)
+        if intent.schema is None:
+            operation = _operation(delta, intent, tuple(updated), removed)
+        else:
+            operation = merge_of(snapshot, intent.schema, delta.new_fragments, updated)
         return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
     except CommitStateUnknownError:
         raise
@@ -173,9 +183,12 @@ def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], remo
 
 
 def _with_deletions(
-    snapshot: Snapshot, fragments: Mapping[int, Fragment], left: Mapping[int, BitMap], updated: list[Fragment]
+    snapshot: Snapshot, fragments: Mapping[int, Fragment], left: Mapping[int, BitMap], updated: list[Fragment], keep_empty: bool
 ) -> tuple[int, ...]:
-    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none."""
+    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none.
+
+    With `keep_empty`, fragments without rows get deletion files too.
+    """
     if missing := left.keys() - fragments.keys():
         raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, which row addresses name")
 
@@ -185,7 +198,7 @@ def _with_deletions(
         offsets = np.union1d(gone, read_deletions(fragment, snapshot.locations))
         if len(offsets) and offsets[-1] >= fragment.physical_rows:
             raise LanceError(f"{snapshot}: row {offsets[-1]} of fragment {fragment_id} is changed, which has {fragment.physical_rows} rows")
-        if len(offsets) == fragment.physical_rows:
+        if len(offsets) == fragment.physical_rows and not keep_empty:
             return None
         return write_deletions(snapshot.store, fragment_id, snapshot.version, offsets)
 

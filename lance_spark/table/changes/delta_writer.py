@@ -76,15 +76,16 @@ class DeltaWriter:
         operations = batch.column(OPERATION).cast(pa.int32())
         for operation in pc.unique(operations).to_pylist():
             rows = keep_rows(batch, pc.equal(operations, operation))
+            count = rows.num_rows
             if operation in (DELETED, UPDATED):
-                self._leave(_addresses(rows))
+                count = self._leave(_addresses(rows), operation == DELETED and self._target.repeats)
             if operation == UPDATED:
                 self._wait(rows)
             elif operation in (INSERTED, REINSERTED):
                 self._insert(_values(rows, self._target.write.schema))
             elif operation != DELETED:
                 raise ValueError(f"invalid row operation {operation}; expected 1 (delete), 2 (update), 3 (insert) or 4 (reinsert)")
-            self._counts[INSERTED if operation == REINSERTED else operation] += rows.num_rows
+            self._counts[INSERTED if operation == REINSERTED else operation] += count
 
     def finish(self) -> DeltaPart:
         """Complete the files and return what was done."""
@@ -106,14 +107,18 @@ class DeltaWriter:
             self._keys.add(conform(_values(rows, key), key).columns)
         self._inserted.write(rows)
 
-    def _leave(self, addresses: np.ndarray) -> None:
-        for fragment_id, offsets in by_fragment(addresses):
+    def _leave(self, addresses: np.ndarray, repeats: bool) -> int:
+        """Note rows that leave their fragments, and return how many. With `repeats`, some may be noted already."""
+        count = 0
+        for fragment_id, offsets in by_fragment(np.unique(addresses) if repeats else addresses):
             rows = self._left.setdefault(fragment_id, BitMap())
             known, new = len(rows), BitMap(offsets)
             rows |= new
             self._left[fragment_id] = rows
-            if len(rows) != known + len(offsets):
+            count += len(rows) - known
+            if len(rows) != known + len(offsets) and not repeats:
                 _refuse_duplicates(fragment_id, offsets, new, rows)
+        return count
 
     def _wait(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)

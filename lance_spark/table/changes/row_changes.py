@@ -86,7 +86,7 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
 class DeltaPlan:
     """A change by delta rows: `parts` writes them and returns what each task did.
 
-    `assigned` are the columns whose values delta rows bring for updates; `key` see `DeltaTarget`.
+    `assigned` are the columns whose values delta rows bring for updates; for `key` and `repeats` see `DeltaTarget`.
     """
 
     snapshot: Snapshot
@@ -94,12 +94,14 @@ class DeltaPlan:
     intent: Intent
     assigned: tuple[str, ...] = ()
     key: tuple[Field, ...] = ()
+    repeats: bool = False
 
     def write(self, target: WriteTarget) -> Written:
         """Write the parts."""
         snapshot = self.snapshot
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
-        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key)))
+        target = replace(target, schema=self.intent.schema or target.schema)
+        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key, self.repeats)))
         files = [file for fragment in delta.new_fragments for file in fragment.files]
         changes = RowChanges(
             snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)

@@ -59,16 +59,22 @@ def commit_widened(store: Store, read_version: int, schema: Schema, fragments: S
                 f"{store.uri}: the columns of version {snapshot.version} differ from those of version {read_version}; run the write again",
                 retryable=True,
             )
-        free = int(snapshot.manifest.lazy_fragments.ids.max(initial=-1))
-        free = max(free, -1 if snapshot.manifest.max_fragment_id is None else snapshot.manifest.max_fragment_id) + 1
-        numbered = tuple(replace(f, id=free + i) for i, f in enumerate(fragments))
-        operation = Merge((*snapshot.manifest.fragments, *numbered), schema, preserves_nullability=True)
         try:
-            return commit(store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
+            return commit(store, Transaction(snapshot.version, merge_of(snapshot, schema, fragments), properties=noted), base=snapshot)
         except CommitConflictError as e:
             if not e.retryable or attempt == TRIES - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def merge_of(snapshot: Snapshot, schema: Schema, new: Sequence[Fragment], changed: Sequence[Fragment] = ()) -> Merge:
+    """The operation that adds the fragments `new` and the columns of `schema` that the table lacks; `changed` replace fragments."""
+    manifest = snapshot.manifest
+    highest = int(manifest.lazy_fragments.ids.max(initial=-1))
+    free = max(highest, -1 if manifest.max_fragment_id is None else manifest.max_fragment_id) + 1
+    instead = {f.id: f for f in changed}
+    kept = (instead.get(f.id, f) for f in manifest.fragments)
+    return Merge((*kept, *(replace(f, id=free + i) for i, f in enumerate(new))), schema, preserves_nullability=True)
 
 
 def _goes_with(now: Schema, schema: Schema, free: int) -> bool:
