@@ -17,9 +17,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from lance_spark import Dataset
+from lance_spark.predicate import parse
+from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.maintenance import cleanup
+from lance_spark.table.write.write import begin_write, write_fragments
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
+SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})
+"""What is merged: one row that the table has, and one that it has not."""
 CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir")
 
 
@@ -37,7 +42,26 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "create_tag": lambda uri: Dataset.open(uri).tags.create("tag", 2),
     "shallow_clone": lambda uri: Dataset.open(uri).shallow_clone(f"{uri}/new"),
     "deep_clone": lambda uri: Dataset.open(uri).deep_clone(f"{uri}/new"),
+    "update": lambda uri: Dataset.open(uri).update({"s": "'changed'"}, "a = 2"),
+    "update_in_place": lambda uri: Dataset.open(uri).update({"a": "a + 100"}),
+    "merge": lambda uri: Dataset.open(uri).merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(SOURCE),
+    "merge_delete": lambda uri: Dataset.open(uri).merge_insert("a").when_matched_delete().execute(SOURCE),
+    "replace_all": lambda uri: (
+        Dataset.open(uri).merge_insert("a").when_matched_update_all().when_not_matched_by_source_delete().execute(SOURCE)
+    ),
+    "add_calculated_columns": lambda uri: Dataset.open(uri).add_columns({"b": "a + 1"}),
+    "compact": lambda uri: Dataset.open(uri).optimize.compact_files(),
+    "replace_where": lambda uri: replaced(uri, "a <= 2", pa.table({"a": pa.array([2], pa.int64()), "s": ["replaced"]})),
+    "rename_column": lambda uri: Dataset.open(uri).alter_columns({"path": "s", "name": "t"}),
+    "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
+
+
+def replaced(uri: str, condition: str, rows: pa.Table) -> None:
+    """What writing with replaceWhere does, without Spark."""
+    target = begin_write(uri, rows.schema, "append")
+    fragments = write_fragments(target, rows.to_batches())
+    replace_where(target, parse(condition, target.schema), fragments)
 
 
 def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:

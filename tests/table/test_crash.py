@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -17,6 +18,7 @@ from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
 Rows = list[tuple[object, ...]]
+FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 LEAST_CALLS = {"create_tag": 5, "update_config": 8}
 """Fewer calls than these would mean that they are not counted."""
 
@@ -86,6 +88,45 @@ def test_a_change_that_was_killed_is_done_or_not(name: str, template: str, tmp_p
     # Once it is done it stays done, however little is left to do.
     assert found == sorted(found, key=lambda s: s == after)
     assert found[0] == before
+
+
+VERBS = (
+    "update",
+    "update_in_place",
+    "merge",
+    "merge_delete",
+    "replace_all",
+    "add_calculated_columns",
+    "compact",
+    "replace_where",
+    "rename_column",
+    "require_values",
+)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_that_was_killed_is_done_or_not_and_can_be_run_again(name: str, template: str, tmp_path: Path) -> None:
+    tables = crashed(name, template, tmp_path)
+    before, after = described(template), described(tables[-1])
+    assert before != after
+    tables = tables if FULL else [*tables[:-1:6], tables[-1]]
+    found = [described(uri) for uri in tables]
+    assert [one for one in found if one not in (before, after)] == []
+    assert found == sorted(found, key=lambda one: one == after)
+    assert found[0] == before
+    for uri, one in zip(tables, found, strict=True):
+        if one == before:
+            CHANGES[name](uri)
+            assert described(uri) == after
+        goes_on(uri)
+
+
+def described(uri: str) -> list[object]:
+    """The state of a table and what its rows do not show: how many each fragment has, and which columns may be null."""
+    latest = lance.dataset(uri)
+    latest.validate()
+    fragments = [(fragment.count_rows(), fragment.physical_rows) for fragment in latest.get_fragments()]
+    return [*state(uri), fragments, [field.nullable for field in latest.schema]]
 
 
 def table_at(uri: str) -> Rows | None:

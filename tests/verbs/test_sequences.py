@@ -1,0 +1,25 @@
+"""Random sequences of verbs, with other writers in between: after each step both libraries read what a plain model has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.verbs.sequences import Run
+
+SEEDS = 300 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 8
+STEPS = 8
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_verbs_do_what_the_model_does(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+    run = Run(seed, str(tmp_path / "t.lance"), spark)
+    try:
+        run.run(STEPS)
+        run.finish(planner=seed % 2 == 0)
+    except Exception as e:
+        e.add_note("\n".join(run.told))
+        raise
