@@ -8,15 +8,15 @@ from lance_spark.schema.schema import Schema
 __all__ = ["Formula", "Predicate", "calculate", "conjunction", "evaluate", "from_json", "parse", "parse_formula"]
 
 
-def parse(text: str, schema: Schema) -> Predicate:
+def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     """The condition in a Spark SQL text, see `from_sql.parse`."""
     from lance_spark.predicate import from_sql
 
-    return from_sql.parse(text, schema)
+    return from_sql.parse(text, schema, zone)
 
 
-def parse_formula(text: str, schema: Schema) -> Formula:
+def parse_formula(text: str, schema: Schema, zone: str | None = "UTC") -> Formula:
     """The value of a Spark SQL expression, see `from_sql.parse_formula`."""
     from lance_spark.predicate import from_sql
 
-    return from_sql.parse_formula(text, schema)
+    return from_sql.parse_formula(text, schema, zone)

@@ -103,8 +103,18 @@ def _cast(values: Values, t: pa.DataType, strict: bool) -> Values:
         values = pc.trunc(values)
     if pa.types.is_fixed_size_binary(values.type) and t == pa.large_binary():
         values = pc.cast(values, pa.binary())
+    if pa.types.is_string(t) and pa.types.is_temporal(values.type):
+        return _text(values)
     # A cast to a floating point type rounds, as in Spark; that is not an error.
     return pc.cast(values, t, safe=strict and not pa.types.is_floating(t))
+
+
+def _text(values: Values) -> Values:
+    """Dates and times as Spark writes them: years after 9999 have a plus sign, and no fraction ends in zeros."""
+    text = pc.cast(values, pa.string())
+    if pa.types.is_timestamp(values.type):
+        text = pc.replace_substring_regex(text, r"\.?0+$", "")
+    return pc.if_else(pc.greater(pc.year(values), 9999), pc.binary_join_element_wise("+", text, ""), text)
 
 
 def _nan(values: Values) -> Values:

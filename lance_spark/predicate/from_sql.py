@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
+import datetime
 import re
+import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot import ErrorLevel, exp
 
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
-from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS
+from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE
+from lance_spark.predicate.regex import for_re2
+from lance_spark.predicate.sql_text import condition_tree
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
 
@@ -37,52 +38,55 @@ _TYPES = {
 }
 
 
-def parse(sql: str, schema: Schema) -> Predicate:
+# Types whose values Arrow writes as Spark does, or nearly (see evaluate.text).
+_WRITTEN = ("string", "int", "bool", "date", "timestamp_ntz")
+
+
+def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     """The condition `sql` (Spark's dialect) on the columns of `schema`, matched case-insensitively.
 
-    Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
-    and the functions of functions.FUNCTIONS. TIMESTAMP literals without a zone are UTC. Raises InvalidOptionError for anything else and for
-    types that do not compare, and SchemaMismatchError for a column that does not exist.
+    Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, RLIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
+    and to strings, and the functions of functions.FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone` is where current_date() is
+    today; None if that is unknown. Raises InvalidOptionError for anything else and for types that do not compare, and SchemaMismatchError
+    for a column that does not exist.
     """
-    return _translated(sql, schema, lambda node: bind.predicate(node, sql))
+    return _translated(sql, schema, zone, lambda node: bind.predicate(node, sql))
 
 
-def parse_formula(sql: str, schema: Schema) -> Formula:
+def parse_formula(sql: str, schema: Schema, zone: str | None = "UTC") -> Formula:
     """The expression `sql` (Spark's dialect) over the columns of `schema`; supports and raises the same as `parse`."""
-    return _translated(sql, schema, lambda node: Formula(node, sql))
+    return _translated(sql, schema, zone, lambda node: Formula(node, sql))
 
 
-def _translated(sql: str, schema: Schema, made: Callable[[Expression], Result]) -> Result:
+def _translated(sql: str, schema: Schema, zone: str | None, made: Callable[[Expression], Result]) -> Result:
     if len(sql) > _MAX_LENGTH:
         raise InvalidOptionError(f"the filter is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
     try:
-        tree = sqlglot.parse_one(_doubled_quotes(sql), read="spark")
-        return made(_Translation(schema, sql).node(tree))
-    except SqlglotError as e:
-        reason = re.sub("\x1b\\[\\d*m", "", str(e))  # sqlglot underlines with terminal escapes
-        raise InvalidOptionError(f"the filter {_short(sql)} is not a SQL condition: {reason}") from e
+        tree = condition_tree(sql)
+    except ValueError as e:
+        raise InvalidOptionError(f"the filter {_short(sql)} is not a SQL condition: {e}") from e
     except RecursionError as e:
         raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
+    try:
+        return made(_Translation(schema, sql, zone).node(tree))
+    except RecursionError as e:
+        raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
+
+
+def _written(e: Any) -> str:
+    """The expression as SQL, for messages."""
+    return str(e.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
 
 
 def _short(sql: str) -> str:
     return repr(sql if len(sql) <= 200 else sql[:200] + "...")
 
 
-def _doubled_quotes(sql: str) -> str:
-    """Spark 4 reads two quotes inside a string as one; sqlglot reads two strings, so the quotes are escaped."""
-    tokens = sqlglot.tokenize(sql, read="spark")
-    cuts = [b.start for a, b in itertools.pairwise(tokens) if a.token_type == b.token_type == TokenType.STRING and b.start == a.end + 1]
-    for at in reversed(cuts):
-        sql = sql[: at - 1] + "\\" + sql[at:]
-    return sql
-
-
 class _Translation:
-    """Translates one sqlglot tree into our nodes; `schema` has the columns, `sql` is the text for messages."""
+    """Translates one sqlglot tree into our nodes; `schema` has the columns, `sql` is the text for messages, `zone` as in `parse`."""
 
-    def __init__(self, schema: Schema, sql: str) -> None:
-        self.schema, self.sql = schema, sql
+    def __init__(self, schema: Schema, sql: str, zone: str | None) -> None:
+        self.schema, self.sql, self.zone = schema, sql, zone
 
     def node(self, e: Any) -> Expression:
         translate = NODES.get(type(e))
@@ -91,18 +95,31 @@ class _Translation:
                 raise self.unsupported(e)
             node = translate(self, e)
             return Not(node) if e.args.get("negate") else node
-        if isinstance(e, exp.Func):
-            return self.function(e.sql_name().lower(), list(e.iter_expressions()))
-        raise self.unsupported(e)
-
-    def refuse(self, e: Any) -> Expression:
         raise self.unsupported(e)
 
     def unsupported(self, e: Any) -> InvalidOptionError:
-        return InvalidOptionError(f"the filter {_short(self.sql)} uses {e.sql(dialect='spark')!r}, which filters do not support")
+        return InvalidOptionError(f"the filter {_short(self.sql)} uses {_written(e)!r}, which filters do not support")
 
     def column(self, e: Any) -> Expression:
-        return bind.column(self.schema, ".".join(_quoted(p) for p in e.parts))
+        try:
+            return bind.column(self.schema, ".".join(_quoted(p) for p in e.parts))
+        except SchemaMismatchError:
+            # As in Spark, these are functions only where no column has their name.
+            if len(e.parts) > 1 or e.name.lower() not in ("current_date", "current_timestamp"):
+                raise
+            return self.now(e.name.lower())
+
+    def now(self, name: str) -> Expression:
+        now = datetime.datetime.now(datetime.UTC)
+        if name in ("now", "current_timestamp"):
+            return Literal(now, bind.ZONED)
+        try:
+            return Literal(now.astimezone(zoneinfo.ZoneInfo(self.zone or "")).date(), pa.date32())
+        except (ValueError, OSError) as e:
+            raise InvalidOptionError(
+                f"{name}() in the filter {_short(self.sql)} depends on the time zone of the session, which is unknown here; "
+                "write the date as a literal"
+            ) from e
 
     def field_of(self, e: Any) -> Expression:
         """a.b.c.d.e (deeper than sqlglot's own columns) and a['b']."""
@@ -125,7 +142,7 @@ class _Translation:
     def condition(self, e: Any) -> Expression:
         node = self.node(e)
         if bind.kind(node.type) not in ("bool", "null"):
-            raise InvalidOptionError(f"{e.sql(dialect='spark')!r} in the filter {_short(self.sql)} is no condition: it gives {node.type}")
+            raise InvalidOptionError(f"{_written(e)!r} in the filter {_short(self.sql)} is no condition: it gives {node.type}")
         return node
 
     def negation(self, e: Any) -> Expression:
@@ -139,6 +156,9 @@ class _Translation:
 
     def arithmetic(self, e: Any) -> Expression:
         return bind.numeric(ARITHMETIC[type(e)], self.node(e.this), self.node(e.expression))
+
+    def operator_call(self, e: Any) -> Expression:
+        return self.call(CALLED[type(e)], [self.node(e.this), self.node(e.expression)], e)
 
     def between(self, e: Any) -> Expression:
         value = self.node(e.this)
@@ -188,15 +208,15 @@ class _Translation:
             t: pa.DataType = pa.decimal128(sizes[0], sizes[1] if len(sizes) > 1 else 0)
         elif word in _TYPES:
             t = _TYPES[word]
-        elif word in ("TEXT", "VARCHAR") and bind.kind(value.type) in ("string", "int"):
+        elif word in ("TEXT", "VARCHAR") and not e.to.expressions and bind.kind(value.type) in _WRITTEN:
             t = pa.string()
         else:
             raise self.unsupported(e)
         source, target = bind.kind(value.type), bind.kind(t)
         if isinstance(value, Literal) and isinstance(value.value, str):
             return self.typed_text(value.value, t, e)
-        numbers = source in bind.NUMBERS and target in (*bind.NUMBERS, "string")
-        if numbers or source == target or {source, target} <= {"date", "timestamp"}:
+        days = {source, target} <= {"date", "timestamp"}
+        if days or target == "string" or source == target or {source, target} <= set(bind.NUMBERS):
             return Cast(value, t)
         raise self.unsupported(e)
 
@@ -215,40 +235,54 @@ class _Translation:
             case _:
                 raise self.unsupported(e)
 
-    def date_function(self, e: Any) -> Expression:
-        value = self.node(e.this)
+    def regex(self, e: Any) -> Expression:
+        return self.rlike(e, self.node(e.this), self.node(e.expression))
+
+    def rlike(self, e: Any, value: Expression, pattern: Expression) -> Expression:
+        if bind.kind(value.type) != "string" or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise self.unsupported(e)
+        return Like(value, for_re2(pattern.value))
+
+    def date_function(self, e: Any, value: Expression) -> Expression:
         if isinstance(value, Literal) and isinstance(value.value, str):
             return bind.date_literal(value.value)
         if bind.kind(value.type) in ("date", "timestamp", "timestamp_ntz"):
             return bind.convert(value, pa.date32())
         raise self.unsupported(e)
 
-    def anonymous(self, e: Any) -> Expression:
-        return self.function(e.name.lower(), e.expressions)
-
-    def function(self, name: str, arguments: list[Any]) -> Expression:
-        values = [self.node(a) for a in arguments]
+    def function(self, e: Any) -> Expression:
+        name, values = e.name.lower(), [self.node(a) for a in e.expressions]
+        name = SYNONYMS.get(name, name)
         if name in ("isnull", "isnotnull") and len(values) == 1:
             return IsNull(values[0]) if name == "isnull" else Not(IsNull(values[0]))
-        return self.call(SYNONYMS.get(name, name), values, None)
+        if name in ("now", "current_timestamp", "current_date") and not values:
+            return self.now(name)
+        if name == "date" and len(values) == 1:
+            return self.date_function(e, values[0])
+        if name == "rlike" and len(values) == 2:
+            return self.rlike(e, *values)
+        return self.call(name, values, e)
 
     def call(self, name: str, values: list[Expression], e: Any) -> Expression:
         f = FUNCTIONS.get(name)
-        if f is None or len(values) not in f.arguments or bind.kind(values[0].type) not in (*f.kinds, "null"):
+        kinds = [bind.kind(v.type) for v in values]
+        known = f is not None and len(values) in f.arguments and kinds[0] in (*f.kinds, "null")
+        if f is None or not known or not {*kinds[1:]} <= {*f.others, "null"}:
             types = ", ".join(str(v.type) for v in values)
             raise InvalidOptionError(f"the filter {_short(self.sql)} calls {name}({types}), which filters do not support")
-        if name == "coalesce":
-            for i in range(1, len(values)):
-                values[0], values[i] = bind.unify(values[0], values[i], "coalesce")
-            values = [bind.convert(v, values[0].type) for v in values]
+        if name in SAME_TYPE:
+            first = SAME_TYPE[name]
+            for i in range(first + 1, len(values)):
+                values[first], values[i] = bind.unify(values[first], values[i], name)
+            values[first:] = [bind.convert(v, values[first].type) for v in values[first:]]
         if name in CONSTANT_ARGUMENTS and not all(isinstance(v, Literal) and v.value is not None for v in values[1:]):
             raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes only literals after the first argument")
-        t = values[0].type if f.type is None else f.type
+        t = values[SAME_TYPE.get(name, 0)].type if f.type is None else f.type
         return Call(name, tuple(values), t)
 
 
 def _quoted(part: Any) -> str:
-    return quoted([part.name]) if part.args.get("quoted") or "." in part.name else part.name
+    return quoted([part.name]) if "." in part.name or "`" in part.name else part.name
 
 
 def _number(text: str) -> Literal:
@@ -300,6 +334,15 @@ SYNONYMS = {
     "ends_with": "endswith",
     "dayofmonth": "day",
     "day_of_month": "day",
+    "signum": "sign",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+    "day_of_week": "dayofweek",
+    "day_of_year": "dayofyear",
+    "week_of_year": "weekofyear",
+    "curdate": "current_date",
+    "regexp": "rlike",
+    "regexp_like": "rlike",
 }
 
 OPERATORS: dict[type[Any], str] = {
@@ -307,6 +350,11 @@ OPERATORS: dict[type[Any], str] = {
 }  # fmt: skip
 
 ARITHMETIC: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+
+CALLED: dict[type[Any], str] = {
+    exp.DPipe: "concat", exp.IntDiv: "div", exp.BitwiseAnd: "bit_and", exp.BitwiseOr: "bit_or", exp.BitwiseXor: "bit_xor",
+}  # fmt: skip
+"""The operators that are functions."""
 
 UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "to", "negate", "quoted", "table", "db", "catalog", "is_string", "safe"}
 """The parts of a node that this file looks at, or that change nothing here; a node with others says more than we would hear."""
@@ -321,6 +369,7 @@ NODES: dict[type[Any], Callable[[_Translation, Any], Expression]] = {
     exp.Not: _Translation.negation,
     **dict.fromkeys(OPERATORS, _Translation.compare),
     **dict.fromkeys(ARITHMETIC, _Translation.arithmetic),
+    **dict.fromkeys(CALLED, _Translation.operator_call),
     exp.NullSafeNEQ: _Translation.distinct,
     exp.Between: _Translation.between,
     exp.In: _Translation.is_in,
@@ -332,12 +381,10 @@ NODES: dict[type[Any], Callable[[_Translation, Any], Expression]] = {
     exp.Neg: _Translation.negative,
     exp.Boolean: lambda t, e: Literal(bool(e.this), pa.bool_()),
     exp.Null: lambda t, e: Literal(None, pa.null()),
+    exp.RawString: lambda t, e: Literal(e.name, pa.string()),
     exp.HexString: lambda t, e: Literal(bytes.fromhex(e.name if len(e.name) % 2 == 0 else f"0{e.name}"), pa.binary()),
     exp.Cast: _Translation.cast,
     exp.TryCast: _Translation.cast,
-    exp.TsOrDsToDate: _Translation.date_function,
-    exp.Anonymous: _Translation.anonymous,
-    exp.If: _Translation.refuse,
-    exp.Case: _Translation.refuse,
-    exp.Coalesce: lambda t, e: t.function("coalesce", [e.this, *e.expressions]),
+    exp.RegexpLike: _Translation.regex,
+    exp.Anonymous: _Translation.function,
 }

@@ -15,15 +15,16 @@ Values: TypeAlias = pa.Array | pa.Scalar
 
 @dataclass(frozen=True)
 class Function:
-    """`kinds` are the type families (see bind.kind) allowed for the first argument; the others are literals or of its type.
+    """`kinds` are the type families (see bind.kind) allowed for the first argument, `others` for those after it.
 
-    `type` is None when the result has the first argument's type.
+    `type` is None when the result has the first argument's type, or the common type of SAME_TYPE.
     """
 
     kinds: tuple[str, ...]
     arguments: range
     type: pa.DataType | None
     run: Callable[..., Values]
+    others: tuple[str, ...] = ()
 
 
 def _substring(text: Values, start: pa.Scalar, length: pa.Scalar | None = None) -> Values:
@@ -68,9 +69,33 @@ def _numpy(function: Any, a: Values, b: Values) -> Values:
     return pa.array(np.broadcast_to(out, len(null)), a.type, mask=np.asarray(null))
 
 
+def _concat(*texts: Values) -> Values:
+    wide = [pc.cast(t, pa.large_string()) for t in texts]
+    return pc.binary_join_element_wise(*wide, pa.scalar("", pa.large_string()), null_handling="emit_null")
+
+
+def _if(condition: Values, yes: Values, no: Values) -> Values:
+    return pc.if_else(pc.fill_null(condition, False), yes, no)
+
+
+def _days(dates: Values) -> Values:
+    return pc.cast(dates, pa.int32())
+
+
+def _add_days(dates: Values, days: Values) -> Values:
+    return pc.cast(pc.add_checked(_days(dates), pc.cast(days, pa.int32())), pa.date32())
+
+
+def _double(x: Values) -> Values:
+    return pc.cast(x, pa.float64(), safe=False)
+
+
 _TEXT, _NUMBER, _DAY = ("string",), ("int", "float", "decimal"), ("date", "timestamp", "timestamp_ntz")
+_INT, _BOOL, _DATE, _TIME = ("int",), ("bool",), ("date",), ("timestamp", "timestamp_ntz")
 _ANY = (*_TEXT, *_NUMBER, *_DAY, "bool", "binary", "time", "duration")
-_ONE, _TWO = range(1, 2), range(2, 3)
+# Types that have one order, in Arrow and in Spark.
+_ORDERED = ("int", "decimal", *_TEXT, *_DAY)
+_ONE, _TWO, _MANY = range(1, 2), range(2, 3), range(2, 64)
 
 FUNCTIONS: dict[str, Function] = {
     "lower": Function(_TEXT, _ONE, None, pc.utf8_lower),
@@ -80,10 +105,15 @@ FUNCTIONS: dict[str, Function] = {
     "ltrim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_ltrim(s, " ")),
     "rtrim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_rtrim(s, " ")),
     "length": Function(_TEXT, _ONE, pa.int64(), lambda s: pc.cast(pc.utf8_length(s), pa.int64())),
-    "substring": Function(_TEXT, range(2, 4), None, _substring),
-    "startswith": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.starts_with(s, p.as_py())),
-    "endswith": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.ends_with(s, p.as_py())),
-    "contains": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.match_substring(s, p.as_py())),
+    "substring": Function(_TEXT, range(2, 4), None, _substring, _INT),
+    "startswith": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.starts_with(s, p.as_py()), _TEXT),
+    "endswith": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.ends_with(s, p.as_py()), _TEXT),
+    "contains": Function(_TEXT, _TWO, pa.bool_(), lambda s, p: pc.match_substring(s, p.as_py()), _TEXT),
+    "concat": Function(_TEXT, _MANY, pa.large_string(), _concat, _TEXT),
+    "replace": Function(_TEXT, range(3, 4), None, lambda s, a, b: pc.replace_substring(s, a.as_py(), b.as_py()) if a.as_py() else s, _TEXT),
+    "reverse": Function(_TEXT, _ONE, None, pc.utf8_reverse),
+    "left": Function(_TEXT, _TWO, None, lambda s, n: pc.utf8_slice_codeunits(s, 0, max(n.as_py(), 0)), _INT),
+    "octet_length": Function((*_TEXT, "binary"), _ONE, pa.int64(), lambda s: pc.cast(pc.binary_length(s), pa.int64())),
     "abs": Function(_NUMBER, _ONE, None, pc.abs_checked),
     "negative": Function(_NUMBER, _ONE, None, pc.negate_checked),
     # Spark's isnan(NULL) is false.
@@ -91,11 +121,35 @@ FUNCTIONS: dict[str, Function] = {
     "year": Function(_DAY, _ONE, pa.int64(), pc.year),
     "month": Function(_DAY, _ONE, pa.int64(), pc.month),
     "day": Function(_DAY, _ONE, pa.int64(), pc.day),
-    "coalesce": Function(_ANY, range(1, 64), None, pc.coalesce),
+    "hour": Function(_TIME, _ONE, pa.int64(), pc.hour),
+    "minute": Function(_TIME, _ONE, pa.int64(), pc.minute),
+    "second": Function(_TIME, _ONE, pa.int64(), pc.second),
+    "quarter": Function(_DAY, _ONE, pa.int64(), pc.quarter),
+    "dayofyear": Function(_DAY, _ONE, pa.int64(), pc.day_of_year),
+    "weekofyear": Function(_DAY, _ONE, pa.int64(), pc.iso_week),
+    # Spark's dayofweek counts from Sunday as 1, its weekday from Monday as 0.
+    "dayofweek": Function(_DAY, _ONE, pa.int64(), lambda d: pc.day_of_week(d, count_from_zero=False, week_start=7)),
+    "weekday": Function(_DAY, _ONE, pa.int64(), pc.day_of_week),
+    "date_add": Function(_DATE, _TWO, pa.date32(), _add_days, _INT),
+    "date_sub": Function(_DATE, _TWO, pa.date32(), lambda d, n: _add_days(d, pc.negate_checked(n)), _INT),
+    "datediff": Function(_DATE, _TWO, pa.int64(), lambda a, b: pc.subtract(pc.cast(_days(a), pa.int64()), _days(b)), _DATE),
+    "sqrt": Function(_NUMBER, _ONE, pa.float64(), lambda x: pc.sqrt(_double(x))),
+    "sign": Function(_NUMBER, _ONE, pa.float64(), lambda x: pc.sign(_double(x))),
+    "div": Function(_INT, _TWO, pa.int64(), lambda a, b: _divide(pc.cast(a, pa.int64()), pc.cast(b, pa.int64())), _INT),
+    "bit_and": Function(_INT, _TWO, pa.int64(), lambda a, b: pc.bit_wise_and(pc.cast(a, pa.int64()), pc.cast(b, pa.int64())), _INT),
+    "bit_or": Function(_INT, _TWO, pa.int64(), lambda a, b: pc.bit_wise_or(pc.cast(a, pa.int64()), pc.cast(b, pa.int64())), _INT),
+    "bit_xor": Function(_INT, _TWO, pa.int64(), lambda a, b: pc.bit_wise_xor(pc.cast(a, pa.int64()), pc.cast(b, pa.int64())), _INT),
+    "greatest": Function(_ORDERED, _MANY, None, pc.max_element_wise, _ORDERED),
+    "least": Function(_ORDERED, _MANY, None, pc.min_element_wise, _ORDERED),
+    "if": Function(_BOOL, range(3, 4), None, _if, _ANY),
+    "coalesce": Function(_ANY, range(1, 64), None, pc.coalesce, _ANY),
 }
 """By their Spark names. Those whose later arguments must be constants take them as Arrow scalars."""
 
-CONSTANT_ARGUMENTS = ("substring", "startswith", "endswith", "contains")
+CONSTANT_ARGUMENTS = ("substring", "startswith", "endswith", "contains", "replace", "left")
+
+SAME_TYPE = {"coalesce": 0, "greatest": 0, "least": 0, "if": 1}
+"""The functions whose arguments, from this one on, are brought to one type."""
 
 OPERATORS: dict[str, Callable[[Values, Values], Values]] = {
     "+": pc.add_checked,

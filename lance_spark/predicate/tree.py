@@ -72,7 +72,7 @@ class In:
 
 @dataclass(frozen=True)
 class Like:
-    """Whether the whole string matches the regular expression `pattern`."""
+    """Whether RE2 finds the regular expression `pattern`, which is anchored at both ends for LIKE."""
 
     operand: Expression
     pattern: str

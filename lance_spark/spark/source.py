@@ -116,7 +116,7 @@ class LanceDataSource(DataSource):
             batch_size=chosen.batch_size,
             blob_handling=chosen.blob_handling,
         )
-        return plan if chosen.filter is None else replace(plan, predicate=parse(chosen.filter, plan.known(snapshot)))
+        return plan if chosen.filter is None else replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task: the manifest must not be part of it.

@@ -43,7 +43,7 @@ class LanceWriter(DataSourceArrowWriter):
             raise InvalidOptionError("the option replaceWhere needs Spark's mode overwrite")
         self._replaced: Predicate | None = None
         if options.replaceWhere is not None and there is not None:
-            self._replaced = parse(options.replaceWhere, from_arrow(there))
+            self._replaced = parse(options.replaceWhere, from_arrow(there), None)
             overwrite = False
         mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
         new = stored(schema, options.sizes)

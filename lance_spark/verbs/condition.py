@@ -48,7 +48,7 @@ def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Sn
     if not isinstance(condition, str) or not _has_own_meaning(spark, snapshot, alias):
         return None
     try:
-        predicate = parse(condition, with_row_columns(snapshot.manifest.schema))
+        predicate = parse(condition, with_row_columns(snapshot.manifest.schema), spark.conf.get("spark.sql.session.timeZone", None))
     except LanceError:
         # Spark supports more functions than filters do, and its errors are more precise.
         return None
@@ -65,7 +65,7 @@ def own_formulas(
         if not isinstance(value, str) or not _has_own_meaning(spark, snapshot, alias):
             return None
         try:
-            formula = parse_formula(value, with_row_columns(schema))
+            formula = parse_formula(value, with_row_columns(schema), spark.conf.get("spark.sql.session.timeZone", None))
         except LanceError:
             return None
         if not _is_independent(spark, formula) or _may_divide(formula) or not (new or _is_plain(schema, name)):
@@ -88,7 +88,7 @@ def _is_plain(schema: Schema, name: str) -> bool:
 
 def _may_divide(formula: Formula) -> bool:
     """Whether the formula divides; division by zero is null in our filters, but an error in Spark."""
-    return any(isinstance(n, Call) and n.name in ("/", "%") for n in walk(formula.root))
+    return any(isinstance(n, Call) and n.name in ("/", "%", "div") for n in walk(formula.root))
 
 
 def _is_independent(spark: SparkSession, formula: Formula) -> bool:

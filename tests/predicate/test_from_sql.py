@@ -40,7 +40,9 @@ def test_a_condition_selects_the_rows_that_spark_would(sql: Any, ids: Any) -> No
         "lower(i) = 'a'", "nosuch(i) = 1", "CASE WHEN b THEN true END", "s LIKE 'a\\\\b'", "d = DATE '2024-02-31'", "ts > TIMESTAMP 'soon'",
         "i = 1 AND", "s LIKE i", "startswith(s, s)", "rand() > 0.5", "i BETWEEN 'a' AND 'b'", "sum(i) > 1", "i > ALL (1, 2)",
         "(" * 5000 + "b" + ")" * 5000,
-        "NOT " * 100000 + "b", "d + INTERVAL 1 DAY > d", "i = 1e", "1" * 50 + ".5 = i", "CAST(s AS INT) = 1", "s RLIKE 'a'",
+        "NOT " * 100000 + "b", "d + INTERVAL 1 DAY > d", "i = 1e", "1" * 50 + ".5 = i", "CAST(s AS INT) = 1",
+        "s RLIKE 'a$'", "s RLIKE s", "startswith(s, 1)",
+        "datediff(d, 1) = 1", "if(i, 1, 2) = 1", "CAST(ts AS STRING) = ''",
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql: Any) -> None:
@@ -150,3 +152,20 @@ def test_what_the_parser_says_is_plain_text() -> None:
     with pytest.raises(InvalidOptionError, match="is not a SQL condition") as e:
         parse("i >", SCHEMA)
     assert str(e.value).replace("\n", "").isprintable()
+
+
+def test_today_is_that_of_the_zone_and_is_refused_where_the_zone_is_unknown() -> None:
+    # There are 26 hours between these zones, so their dates always differ.
+    east, west = (parse("d = current_date()", SCHEMA, zone) for zone in ("Pacific/Kiritimati", "Etc/GMT+12"))
+    assert east.root != west.root
+    with pytest.raises(InvalidOptionError, match="depends on the time zone of the session"):
+        parse("d = current_date()", SCHEMA, None)
+
+
+def test_a_column_called_current_date_comes_before_the_function() -> None:
+    assert chosen("current_date = 5", pa.table({"id": [0, 1], "current_date": [4, 5]})) == [1]
+
+
+def test_dates_of_five_digit_years_are_written_with_a_plus_sign() -> None:
+    table = pa.table({"id": [0], "d": pa.array([2932897], pa.int32()).cast(pa.date32())})
+    assert chosen("CAST(d AS STRING) = '+10000-01-01'", table) == [0]

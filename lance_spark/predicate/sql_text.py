@@ -1,0 +1,121 @@
+"""The text of a condition in Spark's dialect as the tree of sqlglot, in which every name, also one that is a keyword, is a column."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import TokenType, exp
+from sqlglot.dialects import Spark
+from sqlglot.errors import SqlglotError
+
+_BINARY = frozenset(("AND", "OR", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "IS", "DIV", "ESCAPE", "FROM", "AS"))
+_NEGATABLE = frozenset(("IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"))
+_CONSTANTS = frozenset(("NULL", "TRUE", "FALSE"))
+_NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?(L|S|Y|D|F|BD)", re.IGNORECASE)
+# Signs are not among them: a sign may belong to the operand that follows.
+_AFTER_OPERAND = frozenset(
+    (
+        TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.L_BRACKET, TokenType.COMMA, TokenType.DOT, TokenType.EQ, TokenType.NEQ,
+        TokenType.GT, TokenType.GTE, TokenType.LT, TokenType.LTE, TokenType.NULLSAFE_EQ, TokenType.STAR, TokenType.SLASH, TokenType.MOD,
+        TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.DPIPE,
+    )
+)  # fmt: skip
+_NO_OPERANDS = frozenset((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.PLUS, TokenType.DASH, TokenType.TILDE,
+                          TokenType.NOT, TokenType.DCOLON)) | (_AFTER_OPERAND - {TokenType.R_PAREN, TokenType.R_BRACKET})  # fmt: skip
+
+
+class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
+    """Spark's tokens, but no word is a keyword and none starts a command."""
+
+    KEYWORDS = {word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if not word[0].isalpha()}  # noqa: RUF012
+    COMMANDS: set[TokenType] = set()  # noqa: RUF012
+
+
+class _Parser(Spark.Parser):  # type: ignore[misc]
+    """Parses every function as a call with a name and arguments, except for casts."""
+
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}  # noqa: RUF012
+    NO_PAREN_FUNCTION_PARSERS: dict[str, Any] = {}  # noqa: RUF012
+
+
+def condition_tree(sql: str) -> Any:
+    """The expression `sql`. Raises ValueError, which says what is wrong, for a text that is no expression."""
+    try:
+        text = _plain(sql)
+        (tree,) = _Parser(dialect="spark").parse_into(exp.Condition, Spark.Tokenizer(dialect="spark").tokenize(text), text)
+    except SqlglotError as e:
+        if errors := getattr(e, "errors", None):
+            found = errors[0]
+            raise ValueError(f"{found['description'].split(' for <')[0]} at {found['highlight']!r}") from e
+        raise ValueError("a string, a name or a comment is not closed") from e
+    if tree is None:
+        raise ValueError("it is empty")
+    return tree
+
+
+def _plain(sql: str) -> str:
+    """The condition `sql` with its column names in backticks, and each string as one token.
+
+    Spark 4 reads two quotes inside a string as one; sqlglot reads two strings, so the quotes are escaped.
+    """
+    tokens = _Tokenizer(dialect="spark").tokenize(sql)
+    edits = {at: (0, "`") for token in _names(tokens) for at in (token.start, token.end + 1)}
+    for a, b in itertools.pairwise(tokens):
+        if a.token_type == b.token_type == TokenType.STRING and b.start == a.end + 1:
+            edits[a.end] = (1, "\\")
+    out, done = [], 0
+    for at, (removed, text) in sorted(edits.items()):
+        out += [sql[done:at], text]
+        done = at + removed
+    return "".join([*out, sql[done:]])
+
+
+def _names(tokens: Sequence[Any]) -> Iterator[Any]:
+    """The words that name columns or fields: those where an operand is expected, and those after a dot."""
+    follows = _can_follow_an_operand(tokens)
+    operand, test, parens, skipped = True, False, [False], 0
+    for at, token in enumerate(tokens):
+        kind, word = token.token_type, token.text.upper()
+        following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        if kind == TokenType.L_PAREN:
+            parens.append(at > 0 and tokens[at - 1].text.upper() in ("CAST", "TRY_CAST"))
+        elif kind == TokenType.R_PAREN and len(parens) > 1:
+            parens.pop()
+            skipped = 0 if len(parens) < skipped else skipped
+        if kind != TokenType.VAR:
+            operand, test = kind in _NO_OPERANDS, False
+        elif skipped:
+            continue  # the type of a cast
+        elif at and tokens[at - 1].token_type == TokenType.DOT:
+            yield token
+            operand = False
+        elif test:
+            # IS [NOT] NULL | TRUE | FALSE | DISTINCT FROM
+            test, operand = word in ("NOT", "DISTINCT"), word == "FROM"
+        elif not operand:
+            test, operand = word == "IS", word != "NOT"
+            skipped = len(parens) if word == "AS" and parens[-1] else 0
+        elif following in (TokenType.L_PAREN, TokenType.STRING) or (word == "NOT" and not follows[at + 1]):
+            continue  # a function, the type of a literal, a negation
+        else:
+            operand = False
+            if word not in _CONSTANTS and not _NUMBER.fullmatch(word):
+                yield token
+
+
+def _can_follow_an_operand(tokens: Sequence[Any]) -> list[bool]:
+    """For each token, and for the end: whether an operand may be complete before it, given what comes after it."""
+    out = [True] * (len(tokens) + 1)
+    for at in range(len(tokens) - 1, -1, -1):
+        token, word = tokens[at], tokens[at].text.upper()
+        if token.token_type != TokenType.VAR:
+            out[at] = token.token_type in _AFTER_OPERAND
+        elif word == "NOT":
+            out[at] = at + 1 < len(tokens) and tokens[at + 1].text.upper() in _NEGATABLE and out[at + 1]
+        else:
+            out[at] = word in _BINARY and not out[at + 1]
+    return out
