@@ -313,7 +313,10 @@ class Dataset:
         return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
-        """Rename columns, or change whether they may be null: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`.
+        """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
+
+        A new type writes the column anew; see `LanceTable.alterColumn`. Raises SchemaMismatchError for a column that has nulls and must
+        have none, for a value that does not fit the new type, and for a new type of a column with an index.
 
         Examples:
             >>> import pyarrow as pa
@@ -321,7 +324,7 @@ class Dataset:
             >>> table.alter_columns({"path": "a", "name": "c"}, {"path": "b", "nullable": False}).schema.names
             ['c', 'b']
         """
-        return self._changed(alter.alter_columns(self.snapshot, alterations))
+        return self._latest_after(alter.alter_columns(self.snapshot, alterations))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""

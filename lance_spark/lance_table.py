@@ -30,7 +30,7 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, compact, create, delete, merge, update
+from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, update
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.merge import Clause, When
@@ -124,7 +124,26 @@ class LanceTable:
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
         """Rename a column; dots lead into structs. Returns the new version."""
-        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted).noted).version
+        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted)).version
+
+    def alterColumn(
+        self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
+    ) -> RowChanges:
+        """Change whether a column may be null, or its type, in one commit.
+
+        A column that has nulls cannot be made non-nullable. A new type ("bigint", a type of Spark or of Arrow) may be wider or narrower:
+        within integers, floats, decimals, text, bytes, points in time, and lists of these. Only this column is written anew. Raises
+        SchemaMismatchError for nulls, a value that does not fit the new type, and a new type of a column with an index.
+
+        Examples:
+            >>> spark.range(3).selectExpr("int(id) AS n").write.format("lance").mode("append").save("/tmp/t.lance")
+            >>> table = LanceTable.forPath(spark, "/tmp/t.lance")
+            >>> table.alterColumn("n", nullable=False, type="bigint").num_files_added
+            1
+            >>> table.toDF().schema.simpleString()
+            'struct<n:bigint>'
+        """
+        return alter_column.alter_column(self._target, column, nullable, type, _noted(noted))
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""

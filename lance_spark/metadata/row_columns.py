@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import Field, Schema
@@ -39,6 +39,15 @@ def check_no_dots(names: Iterable[str]) -> None:
         raise SchemaMismatchError(
             f"names of columns must not contain dots: {', '.join(map(repr, dotted))}; add a struct, or use another name"
         )
+
+
+def check_names(fields: Sequence[Field]) -> None:
+    """Raise SchemaMismatchError if two columns, or two fields of one struct, have the same name."""
+    names = [f.name for f in fields]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise SchemaMismatchError(f"there would be two columns called {', '.join(map(repr, twice))}")
+    for field in fields:
+        check_names(field.children)
 
 
 def with_row_columns(schema: Schema) -> Schema:

@@ -9,6 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
 
 from lance_spark import LanceTable, RefConflictError, SchemaMismatchError, TableAlreadyExistsError, TableNotFoundError
 from lance_spark.lance_table import TableBuilder
@@ -118,3 +119,23 @@ def test_a_created_table_has_a_name_in_the_catalog(spark: SparkSession, uri: str
         assert LanceTable.forName(spark, "made_by_builder").toDF().count() == 3
     finally:
         spark.sql("DROP TABLE IF EXISTS made_by_builder")
+
+
+def test_alter_column(uri: str, spark: SparkSession) -> None:
+    lance.write_dataset(pa.table({"id": pa.array(range(90), pa.int32()), "v": [[1.0, 2.0]] * 90}), uri, max_rows_per_file=30)
+    table = LanceTable.forPath(spark, uri)
+    done = table.alterColumn("id", nullable=False, type="bigint", commit_message="wider")
+    assert (done.version, done.num_files_added) == (2, 3)
+    table.alterColumn("id", nullable=True)
+    table.alterColumn("v", type=pa.list_(pa.float32()))
+    assert lance.dataset(uri).schema == pa.schema({"id": pa.int64(), "v": pa.list_(pa.float32())})
+    lance.dataset(uri).validate()
+    assert lance.dataset(uri).to_table()["id"].to_pylist() == list(range(90))
+    assert table.history()[2].message == "wider"
+    table.update("id = 7", {"id": "NULL"})
+    with pytest.raises(SchemaMismatchError, match="row 0 of fragment 3 is null"):
+        table.alterColumn("id", nullable=False)
+    with pytest.raises(SchemaMismatchError, match="cannot become string"):
+        table.alterColumn("id", type=StringType())
+    with pytest.raises(ValueError, match="needs nullable or type"):
+        table.alterColumn("id")

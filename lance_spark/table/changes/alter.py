@@ -8,29 +8,35 @@ from typing import Required, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
-from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
+from lance_spark.metadata.row_address import RowAddress
+from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
-from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow, quoted
+from lance_spark.table.changes.alter_types import RetypePlan, retyped
+from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.named_files import check_whole
-from lance_spark.table.versions.snapshot import Snapshot, list_versions
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.new_schema import next_field_id
+from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 """Columns to add."""
 
 
 class AlterColumn(TypedDict, total=False):
-    """What to change of the column at `path` (dots lead into structs): its name, or whether it may be null. As pylance has it."""
+    """What to change of the column at `path` (dots lead into structs): its name, type, or whether it may be null. As pylance has it."""
 
     path: Required[str]
     name: str
     nullable: bool
+    data_type: pa.DataType
 
 
 NOTHING_NOTED: Mapping[str, str] = {}
@@ -40,9 +46,12 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
     if isinstance(columns, Mapping):
         raise TypeError("add_columns takes fields or a schema; columns with values come from a job, not from expressions")
-    snapshot = with_own_ids(snapshot)
-    manifest = snapshot.manifest
     added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
+    return _commit(with_own_ids(snapshot), lambda latest: _with_null_columns(latest, added))
+
+
+def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
+    manifest = snapshot.manifest
     if manifest.data_format == "0.1":
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
     if required := [f.name for f in added if not f.nullable]:
@@ -53,52 +62,92 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     check_no_dots(new.names)
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     check_names(schema.fields)
-    return _commit(snapshot, Merge(tuple(manifest.fragments), schema, preserves_nullability=True))
+    return Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
 
 
 def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Remove columns; the data files keep them, if they have others too."""
-    schema = snapshot.manifest.schema
-    dropped = {schema.resolve(path)[-1].id for path in columns}
-    fields = _edited(schema.fields, lambda f: None if f.id in dropped else f)
-    if not fields:
-        raise SchemaMismatchError("a table must keep at least one column")
-    return _commit(snapshot, Project(replace(schema, fields=fields), preserves_nullability=True), noted)
+    paths = list(columns)
+
+    def project(latest: Snapshot) -> Project:
+        schema = latest.manifest.schema
+        dropped = {schema.resolve(path)[-1].id for path in paths}
+        fields = _edited(schema.fields, lambda f: None if f.id in dropped else f)
+        if not fields:
+            raise SchemaMismatchError("a table must keep at least one column")
+        return Project(replace(schema, fields=fields), preserves_nullability=True)
+
+    return _commit(snapshot, project, noted)
 
 
-def alter_columns(snapshot: Snapshot, alterations: Iterable[AlterColumn], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
-    """Rename columns, or change whether they may be null; a column that has nulls cannot be made to have none."""
-    schema, tightened = snapshot.manifest.schema, False
-    by_id: dict[int, AlterColumn] = {}
-    for alteration in alterations:
+def alter_columns(
+    snapshot: Snapshot, alterations: Iterable[AlterColumn], options: WriteOptions = NO_OPTIONS, runner: Runner | None = None
+) -> RowChanges:
+    """Rename columns, change their types, or whether they may be null, in one commit; tasks that write new values run on `runner`.
+
+    Only columns whose type changes are written anew; see `alter_types` for the types. Raises SchemaMismatchError for a column that has
+    nulls and must have none (it names a row), and for a value that does not fit the new type.
+    """
+    wanted = list(alterations)
+    for alteration in wanted:
         if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
-            raise UnsupportedFeatureError(f"altering the {', '.join(sorted(unknown))} of a column; there are: name, nullable")
-        field = schema.resolve(alteration["path"])[-1]
-        by_id[field.id] = alteration
-        if alteration.get("nullable") is False and field.nullable:
+            known = ", ".join(AlterColumn.__annotations__)
+            raise UnsupportedFeatureError(f"altering the {', '.join(sorted(unknown))} of a column; expected keys: {known}")
+    if not _altered(snapshot, wanted)[1]:
+        return RowChanges(_commit(snapshot, lambda latest: _altered(latest, wanted)[0], options.noted).version)
+
+    def plan(latest: Snapshot) -> RowPlan:
+        project, cast = _altered(latest, wanted)
+        return RowPlan(RetypePlan(runner or Here(), latest, cast, project.schema, project.preserves_nullability).write)
+
+    return change_rows(snapshot, options, plan)
+
+
+def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Project, dict[str, Field]]:
+    """The new schema, and the fields that need new values, by the old names of their columns."""
+    schema, tightened = snapshot.manifest.schema, False
+    by_id: dict[int, Field] = {}
+    cast: dict[str, Field] = {}
+    first_id = next_field_id(snapshot.manifest)
+    for alteration in alterations:
+        path = schema.resolve(alteration["path"])
+        old = by_id.get(path[-1].id, path[-1])
+        if alteration.get("nullable") is False and old.nullable:
             tightened = True
-            _check_no_nulls(snapshot, alteration["path"])
+            _check_no_nulls(snapshot, path)
+        new = replace(old, name=alteration.get("name", old.name), nullable=alteration.get("nullable", old.nullable))
+        if (t := alteration.get("data_type")) is not None and t != old.type:
+            if len(path) > 1:
+                raise UnsupportedFeatureError(f"{alteration['path']!r} is a field in a column; only types of whole columns can be changed")
+            new = retyped(snapshot, new, t, first_id)
+            first_id = max(f.id for f in new.walk()) + 1
+            cast[path[-1].name] = new
+        by_id[path[-1].id] = new
 
     def altered(field: Field) -> Field:
-        alteration = by_id.get(field.id)
-        if alteration is None:
-            return field
-        return replace(field, name=alteration.get("name", field.name), nullable=alteration.get("nullable", field.nullable))
+        # The children were altered before.
+        new = by_id.get(field.id, field)
+        return new if new.id != field.id else replace(field, name=new.name, nullable=new.nullable)
 
     changed = replace(schema, fields=_edited(schema.fields, altered))
     check_names(changed.fields)
     check_not_reserved(changed)
-    known = {f.id: f.name for f in schema.fields}
-    check_no_dots(f.name for f in changed.fields if f.name != known[f.id])
-    return _commit(snapshot, Project(changed, preserves_nullability=None if tightened else True), noted)
+    known = {f.name for f in schema.fields}
+    check_no_dots(f.name for f in changed.fields if f.name not in known)
+    return Project(changed, preserves_nullability=None if tightened else True), cast
 
 
-def _check_no_nulls(snapshot: Snapshot, path: str) -> None:
+def _check_no_nulls(snapshot: Snapshot, path: Sequence[Field]) -> None:
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
-    plan = ScanPlan(columns=("_rowaddr",), predicate=parse(f"{path} IS NULL", snapshot.manifest.schema), limit=1)
-    if any(batch.num_rows for task in plan_tasks(snapshot, plan) for batch in read_task(task)):
-        raise SchemaMismatchError(f"{snapshot}: column {path!r} has nulls, so it must be nullable")
+    condition = f"{quoted(f.name for f in path)} IS NULL"
+    plan = ScanPlan(columns=("_rowaddr",), predicate=parse(condition, snapshot.manifest.schema), limit=1)
+    for task in plan_tasks(snapshot, plan):
+        for batch in read_task(task):
+            if batch.num_rows:
+                address = RowAddress(batch.column(0)[0].as_py())
+                what = f"column {'.'.join(f.name for f in path)!r} has nulls, so it must be nullable"
+                raise SchemaMismatchError(f"{snapshot}: {what}; row {address.offset} of fragment {address.fragment_id} is null")
 
 
 def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> tuple[Field, ...]:
@@ -112,18 +161,9 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
     return tuple(done)
 
 
-def check_names(fields: Sequence[Field]) -> None:
-    """Raise SchemaMismatchError if two columns, or two fields of one struct, have the same name."""
-    names = [f.name for f in fields]
-    if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise SchemaMismatchError(f"there would be two columns called {', '.join(map(repr, twice))}")
-    for field in fields:
-        check_names(field.children)
-
-
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
     """Set keys of the table's config, or remove them (None); with `replace_all` nothing else remains."""
-    return _commit(snapshot, UpdateConfig(UpdateMap(dict(values), replace_all)))
+    return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 
 
 def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
@@ -133,14 +173,18 @@ def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[s
     """
     if not columns:
         raise ValueError("a primary key needs at least one column")
-    fields = [snapshot.manifest.schema.resolve(path)[-1] for path in columns]
-    if unfit := [f.name for f in fields if f.nullable or f.children]:
-        raise SchemaMismatchError(f"columns of a primary key are plain and not nullable; these are not: {', '.join(unfit)}")
-    values = {
-        f.id: UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
-        for position, f in enumerate(fields, start=1)
-    }
-    return _commit(snapshot, UpdateConfig(field_metadata_updates=values), noted)
+
+    def update(latest: Snapshot) -> UpdateConfig:
+        fields = [latest.manifest.schema.resolve(path)[-1] for path in columns]
+        if unfit := [f.name for f in fields if f.nullable or f.children]:
+            raise SchemaMismatchError(f"columns of a primary key are plain and not nullable; these are not: {', '.join(unfit)}")
+        values = {
+            f.id: UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
+            for position, f in enumerate(fields, start=1)
+        }
+        return UpdateConfig(field_metadata_updates=values)
+
+    return _commit(snapshot, update, noted)
 
 
 def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
@@ -150,5 +194,13 @@ def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Sna
     return commit(snapshot.store, Transaction(latest, Restore(snapshot.version), properties=noted))
 
 
-def _commit(snapshot: Snapshot, operation: Operation, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
-    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=noted), base=snapshot)
+def _commit(snapshot: Snapshot, plan: Callable[[Snapshot], Operation], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Commit the operation that `plan` makes for a version: the snapshot's, or a later one after a conflict."""
+    for attempt in range(TRIES):
+        try:
+            return commit(snapshot.store, Transaction(snapshot.version, plan(snapshot), properties=noted), base=snapshot)
+        except CommitConflictError as e:
+            if not e.retryable or attempt == TRIES - 1:
+                raise
+        snapshot = reopened(snapshot)
+    raise AssertionError("unreachable")

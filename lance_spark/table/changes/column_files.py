@@ -109,6 +109,18 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
             start += len(offsets)
 
 
+def _blanks(t: pa.DataType, count: int) -> pa.Array:
+    """Values for deleted rows where null is not permitted: zeros, empty texts and lists."""
+    if pa.types.is_fixed_size_list(t):
+        return pa.FixedSizeListArray.from_arrays(_blanks(t.value_type, count * t.list_size), type=t)
+    if pa.types.is_dictionary(t):
+        return _blanks(t.value_type, count).dictionary_encode().cast(t)
+    width = t.bit_width if pa.types.is_primitive(t) or pa.types.is_decimal(t) else 0
+    if width:
+        return pa.Array.from_buffers(t, count, [None, pa.py_buffer(bytes(-(-count * width // 8)))])
+    return pa.array([[] if pa.types.is_nested(t) else ""] * count, t)
+
+
 class _ColumnFileWriter:
     """One file of new columns. What lies between the rows that get a value is filled in as they come."""
 
@@ -182,7 +194,8 @@ class _ColumnFileWriter:
         """Rows without a new value, in the types of the file."""
         if not self._target.keeps_old:
             fields = [f.to_arrow() for f in self._schema.fields]
-            return pa.RecordBatch.from_arrays([pa.nulls(stop - start, f.type) for f in fields], schema=pa.schema(fields))
+            arrays = [pa.nulls(stop - start, f.type) if f.nullable else _blanks(f.type, stop - start) for f in fields]
+            return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         rows = pa.Table.from_batches(list(self._old.read(range(start, stop), self._schema, BATCH_ROWS))).combine_chunks()
         return conform(rows.to_batches()[0], self._schema)
 

@@ -10,11 +10,10 @@ import pyarrow as pa
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Merge
-from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
+from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Schema, from_arrow
-from lance_spark.table.changes.alter import check_names
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.commit.commit import commit

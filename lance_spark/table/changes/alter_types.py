@@ -1,0 +1,160 @@
+"""New types of columns: the columns are written anew as new fields, in the place of the old ones; no other column is written.
+
+Implements "Merge" of the transaction specification, with the casts that pylance permits: within integers, floats, decimals, text, bytes,
+points in time, and lists of these. A value that does not fit is an error, and so is an index on the column, as in pylance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from lance_spark.errors import SchemaMismatchError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Merge
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
+from lance_spark.table.changes.column_files import ColumnFile, column_target
+from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
+from lance_spark.table.changes.row_changes import RowChanges, Written
+from lance_spark.table.changes.runner import Runner
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.write import WriteTarget
+
+
+def retyped(snapshot: Snapshot, field: Field, t: pa.DataType, first_id: int) -> Field:
+    """`field` as a new field of type `t`, with ids from `first_id`. Raises SchemaMismatchError if the values cannot be cast."""
+    if field.is_blob or field.extension is not None or field.logical_type == "json" or not castable(field.type, t):
+        raise SchemaMismatchError(
+            f"{snapshot}: column {field.name!r} is {field.logical_type} and cannot become {t}; types change within integers, floats, "
+            "decimals, text, bytes, points in time, and lists of these; for other types, use addColumns with a new name"
+        )
+    ids = {f.id for f in field.walk()}
+    if indexes := sorted({i.name for i in snapshot.manifest.indexes if not ids.isdisjoint(i.fields)}):
+        raise SchemaMismatchError(
+            f"{snapshot}: column {field.name!r} has the index {', '.join(indexes)}; drop the index before changing the type"
+        )
+    (new,) = from_arrow(pa.schema([pa.field(field.name, t, field.nullable)]), first_id).fields
+    return replace(new, metadata={**new.metadata, **field.metadata})
+
+
+def castable(t: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of type `t` can be cast to `target`."""
+    if pa.types.is_dictionary(t) or pa.types.is_dictionary(target):
+        t, target = (x.value_type if pa.types.is_dictionary(x) else x for x in (t, target))
+    if pa.types.is_fixed_size_list(t) and pa.types.is_fixed_size_list(target):
+        return bool(t.list_size == target.list_size) and castable(t.value_type, target.value_type)
+    if _is_list(t) and _is_list(target):
+        return castable(t.value_type, target.value_type)
+    if pa.types.is_timestamp(t) and pa.types.is_timestamp(target) and t.tz != target.tz:
+        return {t.tz, target.tz} <= {None, "UTC", "+00:00", "Etc/UTC"}
+    return any(a(t) and b(target) for a, b in _CASTS)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t))
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t))
+
+
+_CASTS = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (_is_text, _is_text),
+    (_is_bytes, _is_bytes),
+    (pa.types.is_date, pa.types.is_date),
+    (pa.types.is_date, pa.types.is_timestamp),
+    (pa.types.is_timestamp, pa.types.is_date),
+    (pa.types.is_timestamp, pa.types.is_time),
+    (pa.types.is_timestamp, pa.types.is_timestamp),
+    (pa.types.is_time, pa.types.is_time),
+    (pa.types.is_duration, pa.types.is_duration),
+)
+
+
+@dataclass(frozen=True)
+class Casts:
+    """Computes columns of new types from batches of old ones; pickles. `fields` are the new fields by the column's old name."""
+
+    fields: Mapping[str, Field]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns under their new names."""
+        arrays = [_cast(batch.column(name), field) for name, field in self.fields.items()]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([f.to_arrow() for f in self.fields.values()]))
+
+
+def _cast(column: pa.Array, field: Field) -> pa.Array:
+    values = pa.record_batch([column], names=[field.name])
+    try:
+        check_fits(values.schema, Schema((replace(field, nullable=True),)))
+    except SchemaMismatchError:
+        try:
+            return column.cast(field.type)
+        except pa.ArrowInvalid as e:
+            raise SchemaMismatchError(f"column {field.name!r}: a value does not fit {field.type}: {e}") from e
+    return conform(values, Schema((field,))).column(0)
+
+
+@dataclass(frozen=True)
+class RetypePlan:
+    """`fields` are the new fields by the old name of the column; `schema` is the table's new schema, with these fields."""
+
+    runner: Runner
+    snapshot: Snapshot
+    fields: Mapping[str, Field]
+    schema: Schema
+    preserves_nullability: bool | None
+
+    def write(self, target: WriteTarget) -> Written:
+        """Write the new files."""
+        new = replace(target, schema=Schema(tuple(self.fields.values())))
+        old = Schema(tuple(f for f in self.snapshot.manifest.schema.fields if f.name in self.fields))
+        ids = {leaf.id for leaf in old.leaves()}
+        # A fragment without the column has nulls in it, and needs no file for other nulls.
+        fragments = [f.id for f in self.snapshot.manifest.fragments if any(not ids.isdisjoint(file.fields) for file in f.files)]
+        columns = [quoted([name]) for name in self.fields]
+        tasks = plan_columns(self.snapshot, column_target(self.snapshot, new), columns, frozenset(fragments))
+        done = self.runner.run(tasks, partial(add_columns_of, compute=Casts(self.fields)))
+        return _Retyped(self, new, [file for files in done for file in files])
+
+
+@dataclass(frozen=True)
+class _Retyped:
+    plan: RetypePlan
+    target: WriteTarget
+    files: Sequence[ColumnFile]
+
+    @property
+    def changes(self) -> RowChanges:
+        size = sum(f.file.size or 0 for f in self.files)
+        return RowChanges(self.plan.snapshot.version, num_files_added=len(self.files), num_bytes_added=size)
+
+    def commit(self, noted: Mapping[str, str]) -> Snapshot:
+        plan, snapshot = self.plan, self.plan.snapshot
+        by_fragment, ids = {f.fragment_id: f for f in self.files}, {f.id for f in plan.schema.walk()}
+        fragments = tuple(_with_file(fragment, by_fragment.get(fragment.id), ids) for fragment in snapshot.manifest.fragments)
+        operation = Merge(fragments, plan.schema, plan.preserves_nullability)
+        transaction = Transaction(snapshot.version, operation, properties=noted)
+        return commit(snapshot.store, transaction, base=snapshot, files=NewFiles(since=self.target.since))
+
+
+def _with_file(fragment: Fragment, new: ColumnFile | None, ids: set[int]) -> Fragment:
+    """The fragment with the new file, and without files that have no column of the table any more."""
+    if new is None:
+        return fragment
+    kept = tuple(file for file in fragment.files if not ids.isdisjoint(file.fields))
+    return replace(fragment, files=(*kept, new.file))

@@ -1,0 +1,37 @@
+"""ALTER COLUMN: whether a column may be null, and its type; tasks on the executors write a column of a new type."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructField, StructType
+
+from lance_spark.schema.schema import Schema
+from lance_spark.spark.types import stored
+from lance_spark.table.changes.alter import AlterColumn, alter_columns
+from lance_spark.table.changes.row_changes import RowChanges
+from lance_spark.table.write.write import WriteOptions
+from lance_spark.verbs.job import OnExecutors
+from lance_spark.verbs.target import Target
+
+
+def alter_column(
+    target: Target, column: str, nullable: bool | None, type: str | DataType | pa.DataType | None, options: WriteOptions
+) -> RowChanges:
+    """Change the column; arguments that are None change nothing. Raises ValueError if all are."""
+    if nullable is None and type is None:
+        raise ValueError("alterColumn needs nullable or type; renameColumn changes the name")
+    snapshot = target.latest()
+    alteration: AlterColumn = {"path": column}
+    if nullable is not None:
+        alteration["nullable"] = nullable
+    if type is not None:
+        alteration["data_type"] = type if isinstance(type, pa.DataType) else _in_arrow(type, snapshot.manifest.schema, column)
+    return alter_columns(snapshot, [alteration], options, OnExecutors(target.spark, target.cores()))
+
+
+def _in_arrow(type: str | DataType, schema: Schema, column: str) -> pa.DataType:
+    """The Arrow type of a type of Spark; lists of fixed size keep their size."""
+    old = schema.resolve(column)[-1].type
+    sizes = {"c": old.list_size} if pa.types.is_fixed_size_list(old) else {}
+    wanted = DataType.fromDDL(type) if isinstance(type, str) else type
+    return stored(StructType([StructField("c", wanted)]), sizes).field(0).type
