@@ -34,6 +34,7 @@ from lance_spark.version import __version__ as __version__
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
     from lance_spark.lance_table import LanceTable
+    from lance_spark.namespace.connect import namespace
     from lance_spark.spark.session import enable, write
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "enable",
+    "namespace",
     "write",
 ]
 
@@ -66,6 +68,7 @@ _LAZY = {
     "Dataset": "lance_spark.dataset",
     "LanceTable": "lance_spark.lance_table",
     "enable": "lance_spark.spark.session",
+    "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",
 }
 

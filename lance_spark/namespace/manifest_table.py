@@ -10,9 +10,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -70,6 +69,7 @@ class ManifestTable:
 
     root: Store
     snapshot: Snapshot | None = None
+    _read: list[pa.Table] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def store(self) -> Store:
@@ -91,15 +91,26 @@ class ManifestTable:
         """The columns."""
         return self.snapshot.manifest.schema if self.snapshot else from_arrow(SCHEMA)
 
-    @cached_property
+    @property
     def rows(self) -> pa.Table:
-        """All rows with all columns. CorruptFileError if ids are missing, are no strings or are duplicated."""
+        """All rows with all columns. CorruptFileError if ids are missing, are no strings or are duplicated.
+
+        The columns `location` and `metadata` are always there.
+        """
+        if not self._read:
+            self._read.append(self._checked_rows())
+        return self._read[0]
+
+    def _checked_rows(self) -> pa.Table:
         rows = Dataset(self.snapshot).scan().to_table() if self.snapshot else SCHEMA.empty_table()
         where = f"{self.store.uri}, version {self.version}"
-        for name in ("object_id", "object_type"):
+        for name in ("object_id", "object_type", "location", "metadata"):
+            required = name.startswith("object_")
+            if name not in rows.schema.names and not required:
+                rows = rows.append_column(SCHEMA.field(name), pa.nulls(rows.num_rows, pa.string()))
             if name not in rows.schema.names or rows.schema.field(name).type not in (pa.string(), pa.large_string()):
                 raise CorruptFileError(f"{where}: expected a column {name!r} of strings")
-            if rows[name].null_count:
+            if required and rows[name].null_count:
                 raise CorruptFileError(f"{where}: the column {name!r} has nulls")
         if (twice := duplicated(rows)) is not None:
             raise CorruptFileError(f"{where}: the id {twice!r} is duplicated")

@@ -6,7 +6,6 @@ on; `[]` is the root namespace.
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,10 +120,19 @@ class Namespace(ABC):
         try:
             store = self.store(id)
         except TableNotFoundError:
-            with contextlib.suppress(TableAlreadyExistsError):  # of another writer, or one without data; the write decides
-                self.declare_table(id)
-            store = self.store(id)
+            store = self._declared(id)
         return Dataset(write(store, data, mode, WriteOptions(**options)))
+
+    def _declared(self, id: Id) -> Store:
+        """The folder of a table that was not there, and which another writer may have declared meanwhile; then the write decides."""
+        try:
+            self.declare_table(id)
+        except TableAlreadyExistsError as e:
+            try:
+                return self.store(id)
+            except TableNotFoundError:
+                raise e from None
+        return self.store(id)
 
     def namespace_exists(self, id: Id) -> bool:
         """Whether there is a namespace with this id."""
@@ -151,11 +159,17 @@ def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"the names of an id are text, not {type(name).__name__}")
-        if not name or DELIMITER in name or "/" in name or not can_be_path(name):
+        if not is_name(name):
             raise InvalidOptionError(f"no namespace or table can be called {name!r}; a name has at least one character, and no $, / or NUL")
     if len(names) < least:
         raise InvalidOptionError("the id is empty: it names the root namespace, which always exists and is no table")
     return names
+
+
+def is_name(text: str) -> bool:
+    """Whether a namespace or table can be called so."""
+    unicode = text.encode("utf-8", "replace").decode() == text
+    return unicode and bool(text) and DELIMITER not in text and "/" not in text and can_be_path(text)
 
 
 def shown(id: Id) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeAlias
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.memory import empty
@@ -41,7 +42,7 @@ class Entry:
     modified: datetime | None
 
 
-_Listing = tuple[list[Entry], list[str]]
+Contents: TypeAlias = tuple[list[Entry], list[str]]
 """The files of a folder, and the names of the folders in it."""
 
 
@@ -59,6 +60,8 @@ class Files(Protocol):
     def about(self, path: str) -> Entry: ...
     def walk(self, folder: str) -> list[Entry]: ...
     def list(self, folder: str) -> list[Entry]: ...
+    def contents(self, folder: str) -> Contents: ...
+    def delete_folder(self, folder: str) -> None: ...
     def put(self, path: str, data: bytes, durable: bool = True) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> None: ...
     def create(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]: ...
@@ -98,15 +101,34 @@ class LocalFiles:
         entries, below = [], [""]
         while below:
             inside = below.pop()
-            files, folders = self._scanned(os.path.join(folder, inside))
+            files, folders = self.contents(os.path.join(folder, inside))
             entries += [replace(entry, name=inside + entry.name) for entry in files]
             below += [f"{inside}{name}/" for name in folders]
         return entries
 
     def list(self, folder: str) -> list[Entry]:
-        files, folders = self._scanned(folder)
+        files, folders = self.contents(folder)
         # A folder with the name of a file, such as x.json, is an error for whoever reads it and must not look like nothing.
         return files + [Entry(name, 0, None) for name in folders if "." in name[1:]]
+
+    def contents(self, folder: str) -> Contents:
+        """What is in a folder: files, and the names of folders; nothing if there is no such folder."""
+        files: list[Entry] = []
+        folders: list[str] = []
+        with contextlib.suppress(FileNotFoundError), self._folder(folder) as opened, _readable(opened) as fd, os.scandir(fd) as found:
+            for f in found:
+                # Another writer's temporary file may vanish between the listing and the question; the others are there.
+                with contextlib.suppress(FileNotFoundError):
+                    about = f.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(about.st_mode):
+                        folders.append(f.name)
+                    else:
+                        files.append(Entry(f.name, about.st_size, _modified(about)))
+        return files, folders
+
+    def delete_folder(self, folder: str) -> None:
+        with self._folder_of(folder) as (parent, name):
+            shutil.rmtree(name, dir_fd=parent)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         with self._temporary(path, data, durable) as (folder, temporary, name):
@@ -173,21 +195,6 @@ class LocalFiles:
             yield fd, _file_size(os.fstat(fd), path)
         finally:
             os.close(fd)
-
-    def _scanned(self, path: str) -> _Listing:
-        """What is in a folder: files, and the names of folders; nothing if there is no such folder."""
-        files: list[Entry] = []
-        folders: list[str] = []
-        with contextlib.suppress(FileNotFoundError), self._folder(path) as folder, _readable(folder) as fd, os.scandir(fd) as found:
-            for f in found:
-                # Another writer's temporary file may vanish between the listing and the question; the others are there.
-                with contextlib.suppress(FileNotFoundError):
-                    about = f.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(about.st_mode):
-                        folders.append(f.name)
-                    else:
-                        files.append(Entry(f.name, about.st_size, _modified(about)))
-        return files, folders
 
     @contextlib.contextmanager
     def _temporary(self, path: str, data: bytes, durable: bool = True) -> Iterator[tuple[int, str, str]]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.storage.local import Entry
+from lance_spark.storage.local import Contents, Entry
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
 # Errors that the clients raise outside of OSError, looked up only once something has failed.
@@ -97,12 +97,20 @@ class RemoteFiles:
         return [Entry(below, int(found[name]["size"] or 0), _modified(found[name])) for name, below in names.items()]
 
     def list(self, folder: str) -> list[Entry]:
+        return self.contents(folder)[0]
+
+    def contents(self, folder: str) -> Contents:
         try:
             found = self.fs.ls(folder, detail=True)
         except FileNotFoundError:
-            return []
-        inside = [f for f in found if f["type"] == "file" and posixpath.dirname(f["name"].strip("/")) == folder.strip("/")]
-        return [Entry(posixpath.basename(f["name"]), int(f["size"] or 0), _modified(f)) for f in inside if not f["name"].endswith("/")]
+            return [], []
+        inside = [f for f in found if posixpath.dirname(f["name"].strip("/")) == folder.strip("/")]
+        files = [f for f in inside if f["type"] == "file" and not f["name"].endswith("/")]
+        entries = [Entry(posixpath.basename(f["name"]), int(f["size"] or 0), _modified(f)) for f in files]
+        return entries, [posixpath.basename(f["name"].strip("/")) for f in inside if f["type"] == "directory"]
+
+    def delete_folder(self, folder: str) -> None:
+        self.fs.rm(folder, recursive=True)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self.fs.pipe_file(path, data)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
 from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
-from lance_spark.storage.local import Entry, Files, LocalFiles
+from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
 from lance_spark.storage.remote import client_errors, remote_files
@@ -162,6 +162,13 @@ class Store:
             self._count(1, 0)
             return sorted(self._files().list(full), key=lambda entry: entry.name)
 
+    def contents(self, folder: str) -> Contents:
+        """The files directly in a folder, and the names of the folders in it, both by name; none if there is no such folder."""
+        with self._explained(folder) as full:
+            self._count(1, 0)
+            files, folders = self._files().contents(full)
+            return sorted(files, key=lambda entry: entry.name), sorted(folders)
+
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         """Write a whole file, atomically; one that is there already is replaced.
 
@@ -212,6 +219,13 @@ class Store:
             self._files().delete(full)
             return True
         return False
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove a folder with all that is in it; it is fine if there is none. Nobody may be writing to it."""
+        if not folder.strip("/"):
+            raise ValueError("the root of a store is not deleted")
+        with self._explained(folder) as full, contextlib.suppress(FileNotFoundError):
+            self._files().delete_folder(full)
 
     def _files(self) -> Files:
         kind = self.location.kind

@@ -38,6 +38,7 @@ WRITES: dict[str, Callable[[Store, str], object]] = {
 LISTINGS: dict[str, Callable[[Store, str], object]] = {
     "list": lambda store, path: store.list(path),
     "walk": lambda store, path: store.walk(path),
+    "contents": lambda store, path: store.contents(path),
 }
 ON_FILES = READS | WRITES
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
-from lance_spark.storage.local import Entry, Files, LocalFiles
+from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.store import Store
 
 
@@ -91,6 +91,14 @@ class FaultyFiles:
     def list(self, folder: str) -> list[Entry]:
         with self._connection():
             return self._listing(folder, self._inner.list(folder))
+
+    def contents(self, folder: str) -> Contents:
+        with self._connection():
+            return self._inner.contents(folder)
+
+    def delete_folder(self, folder: str) -> None:
+        with self._connection():
+            self._inner.delete_folder(folder)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         with self._connection():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
-from lance_spark.storage.local import Entry, Files, LocalFiles
+from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.store import Store
 
 
@@ -51,6 +51,12 @@ class InterruptedFiles:
 
     def list(self, folder: str) -> list[Entry]:
         return self._called().list(folder)
+
+    def contents(self, folder: str) -> Contents:
+        return self._called().contents(folder)
+
+    def delete_folder(self, folder: str) -> None:
+        self._called().delete_folder(folder)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self._called().put(path, data, durable)

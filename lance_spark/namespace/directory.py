@@ -1,0 +1,306 @@
+"""The directory namespace: tables below a root folder, found by listing it, by the rows of its `__manifest`, or by both.
+
+Implements the directory namespace specification in the modes of pylance 14.0.2. By default tables of the root namespace are the folders
+that are listed, and are put into `__manifest` as well, which holds all that is in child namespaces.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    InvalidOperationError,
+    InvalidOptionError,
+    LanceError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    logged,
+)
+from lance_spark.namespace.directory_tables import DEREGISTERED, RESERVED, State, folder_of, list_folders, state_of
+from lance_spark.namespace.manifest_rows import (
+    below,
+    children,
+    find,
+    is_location,
+    location_of,
+    object_id,
+    properties_of,
+    to_metadata,
+)
+from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
+from lance_spark.namespace.protocol import Id, Namespace, TableDescription, names_of, shown
+from lance_spark.storage.store import Store
+
+
+@dataclass(frozen=True)
+class DirectoryNamespace(Namespace):
+    """The namespace below `root`.
+
+    `has_manifest` and `lists_folders` say which ways tables are found. With both, tables of the root namespace are the listed folders,
+    unless `manifest_first`: then they are the rows of `__manifest`, and folders that no row names. Without `has_manifest` there are no
+    child namespaces (UnsupportedFeatureError).
+    """
+
+    root: Store
+    has_manifest: bool = True
+    lists_folders: bool = True
+    manifest_first: bool = False
+
+    def __repr__(self) -> str:
+        return f"DirectoryNamespace({self.root.uri!r})"
+
+    def list_namespaces(self, id: Id = ()) -> list[str]:
+        """The names of the namespaces directly in the namespace `id`, sorted. Raises NamespaceNotFoundError."""
+        names = names_of(id)
+        return children(self._with_namespace(names), names, NAMESPACE)
+
+    def describe_namespace(self, id: Id = ()) -> dict[str, str]:
+        """The properties of a namespace; those of the root are the table metadata of `__manifest`. Raises NamespaceNotFoundError."""
+        names = names_of(id)
+        table = self._with_namespace(names)
+        row = find(table, names) if names else None
+        return properties_of(row) if row else dict(table.metadata)
+
+    def create_namespace(self, id: Id, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace in one that exists. Raises NamespaceNotFoundError for the parent, and NamespaceAlreadyExistsError."""
+        names = names_of(id)
+        self._check_depth(names, 0)
+        if not names:
+            raise NamespaceAlreadyExistsError("the root namespace always exists")
+        row = {"object_id": object_id(names), "object_type": NAMESPACE, "metadata": to_metadata(properties or {})}
+
+        def edit(table: ManifestTable) -> pa.Table:
+            _check_namespace(table, names[:-1])
+            if find(table, names):
+                raise NamespaceAlreadyExistsError(f"there is a namespace or table {shown(names)} already")
+            return table.with_rows([row])
+
+        change(self.root, edit)
+
+    def drop_namespace(self, id: Id) -> None:
+        """Drop an empty namespace. Raises NamespaceNotFoundError and NamespaceNotEmptyError."""
+        names = names_of(id, least=1)
+        self._check_depth(names, 0)
+
+        def edit(table: ManifestTable) -> pa.Table:
+            _check_namespace(table, names)
+            if inside := below(table, names).num_rows:
+                raise NamespaceNotEmptyError(f"the namespace {shown(names)} is not empty: {inside} namespaces and tables are in it")
+            return table.without([object_id(names)])
+
+        change(self.root, edit)
+
+    def list_tables(self, id: Id = ()) -> list[str]:
+        """The names of the tables directly in the namespace `id`, sorted. Raises NamespaceNotFoundError."""
+        names = names_of(id)
+        if names or not self.lists_folders:
+            return children(self._with_namespace(names), names, TABLE)
+        listed = list_folders(self.root)
+        if not self.has_manifest or not self.manifest_first:
+            return listed
+        table = open_manifest(self.root)
+        taken = set(table.rows["location"].to_pylist())
+        return sorted({*children(table, (), TABLE), *(name for name in listed if folder_of(name) not in taken)})
+
+    def describe_table(self, id: Id) -> TableDescription:
+        """Where a table is. Raises TableNotFoundError."""
+        names = names_of(id, least=1)
+        self._check_depth(names, 1)
+        ways = (self._by_row, self._by_folder) if self.manifest_first else (self._by_folder, self._by_row)
+        for way in ways:
+            if found := way(names):
+                return found
+        raise self._not_found(names)
+
+    def store(self, id: Id) -> Store:
+        """The folder of a table. No symbolic link below the root is followed to it."""
+        return self.root.at(self.describe_table(id).location)
+
+    def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
+        """Reserve a folder for a table that is written later. Raises NamespaceNotFoundError and TableAlreadyExistsError."""
+        names = names_of(id, least=1)
+        self._check_depth(names, 1)
+        if location is not None:
+            raise UnsupportedFeatureError(
+                "a directory namespace chooses the folders of its tables; give no location, or use register_table"
+            )
+        if self.has_manifest:
+            table = open_manifest(self.root)
+            check_flags(table, WRITER_FLAGS)
+            _check_new(table, names)
+        if self._is_folder(names):
+            folder = folder_of(names[0])
+            if state_of(self.root, folder) is not State.ABSENT:
+                raise _exists(names)
+        else:
+            folder = f"{uuid.uuid4().hex[:8]}_{object_id(names)}"
+        try:
+            self.root.put_if_absent(f"{folder}/{RESERVED}", b"")
+        except FileExistsError:
+            raise _exists(names) from None
+        if self.has_manifest:
+            try:
+                self._add_table(names, folder)
+            except CommitStateUnknownError:
+                raise
+            except LanceError:
+                with logged(f"{self.root.uri}: removing the folder of a table that was not declared"):
+                    if not self._is_folder(names):
+                        self.root.delete_folder(folder)
+                raise
+        return TableDescription(self._uri(folder), is_only_declared=True)
+
+    def register_table(self, id: Id, location: str) -> None:
+        """Give an id to the table in the folder `location`, relative to the root. Raises TableAlreadyExistsError.
+
+        Raises InvalidOptionError for a location that is not below the root.
+        """
+        names = names_of(id, least=1)
+        if not self.has_manifest:
+            raise UnsupportedFeatureError("tables are registered in __manifest, which this namespace does not use (manifest_enabled=false)")
+        if not is_location(location):
+            raise InvalidOptionError(f"the location of a table is a folder relative to the root, not {location!r}")
+        folder = location.rstrip("/")
+        self._add_table(names, folder)
+        if self._is_folder(names) and folder == folder_of(names[0]):
+            self.root.delete(f"{folder}/{DEREGISTERED}")
+
+    def deregister_table(self, id: Id) -> None:
+        """Remove a table from the namespace; its files stay. Raises TableNotFoundError.
+
+        A folder that is listed is marked, so that it is no table any more.
+        """
+        names = names_of(id, least=1)
+        self._check_depth(names, 1)
+        found = self._remove_row(names)
+        if self._is_folder(names):
+            folder = folder_of(names[0])
+            if state_of(self.root, folder) in (State.DECLARED, State.TABLE):
+                self.root.put(f"{folder}/{DEREGISTERED}", b"")
+                return
+        if found is None:
+            raise self._not_found(names)
+
+    def drop_table(self, id: Id) -> None:
+        """Remove a table from the namespace, then its folder. Raises TableNotFoundError.
+
+        Raises InvalidOperationError if another table is in the same folder, or in one in it. That files cannot be deleted is logged.
+        """
+        names = names_of(id, least=1)
+        self._check_depth(names, 1)
+        folder = self._remove_row(names, check=_check_not_shared)
+        if folder is None and self._is_folder(names) and state_of(self.root, folder_of(names[0])) is not State.ABSENT:
+            folder = folder_of(names[0])
+        if folder is None:
+            raise self._not_found(names)
+        with logged(f"{self.root.uri}: deleting the files of the table {shown(names)}"):
+            self.root.delete_folder(folder)
+
+    def _uri(self, folder: str) -> str:
+        return f"{self.root.uri.rstrip('/')}/{folder}"
+
+    def _is_folder(self, names: tuple[str, ...]) -> bool:
+        """Whether a table with this id is a folder of the root that is named after it."""
+        return self.lists_folders and len(names) == 1
+
+    def _check_depth(self, names: tuple[str, ...], most: int) -> None:
+        if not self.has_manifest and len(names) > most:
+            raise UnsupportedFeatureError(
+                "child namespaces are kept in __manifest, which this namespace does not use (manifest_enabled=false)"
+            )
+
+    def _with_namespace(self, names: tuple[str, ...]) -> ManifestTable:
+        """The latest `__manifest`, in which there is this namespace."""
+        self._check_depth(names, 0)
+        table = open_manifest(self.root) if self.has_manifest else ManifestTable(self.root)
+        _check_namespace(table, names)
+        return table
+
+    def _by_folder(self, names: tuple[str, ...]) -> TableDescription | None:
+        """The table that is a folder of the root."""
+        if not self._is_folder(names):
+            return None
+        state = state_of(self.root, folder_of(names[0]))
+        if state not in (State.DECLARED, State.TABLE):
+            return None
+        return TableDescription(self._uri(folder_of(names[0])), is_only_declared=state is State.DECLARED)
+
+    def _by_row(self, names: tuple[str, ...]) -> TableDescription | None:
+        """The table that is a row of `__manifest`. Of a folder that is listed, the listing tells whether it is one."""
+        row = find(open_manifest(self.root), names) if self.has_manifest else None
+        if row is None or row["object_type"] != TABLE:
+            return None
+        folder = location_of(row)
+        if self._is_folder(names) and not self.manifest_first and folder == folder_of(names[0]):
+            return None
+        declared = state_of(self.root, folder) is State.DECLARED
+        return TableDescription(self._uri(folder), properties=properties_of(row), is_only_declared=declared)
+
+    def _not_found(self, names: tuple[str, ...]) -> TableNotFoundError:
+        return TableNotFoundError(f"{self.root.uri}: there is no table {shown(names)}")
+
+    def _add_table(self, names: tuple[str, ...], folder: str) -> None:
+        def edit(table: ManifestTable) -> pa.Table:
+            _check_new(table, names)
+            return table.with_rows([{"object_id": object_id(names), "object_type": TABLE, "location": folder}])
+
+        change(self.root, edit)
+
+    def _remove_row(self, names: tuple[str, ...], check: Callable[[ManifestTable, str], None] | None = None) -> str | None:
+        """Remove the row of a table, and return its folder; None if there is no such row. `check` gets the folder before."""
+        folder: str | None = None
+
+        def edit(table: ManifestTable) -> pa.Table | None:
+            nonlocal folder
+            row = find(table, names)
+            if row is None or row["object_type"] != TABLE:
+                folder = None
+                return None
+            if check is not None:
+                check(table, location_of(row))
+            folder = str(row["location"]).rstrip("/")
+            return table.without([object_id(names)])
+
+        if self.has_manifest and open_manifest(self.root).snapshot is not None:
+            change(self.root, edit)
+        return folder
+
+
+def _exists(names: tuple[str, ...]) -> TableAlreadyExistsError:
+    return TableAlreadyExistsError(f"there is a table {shown(names)} already, or a folder with its name")
+
+
+def _check_namespace(table: ManifestTable, names: tuple[str, ...]) -> None:
+    """Raise NamespaceNotFoundError unless the namespace is there; the root always is."""
+    row = find(table, names) if names else None
+    if names and (row is None or row["object_type"] != NAMESPACE):
+        raise NamespaceNotFoundError(f"{table.root.uri}: there is no namespace {shown(names)}")
+
+
+def _check_new(table: ManifestTable, names: tuple[str, ...]) -> None:
+    """Raise an error unless a table with this id can be added."""
+    _check_namespace(table, names[:-1])
+    if find(table, names):
+        raise TableAlreadyExistsError(f"{table.root.uri}: there is a table or namespace {shown(names)} already")
+
+
+def _check_not_shared(table: ManifestTable, folder: str) -> None:
+    """Raise InvalidOperationError if more than one row has a folder that is `folder`, in it, or around it."""
+    places = pc.utf8_rtrim(pc.replace_substring_regex(table.rows["location"], r"(^|/)(\./)+", r"\1"), "/")
+    parts = folder.split("/")
+    around = pa.array(["/".join(parts[: i + 1]) for i in range(len(parts))], pa.string())
+    shared = pc.or_(pc.is_in(places, around), pc.starts_with(places, f"{folder}/"))
+    ids = table.rows["object_id"].filter(shared).to_pylist()
+    if len(ids) > 1:
+        what = f"the tables {', '.join(ids[:5])} share the folder {folder!r} or are inside each other"
+        raise InvalidOperationError(f"{table.root.uri}: {what}; deregister this one instead")
