@@ -20,6 +20,7 @@ ROOMS = [
     "verbs",
     "spark",
     "spark/planner",
+    "namespace/partitioned",
     "namespace",
     "dataset",
     "inspection",

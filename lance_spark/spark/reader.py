@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lance_spark.namespace.partitioned.root import PartitionedVersion
+from lance_spark.namespace.partitioned.scan import PartitionedTask, partitioned_row_counts, plan_partitioned, read_partitioned
 from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
@@ -18,6 +20,8 @@ from lance_spark.table.scan.task import read_task, row_counts
 from lance_spark.table.versions.snapshot import Snapshot
 
 SIZE_MARK = b"LanceSize:"
+PARTITIONED_MARK = b"LancePartitioned:"
+"""In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
 
 
 class LancePartition(InputPartition):
@@ -26,18 +30,19 @@ class LancePartition(InputPartition):
     `rows_only`: only the number of rows matters, not their values.
     """
 
-    def __init__(self, task: ScanTask, rows_only: bool) -> None:
+    def __init__(self, task: ScanTask | PartitionedTask, rows_only: bool) -> None:
         super().__init__(None)
         self.task = task
         self.rows_only = rows_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # LancePlanner.java looks for this in the pickle, where it precedes all user data.
-        size = SIZE_MARK + struct.pack("<qq", self.task.num_rows, self.task.num_bytes)
+        # LanceTable.java looks for this in the pickle, where it precedes all user data.
+        counts = (self.task.kept, self.task.total) if isinstance(self.task, PartitionedTask) else (0, 0)
+        size = SIZE_MARK + struct.pack("<qqqq", self.task.num_rows, self.task.num_bytes, *counts)
         return _with_size, (size, self.task, self.rows_only)
 
 
-def _with_size(_: bytes, task: ScanTask, rows_only: bool) -> LancePartition:
+def _with_size(_: bytes, task: ScanTask | PartitionedTask, rows_only: bool) -> LancePartition:
     return LancePartition(task, rows_only)
 
 
@@ -50,13 +55,18 @@ class Partitioning:
 
 
 class LanceReader(DataSourceReader):
-    """The reader of one plan over one snapshot.
+    """The reader of one plan over one version of a table or of a partitioned namespace.
 
     Only the promised schema is pickled for the executors.
     """
 
     def __init__(
-        self, snapshot: Snapshot, plan: ScanPlan, conversion: Conversion, rows_only: bool = False, size: Partitioning = Partitioning()
+        self,
+        snapshot: Snapshot | PartitionedVersion,
+        plan: ScanPlan,
+        conversion: Conversion,
+        rows_only: bool = False,
+        size: Partitioning = Partitioning(),
     ) -> None:
         self._snapshot = snapshot
         self._plan = plan
@@ -67,18 +77,24 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
         # Spark plans here without the cluster's size, unless our planner passes it; the driver's cores are the closest estimate.
-        tasks = plan_tasks(self._snapshot, self._plan, self._size.cores or os.cpu_count() or 1, self._size.max_bytes)
+        cores, most = self._size.cores or os.cpu_count() or 1, self._size.max_bytes
+        tasks: Sequence[ScanTask | PartitionedTask]
+        if isinstance(self._snapshot, PartitionedVersion):
+            tasks = plan_partitioned(self._snapshot, self._plan, cores, most)
+        else:
+            tasks = plan_tasks(self._snapshot, self._plan, cores, most)
         return [LancePartition(task, self._rows_only) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one task, in exactly the promised schema."""
         keep_import_cache_small()
         assert isinstance(partition, LancePartition)
+        task = partition.task
         if partition.rows_only:
-            for rows in row_counts(partition.task):
+            for rows in partitioned_row_counts(task) if isinstance(task, PartitionedTask) else row_counts(task):
                 yield blank(self._conversion.promised, rows)
         else:
-            for batch in read_task(partition.task):
+            for batch in read_partitioned(task) if isinstance(task, PartitionedTask) else read_task(task):
                 yield self._conversion.apply(batch)
 
     def __getstate__(self) -> dict[str, Any]:

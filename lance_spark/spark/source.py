@@ -15,8 +15,17 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import (
+    InvalidOptionError,
+    LanceError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_spark.metadata.manifest import Manifest
+from lance_spark.namespace.partitioned.root import PartitionedVersion, open_partitioned, opened, with_flags
+from lance_spark.namespace.partitioned.scan import check_no_row_columns
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.batches import Conversion
@@ -24,7 +33,7 @@ from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
-from lance_spark.spark.reader import LanceReader, Partitioning
+from lance_spark.spark.reader import PARTITIONED_MARK, LanceReader, Partitioning
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage.store import Store
@@ -38,7 +47,7 @@ NO_PATH = (
 
 
 class LanceDataSource(DataSource):
-    """One version of a Lance table as Spark sees it, or the location of a table to be written."""
+    """One version of a Lance table or of a partitioned namespace as Spark sees it, or the location of a table to be written."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
@@ -46,9 +55,15 @@ class LanceDataSource(DataSource):
         self._read = ReadOptions.parse(options)
         self._request = Request()
         self._snapshot: Snapshot | None = None
+        self._partitioned: PartitionedVersion | None = None
+        self._mark = b""
         self._pinned: tuple[Store, int] | LanceError
         try:
-            self._snapshot = _open(self._read)
+            found = _open(self._read)
+            if isinstance(found, PartitionedVersion):
+                self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
+            else:
+                self._snapshot = found
             self._pinned = self._snapshot.store, self._snapshot.version
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
@@ -84,7 +99,7 @@ class LanceDataSource(DataSource):
         plan = self._request.apply(plan, plan.known(snapshot))
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
-        return LanceReader(snapshot, plan, conversion, self._request.rows_only, size)
+        return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows with `schema`, based on the current latest version: Spark creates the source of a write when it plans it."""
@@ -102,8 +117,12 @@ class LanceDataSource(DataSource):
             raise self._pinned
         if self._snapshot is None:
             store, version = self._pinned
-            opened = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
-            self._snapshot = replace(opened, verify_checksums=self._read.verify_checksums)
+            if self._mark:
+                self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
+                self._snapshot = self._partitioned.shape
+            else:
+                snapshot = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
+                self._snapshot = replace(snapshot, verify_checksums=self._read.verify_checksums)
         return self._snapshot
 
     def _plan(self, snapshot: Snapshot) -> ScanPlan:
@@ -116,11 +135,15 @@ class LanceDataSource(DataSource):
             batch_size=chosen.batch_size,
             blob_handling=chosen.blob_handling,
         )
-        return plan if chosen.filter is None else replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
+        if chosen.filter is not None:
+            plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
+        if self._partitioned is not None:
+            check_no_row_columns(plan, self._partitioned)
+        return plan
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task: the manifest must not be part of it.
-        return {**self.__dict__, "_snapshot": None}
+        return {**self.__dict__, "_snapshot": None, "_partitioned": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         keep_import_cache_small()
@@ -134,15 +157,26 @@ def bind(source: bytes, request: str) -> LanceDataSource:
     return bound
 
 
-def _open(options: ReadOptions) -> Snapshot:
-    snapshot = open_snapshot(
-        _store(options),
-        version=options.version,
-        tag=options.tag,
-        branch=options.branch,
-        timestamp=options.timestamp,
-        allow_other_stores=options.allow_other_stores,
-    )
+def _open(options: ReadOptions) -> Snapshot | PartitionedVersion:
+    store = _store(options)
+    try:
+        snapshot = open_snapshot(
+            store,
+            version=options.version,
+            tag=options.tag,
+            branch=options.branch,
+            timestamp=options.timestamp,
+            allow_other_stores=options.allow_other_stores,
+        )
+    except (TableNotFoundError, VersionNotFoundError):
+        # A tag is looked for before the versions are.
+        found = open_partitioned(store, options.version, options.timestamp)
+        if found is None:
+            raise
+        if options.tag is not None or options.branch is not None:
+            what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
+            raise InvalidOptionError(f"{store.uri} {what}") from None
+        return with_flags(found, options.allow_other_stores, options.verify_checksums)
     return replace(snapshot, verify_checksums=options.verify_checksums)
 
 

@@ -171,7 +171,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   public String description() {
     StringBuilder out = new StringBuilder("lance ").append(source.options.containsKey("path") ? source.options.get("path") : "");
-    Iterator it = request.shown(schema, runtimePredicates).entrySet().iterator();
+    Iterator it = shown().entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry entry = (Map.Entry) it.next();
       out.append(", ").append(entry.getKey()).append(": ").append(entry.getValue());
@@ -180,7 +180,21 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   }
 
   public scala.collection.immutable.Map getMetaData() {
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(request.shown(schema, runtimePredicates)));
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
+  }
+
+  /** What explain shows; of a partitioned namespace also how many of its tables are read, which planning tells. */
+  private Map shown() {
+    Map out = request.shown(schema, runtimePredicates);
+    if (!source.isPartitioned()) return out;
+    try {
+      InputPartition[] partitions = toBatch().planInputPartitions();
+      long[] size = Pickle.size(((PythonInputPartition) partitions[0]).pickedPartition());
+      out.put("Partitions", size[2] + " of " + size[3]);
+    } catch (Exception e) {
+      // The query plans again when it runs, and then reports the error.
+    }
+    return out;
   }
 
   private String json() { return request.json(source.request(), runtimeFilters); }

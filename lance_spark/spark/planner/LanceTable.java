@@ -97,6 +97,15 @@ class Source {
     return new PythonBatch(bound, table.name(), schema, options);
   }
 
+  /** Whether it is a partitioned namespace, which says so in its pickle. */
+  boolean isPartitioned() {
+    try {
+      return Pickle.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
+    } catch (Exception e) {
+      return false;
+    }
+  }
+
   /** What every request on this source says. */
   ObjectNode request() {
     ObjectNode request = PlanJson.object().put("parallelism", LancePlanner.session().sparkContext().defaultParallelism());
@@ -114,8 +123,9 @@ class Source {
 
 /** The two places where Java writes or reads pickles. */
 class Pickle {
-  /** Two signed 64-bit integers, little-endian, follow it: rows and bytes (LancePartition in lance_spark.spark.reader). */
+  /** Four signed 64-bit integers, little-endian, follow it (LancePartition in lance_spark.spark.reader). */
   private static final byte[] SIZE_MARK = "LanceSize:".getBytes(StandardCharsets.US_ASCII);
+  static final byte[] PARTITIONED_MARK = "LancePartitioned:".getBytes(StandardCharsets.US_ASCII);
 
   /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
   static byte[] bind(byte[] source, String request) throws Exception {
@@ -135,14 +145,23 @@ class Pickle {
     out.write(bytes);
   }
 
-  /** Rows and bytes of a pickled partition, or null. The partition's own mark is the first one: it precedes all text of users. */
+  /**
+   * Of a pickled partition its rows and bytes, and the numbers of tables of a partitioned namespace that are read and that there are; or null.
+   * The partition's own mark is the first one: it precedes all text of users.
+   */
   static long[] size(byte[] pickle) {
-    for (int at = 0; at + SIZE_MARK.length + 16 <= pickle.length; at++) {
+    int at = after(pickle, SIZE_MARK, 32);
+    return at < 0 ? null : new long[] { integer(pickle, at), integer(pickle, at + 8), integer(pickle, at + 16), integer(pickle, at + 24) };
+  }
+
+  /** Where the first mark ends that so many bytes follow; -1 if there is none. */
+  static int after(byte[] pickle, byte[] mark, int bytes) {
+    for (int at = 0; at + mark.length + bytes <= pickle.length; at++) {
       int same = 0;
-      while (same < SIZE_MARK.length && pickle[at + same] == SIZE_MARK[same]) same++;
-      if (same == SIZE_MARK.length) return new long[] { integer(pickle, at + same), integer(pickle, at + same + 8) };
+      while (same < mark.length && pickle[at + same] == mark[same]) same++;
+      if (same == mark.length) return at + same;
     }
-    return null;
+    return -1;
   }
 
   private static long integer(byte[] bytes, int at) {

@@ -189,7 +189,13 @@ def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
     """A single task for all rows of these fragments, in this order."""
     parts = [Part(fragment, 0, live_rows(fragment, snapshot.locations)) for fragment in fragments]
-    return _with_parts(_task(snapshot, plan, plan.fields_to_read(snapshot)), [p for p in parts if p.num_rows], plan, snapshot)
+    return plan_parts(snapshot, plan, [p for p in parts if p.num_rows])
+
+
+def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
+    """A single task for these parts, with no limit but that of a task."""
+    task = replace(_task(snapshot, plan, plan.fields_to_read(snapshot)), limit=plan.task_limit)
+    return _with_parts(task, parts, plan, snapshot)
 
 
 def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
@@ -234,22 +240,30 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
         first = max(offset - before, 0)
         last = part.num_rows if stop is None else min(part.num_rows, stop - before)
         if first < last:
-            kept.append(Part(part.fragment, part.start + first, part.start + last))
+            kept.append(replace(part, start=part.start + first, stop=part.start + last))
         before += part.num_rows
     return kept
 
 
 def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[list[Part]]:
+    """`grouped` for parts of one table. The fields `first` (None: all) are read for every row."""
+    return grouped(parts, row_bytes(parts, fields), cores, max_bytes, None if first is None else row_bytes(parts, first))
+
+
+def grouped(
+    parts: Sequence[Part], widths: Sequence[float], cores: int, max_bytes: int, first: Sequence[float] | None = None
+) -> list[list[Part]]:
     """The rows of `parts` in groups of about equal work, in order: small parts are joined, large ones are split.
 
     Normally there are `cores` times 1 to `TASKS_PER_CORE` groups, so that all cores finish at about the same time;
-    fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. The fields
-    `first` (None: all) are read for every row, others for rows that satisfy the predicate, which are assumed to be few.
+    fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. `widths` are the
+    bytes of a row of each part (see `row_bytes`); `first` (None: all) are those that are read of every row, while the others are
+    read of rows that satisfy the predicate, which are assumed to be few.
     """
     # A row costs its reader at least a byte, even if no column is read.
-    sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, row_bytes(parts, fields))]
+    sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, widths)]
     work = sum(sizes) + _OPEN_BYTES * len(sizes)
-    always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, row_bytes(parts, first)))
+    always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, first))
     rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
     target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
     # Sizes in a manifest are untrusted: they must not make the number of tasks of a part unbounded.
@@ -266,7 +280,7 @@ def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, firs
                 groups.append([])
                 room = target
             stop = part.stop if rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
-            groups[-1].append(Part(part.fragment, start, stop))
+            groups[-1].append(replace(part, start=start, stop=stop))
             room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
             start = stop
     return groups

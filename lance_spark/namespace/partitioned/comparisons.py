@@ -1,0 +1,124 @@
+"""What a condition says of one column in terms of constants: equal to one of them, with a prefix, not null, or between two."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from lance_spark.predicate.bind import kind
+from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Not
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
+_MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The column is one of `values`; with `null`, it can also be null."""
+
+    column: str
+    values: tuple[Any, ...]
+    null: bool = False
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The column is text that begins with `prefix`."""
+
+    column: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class NotNull:
+    """The column is not null."""
+
+    column: str
+
+
+Test: TypeAlias = Equal | Prefix | NotNull
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The column is between `low` and `high`, both inclusive; None: no bound."""
+
+    column: str
+    low: Any = None
+    high: Any = None
+
+
+def test_of(node: Expression) -> Test | None:
+    """What must hold of a column wherever the condition is true, if that is known."""
+    match node:
+        case IsNull(Column((name,), _)):
+            return Equal(name, (), null=True)
+        case Not(IsNull(Column((name,), _))):
+            return NotNull(name)
+        case In(Column((name,), _), values):
+            return Equal(name, values)
+        case Call("startswith", (Column((name,), _), Literal(str() as prefix, _)), _):
+            return Prefix(name, prefix)
+        case Like(Column((name,), _), pattern, False):
+            return Prefix(name, literal_prefix(pattern))
+    compared = _compared(node)
+    if compared is None:
+        return None
+    name, op, value, _ = compared
+    if op == "<=>" and value is None:
+        return Equal(name, (), null=True)
+    if op in ("=", "<=>"):
+        return Equal(name, () if value is None else (value,))
+    return NotNull(name)
+
+
+def bounds_of(conditions: Sequence[Expression]) -> list[Bounds]:
+    """The bounds of each column that the conditions, which all hold, compare with constants."""
+    found: dict[str, Bounds] = {}
+    flat = [c for condition in conditions for c in (condition.operands if isinstance(condition, And) else (condition,))]
+    for compared in map(_compared, flat):
+        if compared is None or compared[1] not in ("<", "<=", ">", ">=") or compared[2] is None:
+            continue
+        name, op, value, family = compared
+        so_far = found.get(name, Bounds(name))
+        if op in ("<", "<="):
+            high = _before(value, family) if op == "<" else value
+            found[name] = replace(so_far, high=high if so_far.high is None else min(so_far.high, high))
+        else:
+            found[name] = replace(so_far, low=value if so_far.low is None else max(so_far.low, value))
+    return list(found.values())
+
+
+def _compared(node: Expression) -> tuple[str, str, Any, str] | None:
+    """The column, operator, constant and type family of a comparison of a column with a constant."""
+    match node:
+        case Compare(op, Column((name,), t), Literal(value, _)) if op in _FLIPPED:
+            return name, op, value, kind(t)
+        case Compare(op, Literal(value, _), Column((name,), t)) if op in _FLIPPED:
+            return name, _FLIPPED[op], value, kind(t)
+    return None
+
+
+def _before(value: Any, family: str) -> Any:
+    """The largest value of the type that is less than `value`, or `value` itself where that is not known."""
+    try:
+        if family == "int":
+            return value - 1
+        if family == "date":
+            return value - _DAY
+        return value - _MICROSECOND if family.startswith("timestamp") else value
+    except OverflowError:
+        return value
+
+
+def literal_prefix(pattern: str) -> str:
+    """The text that everything begins with that matches the regular expression of a LIKE pattern (see `predicate.from_sql`)."""
+    body = pattern.removeprefix("(?s)^(?:").removesuffix(")\\z")
+    out, at = [], 0
+    while at < len(body) and body[at] != ".":
+        at += body[at] == "\\"
+        out.append(body[at])
+        at += 1
+    return "".join(out)

@@ -1,0 +1,163 @@
+"""PartitionedNamespace: one version of a partitioned namespace without Spark, as `Dataset` is one version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from os import PathLike
+
+import pyarrow as pa
+
+from lance_spark.namespace.partitioned import evolve
+from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
+from lance_spark.namespace.partitioned.scan import plan_partitioned, read_partitioned
+from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
+from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.blobs import BlobHandling
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.aggregate import Aggregate
+from lance_spark.table.scan.plan import ScanPlan
+
+
+@dataclass(frozen=True)
+class PartitionedScan:
+    """A scan from `PartitionedNamespace.scan`; nothing is read until rows are requested."""
+
+    version: PartitionedVersion
+    plan: ScanPlan
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self.plan.schema(self.version.shape)
+
+    @property
+    def partitions(self) -> tuple[int, int]:
+        """How many tables are opened, and how many there are."""
+        task = plan_partitioned(self.version, self.plan)[0]
+        return task.kept, task.total
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, table by table, batch by batch."""
+        for task in plan_partitioned(self.version, self.plan):
+            yield from read_partitioned(task)
+
+    def to_table(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+
+@dataclass(frozen=True)
+class PartitionedNamespace:
+    """One version of a partitioned namespace. It is immutable: methods that change the namespace return another one."""
+
+    snapshot: PartitionedVersion
+
+    def __repr__(self) -> str:
+        return f"PartitionedNamespace({self.uri!r}, version={self.version})"
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | PathLike[str],
+        schema: pa.Schema,
+        fields: Sequence[FieldDefinition],
+        *,
+        storage_options: dict[str, str] | None = None,
+        guard: bool = True,
+    ) -> PartitionedNamespace:
+        """Create a namespace without rows; see `lance_spark.create_partitioned_namespace`."""
+        return cls(evolve.create(Store(uri, storage_options), schema, fields, guard))
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        storage_options: dict[str, str] | None = None,
+        allow_other_stores: bool = False,
+        verify_checksums: bool = True,
+    ) -> PartitionedNamespace:
+        """Open the latest version, or that of a number or time; the versions are those of the table `__manifest`.
+
+        Raises NamespaceNotFoundError, VersionNotFoundError, UnsupportedFeatureError and CorruptFileError.
+        """
+        return cls(with_flags(opened(Store(uri, storage_options), version, timestamp), allow_other_stores, verify_checksums))
+
+    @property
+    def uri(self) -> str:
+        """The URI of the root."""
+        return self.snapshot.root.uri
+
+    @property
+    def version(self) -> int:
+        """The number of this version."""
+        return self.snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all rows; their metadata have the ids of the columns."""
+        return self.snapshot.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The newest spec, which rows are written with."""
+        return self.snapshot.spec
+
+    @property
+    def specs(self) -> dict[int, PartitionSpec]:
+        """All specs by number; partitions stay under the spec that they were written with."""
+        return dict(self.snapshot.specs)
+
+    def partitions(self) -> pa.Table:
+        """The tables: the number of their spec, their location below the root, the version that is read, and the partition values."""
+        rows = with_columns(self.snapshot.leaves, list(PIN_COLUMNS))
+        columns = dict.fromkeys(f.column for spec in self.snapshot.specs.values() for f in spec.fields)
+        return rows.select(["spec", "location", *PIN_COLUMNS.names, *(c for c in columns if c in rows.schema.names)])
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        batch_size: int | None = None,
+        blob_handling: BlobHandling = "bytes",
+    ) -> PartitionedScan:
+        """A scan of this version, with the arguments of `Dataset.scan`. Only tables are opened that can have rows for `filter`."""
+        if columns is not None and not columns:
+            raise ValueError("columns is empty; name at least one column, or call count_rows for the number of rows")
+        chosen = None if columns is None else tuple(columns)
+        plan = ScanPlan(chosen, None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
+        predicate = parse(filter, plan.known(self.snapshot.shape)) if isinstance(filter, str) else filter
+        return PartitionedScan(self.snapshot, replace(plan, predicate=predicate))
+
+    def count_rows(self, filter: str | Predicate | None = None) -> int:
+        """The number of rows, or of those that satisfy `filter`. Without a filter, only manifests are read."""
+        plan = ScanPlan((), aggregates=(Aggregate("count"),))
+        if filter is not None:
+            plan = replace(plan, predicate=self.scan(filter=filter).plan.predicate)
+        counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in read_partitioned(task))
+        return sum(number for batch in counts for number in batch)
+
+    def add_spec(self, fields: Sequence[FieldDefinition]) -> PartitionedNamespace:
+        """Make a new spec for all rows that are written from now on; partitions that are there stay as they are."""
+        return self._changed(evolve.add_spec(self.snapshot.root, fields))
+
+    def add_columns(self, columns: pa.Schema | Sequence[pa.Field]) -> PartitionedNamespace:
+        """Add nullable columns, which are null in all rows that are there."""
+        return self._changed(evolve.add_columns(self.snapshot.root, columns))
+
+    def alter_column(self, column: str, *, name: str | None = None, type: pa.DataType | None = None) -> PartitionedNamespace:
+        """Rename a column, or give it a wider type."""
+        return self._changed(evolve.alter_column(self.snapshot.root, column, evolve.Alteration(name, type)))
+
+    def drop_column(self, column: str) -> PartitionedNamespace:
+        """Remove a column from the namespace; its tables keep it."""
+        return self._changed(evolve.drop_column(self.snapshot.root, column))
+
+    def _changed(self, version: PartitionedVersion) -> PartitionedNamespace:
+        return PartitionedNamespace(with_flags(version, self.snapshot.allow_other_stores, self.snapshot.verify_checksums))

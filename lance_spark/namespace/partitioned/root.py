@@ -1,0 +1,151 @@
+"""One version of a partitioned namespace: its schema, its specs, and the rows of `__manifest` that name its tables.
+
+Implements "Metadata Definition" and "Manifest Table Schema" of the partitioning specification. Properties are read from the table
+metadata of `__manifest`, or from its Arrow schema's metadata, where Daft keeps them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CorruptFileError, NamespaceNotFoundError
+from lance_spark.metadata.manifest import Manifest
+from lance_spark.namespace.manifest_table import TABLE, ManifestTable, open_manifest
+from lance_spark.namespace.partitioned.json_arrow import schema_from_json
+from lance_spark.namespace.partitioned.spec import SCHEMA, PartitionSpec, specs_of
+from lance_spark.schema.schema import from_arrow
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.snapshot import Snapshot
+
+READ_VERSION, READ_BRANCH, READ_TAG = "read_version", "read_branch", "read_tag"
+PIN_COLUMNS = pa.schema([(READ_VERSION, pa.uint64()), (READ_BRANCH, pa.string()), (READ_TAG, pa.string())])
+"""The columns of `__manifest` that say which version of a table is to be read."""
+LEAF = "dataset"
+"""The name of every table of a partitioned namespace."""
+
+
+@dataclass(frozen=True)
+class PartitionedVersion:
+    """A version of a partitioned namespace.
+
+    `specs` are by number; `schema` is that of the rows, with ids of the columns in their metadata. The flags are those of
+    `table.versions.snapshot.Snapshot`, for all of its tables.
+    """
+
+    manifest: ManifestTable
+    specs: Mapping[int, PartitionSpec]
+    schema: pa.Schema
+    allow_other_stores: bool = False
+    verify_checksums: bool = True
+
+    @property
+    def root(self) -> Store:
+        """The root of the namespace."""
+        return self.manifest.root
+
+    @property
+    def version(self) -> int:
+        """The version of `__manifest`."""
+        return self.manifest.version
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The newest spec, which new rows are written with."""
+        return self.specs[max(self.specs)]
+
+    def __str__(self) -> str:
+        return f"{self.root.uri}, version {self.version}"
+
+    @property
+    def shape(self) -> Snapshot:
+        """What a table with the namespace's schema would be, without rows: plans of scans are made for it."""
+        return Snapshot(self.root, Manifest(self.version, from_arrow(self.schema)), "", self.allow_other_stores, self.verify_checksums)
+
+    @cached_property
+    def leaves(self) -> pa.Table:
+        """The rows of the namespace's tables, with the number of their spec as the column `spec`; rows of other tables are left out."""
+        rows = self.manifest.rows
+        parts = pc.split_pattern(rows["object_id"], "$").combine_chunks()
+        sizes = pc.list_value_length(parts).to_numpy()
+        names = parts.flatten().to_pylist()
+        ends = np.cumsum(sizes)
+        of_spec = {spec.namespace: spec for spec in self.specs.values()}
+        tables = pc.equal(rows["object_type"], TABLE).to_numpy(zero_copy_only=False)
+        found, numbers = [], []
+        for i in np.flatnonzero(tables).tolist():
+            spec = of_spec.get(names[ends[i] - sizes[i]])
+            if spec is not None and sizes[i] == len(spec.fields) + 2 and names[ends[i] - 1] == LEAF:
+                found.append(i)
+                numbers.append(spec.id)
+        return rows.take(pa.array(found, pa.int64())).append_column("spec", pa.array(numbers, pa.int32()))
+
+
+def open_partitioned(store: Store, version: int | None = None, timestamp: datetime | str | None = None) -> PartitionedVersion | None:
+    """Open the partitioned namespace at `store`: its latest version, or that of a number or time; None if there is none.
+
+    Raises VersionNotFoundError, UnsupportedFeatureError for unknown reader features, and CorruptFileError for properties that cannot be
+    read.
+    """
+    return parsed(open_manifest(store, version, timestamp))
+
+
+def opened(store: Store, version: int | None = None, timestamp: datetime | str | None = None) -> PartitionedVersion:
+    """As `open_partitioned`, but raises NamespaceNotFoundError if there is no partitioned namespace."""
+    found = open_partitioned(store, version, timestamp)
+    if found is None:
+        raise NamespaceNotFoundError(f"there is no partitioned namespace at {store.uri}; create_partitioned_namespace makes one")
+    return found
+
+
+def parsed(table: ManifestTable) -> PartitionedVersion | None:
+    """The namespace that a version of `__manifest` describes; None if it is not partitioned."""
+    if table.snapshot is None:
+        return None
+    where = f"{table.store.uri}, version {table.version}"
+    properties = properties_of(table)
+    specs = specs_of(properties, where)
+    if not specs:
+        return None
+    try:
+        schema = schema_from_json(json.loads(properties[SCHEMA]))
+    except KeyError:
+        raise CorruptFileError(f"{where}: the namespace has partition specs but no schema") from None
+    except (ValueError, RecursionError) as e:
+        raise CorruptFileError(f"{where}: the schema of the namespace is not JSON") from e
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{where}: {e}") from e
+    return PartitionedVersion(table, specs, schema)
+
+
+def properties_of(table: ManifestTable) -> dict[str, str]:
+    """The properties of the root namespace."""
+    stored = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in table.schema.metadata.items()}
+    return {**stored, **table.metadata}
+
+
+def with_flags(version: PartitionedVersion, allow_other_stores: bool, verify_checksums: bool) -> PartitionedVersion:
+    """The version with these flags for its tables."""
+    return replace(version, allow_other_stores=allow_other_stores, verify_checksums=verify_checksums)
+
+
+def column_or_nulls(rows: pa.Table, name: str, t: pa.DataType) -> pa.Array:
+    """A column of `rows` as `t`; nulls if there is no such column."""
+    if name not in rows.schema.names:
+        return pa.nulls(rows.num_rows, t)
+    return rows[name].combine_chunks().cast(t)
+
+
+def with_columns(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """`rows` with the columns that they lack, full of nulls."""
+    for f in fields:
+        if f.name not in rows.schema.names:
+            rows = rows.append_column(f, pa.nulls(rows.num_rows, f.type))
+    return rows
