@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 
 ROOT = Path(__file__).parents[1]
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What a failed job or command raises in Python: an error that Spark has a class for, or one of the JVM as it is."""
 
 
 def worker_environment() -> dict[str, str]:

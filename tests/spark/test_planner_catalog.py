@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lance_spark import Dataset
 from lance_spark.spark.types import SPARK_VERSION
 from tests.spark.plans import Sql, scans
+from tests.spark_session import SPARK_ERRORS
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def test_several_inserts_of_one_statement(sql: Sql) -> None:
 
 def test_a_table_of_a_query_is_not_added_to_what_is_there(sql: Sql, rows: DataFrame, uri: str) -> None:
     write(uri)
-    with pytest.raises(Exception, match="TableAlreadyExistsError"):
+    with pytest.raises(SPARK_ERRORS, match="TableAlreadyExistsError"):
         sql(f"CREATE TABLE t USING lance LOCATION '{uri}' AS SELECT 1L AS id, 'a' AS s")
-    with pytest.raises(Exception, match="TableAlreadyExistsError"):
+    with pytest.raises(SPARK_ERRORS, match="TableAlreadyExistsError"):
         rows.write.format("lance").option("path", uri).saveAsTable("t")
     assert Dataset.open(uri).count_rows() == 10
     with pytest.raises(AnalysisException, match="NOT_FOUND"):
@@ -136,7 +137,7 @@ def test_a_declared_table_without_data_has_no_rows(sql: Sql, uri: str) -> None:
     assert sql("SELECT id FROM t WHERE s = 'x' AND st.a > 3 ORDER BY id LIMIT 3") == []
     sql("INSERT INTO t VALUES (1, 'a', struct(2)), (2, NULL, NULL)")
     assert sql("SELECT id, s, st.a FROM t ORDER BY id") == [(1, "a", 2), (2, None, None)]
-    with pytest.raises(Exception, match="NULL"):
+    with pytest.raises(SPARK_ERRORS, match="NULL"):
         sql("INSERT INTO t VALUES (NULL, 'a', NULL)")
 
 
@@ -147,7 +148,7 @@ def test_columns_may_be_null_where_the_catalog_says_so_whatever_came_first(sql: 
     sql("INSERT OVERWRITE t VALUES (4, 'b', struct(1), array(1))")
     sql("INSERT INTO t VALUES (5, NULL, NULL, NULL)")
     assert sql("SELECT id, c FROM t ORDER BY id") == [(4, "b  "), (5, None)]
-    with pytest.raises(Exception, match="NULL"):
+    with pytest.raises(SPARK_ERRORS, match="NULL"):
         sql("INSERT INTO t VALUES (NULL, 'a', NULL, NULL)")
     sql("CREATE TABLE made USING lance AS SELECT 1 AS id, 'x' AS s")
     sql("INSERT INTO made VALUES (NULL, NULL)")
@@ -160,7 +161,7 @@ def test_char_columns_are_padded(sql: Sql) -> None:
     assert sql("SELECT id, c, length(c), v FROM t WHERE c = 'x'") == [(1, "x    ", 5, "yz")]
     assert sql("SELECT id FROM t WHERE c IN ('x', 'longx') ORDER BY id") == [(1,), (2,)]
     assert sql("SELECT max(c), count(c) FROM t") == [("x    ", 2)]
-    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+    with pytest.raises(SPARK_ERRORS, match="EXCEED_LIMIT_LENGTH"):
         sql("INSERT INTO t VALUES (1, 'toolong', 'x')")
 
 

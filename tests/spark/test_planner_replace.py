@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from lance_spark import Dataset
 from tests.spark.plans import RULES, Sql, settings
+from tests.spark_session import SPARK_ERRORS
 
 Replace = Callable[[DataFrame], None]
 REPLACEMENTS: dict[str, Replace] = {
@@ -116,7 +117,7 @@ def test_a_query_that_fails_changes_nothing(
     sql: Sql, spark: SparkSession, place: str, replace: Replace, failing: Callable[[DataFrame], DataFrame]
 ) -> None:
     before = entry(spark), files(place)
-    with pytest.raises(Exception, match=r"no|ZeroDivisionError"):
+    with pytest.raises(SPARK_ERRORS, match=r"no|ZeroDivisionError"):
         replace(failing(spark.table("t")))
     assert (entry(spark), files(place)) == before
     assert sql("SELECT * FROM t ORDER BY id") == [(0, 0), (1, 10), (2, 20)]
@@ -126,7 +127,7 @@ def test_a_query_that_cannot_be_analysed_changes_nothing(sql: Sql, spark: SparkS
     before = entry(spark), files(place)
     with pytest.raises(AnalysisException, match="nothing"):
         sql("CREATE OR REPLACE TABLE t USING lance AS SELECT nothing FROM t")
-    with pytest.raises(Exception, match="InvalidOptionError"):
+    with pytest.raises(SPARK_ERRORS, match="InvalidOptionError"):
         sql("CREATE OR REPLACE TABLE t USING lance OPTIONS (max_rows_per_file 'many') AS SELECT * FROM t")
     with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
         sql("CREATE OR REPLACE TABLE t USING lance PARTITIONED BY (id) AS SELECT * FROM t")
@@ -144,7 +145,7 @@ def test_a_commit_that_fails_changes_nothing(sql: Sql, spark: SparkSession, plac
         return str(i)
 
     before = entry(spark), files(place)
-    with pytest.raises(Exception, match="StorageError"):
+    with pytest.raises(SPARK_ERRORS, match="StorageError"):
         REPLACEMENTS["saveAsTable"](spark.table("t").coalesce(1).select(F.udf(lambda i: breaks(i))("id").alias("other")))
     transactions.unlink()
     Path(f"{transactions}.away").rename(transactions)
@@ -170,7 +171,7 @@ def test_a_table_that_is_dropped_meanwhile_is_not_replaced(sql: Sql, spark: Spar
 
     thread = threading.Thread(target=drop)
     thread.start()
-    with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(SPARK_ERRORS, match=r"TABLE_OR_VIEW_NOT_FOUND"):
         REPLACEMENTS["saveAsTable"](spark.range(3).coalesce(1).select(F.udf(lambda i: waits(i), "bigint")("id").alias("other")))
     thread.join()
     assert files(table) == before
@@ -182,7 +183,7 @@ def test_a_table_without_a_query_becomes_empty(sql: Sql, place: str) -> None:
     assert sql("SELECT * FROM t") == []
     sql("INSERT INTO t VALUES (1, 'x', struct(2))")
     assert sql("SELECT a, c, st.x FROM t") == [(1, "x  ", 2)]
-    with pytest.raises(Exception, match="NULL"):
+    with pytest.raises(SPARK_ERRORS, match="NULL"):
         sql("INSERT INTO t VALUES (NULL, 'x', NULL)")
     sql("REPLACE TABLE t (b STRING) USING lance")
     assert sql("SELECT * FROM t") == []
@@ -254,14 +255,14 @@ def test_the_default_source_counts_as_named(sql: Sql, spark: SparkSession, table
         assert sql("SELECT max(id) FROM t") == [(3,)]
         with pytest.raises(UnsupportedOperationException, match="lance tables have no partitions"):
             sql("CREATE TABLE u (id INT, p INT) PARTITIONED BY (p)")
-        with pytest.raises(Exception, match="TableAlreadyExistsError"):
+        with pytest.raises(SPARK_ERRORS, match="TableAlreadyExistsError"):
             sql(f"CREATE TABLE u LOCATION '{table}' AS SELECT 1L AS id")
     assert Dataset.open(table).count_rows() == 3
 
 
 @pytest.mark.parametrize("replace", [REPLACEMENTS["saveAsTable"], REPLACEMENTS["createOrReplace"]], ids=["saveAsTable", "createOrReplace"])
 def test_a_table_that_is_not_there_is_created(sql: Sql, spark: SparkSession, replace: Replace) -> None:
-    with pytest.raises(Exception, match="no"):
+    with pytest.raises(SPARK_ERRORS, match="no"):
         replace(FAILURES["after some rows"](spark.range(3).selectExpr("id", "id AS v")))
     assert sql("SHOW TABLES") == []
     replace(spark.range(3))
@@ -281,12 +282,12 @@ def test_a_new_table_whose_query_fails_leaves_a_table_at_its_location(sql: Sql, 
     before = files(uri)
     failing = "AS SELECT CAST(raise_error('no') AS BIGINT) AS id"
     for statement in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
-        with pytest.raises(Exception, match=r"no|TableAlreadyExistsError"):
+        with pytest.raises(SPARK_ERRORS, match=r"no|TableAlreadyExistsError"):
             sql(f"{statement} t USING lance LOCATION '{uri}' {failing}")
         assert sql("SHOW TABLES") == []
         assert files(uri) == before
     for statement in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
-        with pytest.raises(Exception, match="no"):
+        with pytest.raises(SPARK_ERRORS, match="no"):
             sql(f"{statement} t USING lance {failing}")
         assert sql("SHOW TABLES") == []
     sql("CREATE TABLE t USING lance AS SELECT 1 AS id")

@@ -23,6 +23,7 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.writer import LanceWriter
 from tests.spark.test_batches import VALUES
+from tests.spark_session import SPARK_ERRORS
 
 Load = Callable[..., DataFrame]
 
@@ -156,7 +157,7 @@ def test_values_that_do_not_fit_fail_the_write_and_leave_nothing(spark: SparkSes
 
 
 def test_rows_without_columns_are_not_lost_in_silence(spark: SparkSession, uri: str) -> None:
-    with pytest.raises(Exception, match="data without columns"):
+    with pytest.raises(SPARK_ERRORS, match="data without columns"):
         spark.range(3).select().write.format("lance").mode("append").save(uri)
 
 
