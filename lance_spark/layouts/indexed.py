@@ -29,7 +29,7 @@ def read(layout: Indexed, page: Page, path: Path, t: pa.DataType) -> Steps[tuple
     slots = yield from read_structure(layout.structure, page, page.buffers[structure_at:])
     *indices, data = yield page.buffers[: items_at + 1]
     numbers = layout.indices.decode_block(indices[0] if indices else np.empty(0, np.uint8), slots[0].count)
-    if numbers.count != slots[0].count:
+    if numbers.count != slots[0].count:  # pragma: no cover: blocks have as many values as they are asked for, or are refused
         raise CorruptFileError(f"the page's structure declares {slots[0].count} values, found {numbers.count}")
     leaf = to_dictionary_array(numbers, read_values(layout.items, data), t, slots[0].validity)
     return nest(path, slots, leaf), spans.all_rows(page.num_rows)

@@ -174,6 +174,13 @@ def test_one_bad_zstd_frame_of_several_is_enough() -> None:
             General("zstd", None, BYTES).decode_chunks(as_chunks([frames], [len(TEXT)] * 2))
 
 
+def test_bytes_behind_a_zstd_frame_are_refused() -> None:
+    good = framed("zstd", TEXT)
+    frames = [good, good + pa.Codec("zstd").compress(TEXT, asbytes=True)]
+    with pytest.raises(CorruptFileError, match="do not decompress to the 80 bytes that they declare"):
+        General("zstd", None, BYTES).decode_chunks(as_chunks([frames], [len(TEXT)] * 2))
+
+
 def test_the_bad_chunk_is_named() -> None:
     node = General("lz4", None, BYTES)
     with pytest.raises(CorruptFileError, match="buffer 1 "):

@@ -11,12 +11,14 @@ from lance_spark.buffers.blocks import Block, FixedWidth, split_evenly
 from lance_spark.encodings import out_of_line_bitpacking, rle
 from lance_spark.encodings.fixed_size_list import FixedSizeListEncoding
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.general import General, Scheme
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.range_ import Range
 from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from tests.encodings.cases.numbers import WORDS, block_of, bytes_of, runs
 from tests.encodings.cases.strings import as_chunks, stored
+from tests.encodings.test_general import framed
 
 # name, values, values in a chunk, run values of the chunks, run lengths of the chunks
 CASES = [
@@ -51,6 +53,13 @@ def test_chunks_are_read_as_the_format_says(values: np.ndarray, size: int, run_v
     node = Rle(Flat(8 * values.itemsize), Flat(8))
     chunks = as_chunks([run_values, lengths], split_evenly(len(values), size).tolist())
     assert bytes_of(node.decode_chunks(chunks)) == values.tobytes()
+
+
+@pytest.mark.parametrize("scheme", ["lz4", "zstd"])
+def test_values_and_lengths_may_be_compressed(scheme: Scheme) -> None:
+    node = Rle(General(scheme, None, Flat(16)), General(scheme, None, Flat(8)))
+    chunks = as_chunks([[framed(scheme, b"\7\0\x09\0")], [framed(scheme, b"\3\1")]], [4])
+    assert numbers_of(node.decode_chunks(chunks), np.uint16) == [7, 7, 7, 9]
 
 
 @given(runs(), st.sampled_from([1, 128, 1024]))

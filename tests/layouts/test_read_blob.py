@@ -14,7 +14,7 @@ from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, described
 from lance_spark.layouts.values.to_arrow import BLOB_V1, BLOB_V2
 from lance_spark.reading.steps import run
 from lance_spark.schema.blobs import BlobKind
-from lance_spark.schema.schema import Field
+from lance_spark.schema.schema import Field, from_arrow
 
 PATH = (Field("b", 0, "blob"),)
 ITEM, NULLABLE, LIST = Layer(False, 0, 0), Layer(False, 1, 0), Layer(True, 0, 0)
@@ -43,6 +43,13 @@ def test_descriptors_that_lead_nowhere_are_refused(descriptors: pa.Array, error:
 def test_descriptors_of_one_version_are_not_shown_as_the_other() -> None:
     with pytest.raises(CorruptFileError, match="expected blobs of the column's version"):
         described(version_2(), BLOB_V1)
+
+
+def test_descriptors_are_shown_instead_of_the_values_if_that_is_asked() -> None:
+    kinds = from_arrow(pa.schema([pa.field("b", BLOB_V1)])).fields[0].children
+    field = Field("b", 0, "struct", children=kinds, descriptors=True)
+    stored = pa.array([{"position": 7, "size": 1}, {"position": 9, "size": 2}], BLOB_V1)
+    assert run(load((field,), stored), lambda ranges: []).to_pylist() == stored.to_pylist()
 
 
 def test_a_blob_is_in_the_data_file_in_one_beside_it_or_anywhere() -> None:

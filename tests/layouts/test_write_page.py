@@ -20,10 +20,13 @@ from lance_spark.encodings.tree import decode_message
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.layouts.levels.shred import split
+from lance_spark.layouts.levels.write import encode_levels
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.layouts.values.to_arrow import BLOB_V1
+from lance_spark.layouts.write_blob import encode_blob_pages
 from lance_spark.layouts.write_page import encode_pages
 from lance_spark.schema.schema import from_arrow
-from lance_spark.schema.storage_version import V2_2, StorageVersion
+from lance_spark.schema.storage_version import V2_1, V2_2, StorageVersion
 
 RANDOM = np.random.default_rng(7)
 COUNT = 5000
@@ -134,3 +137,44 @@ def test_more_empty_lists_in_one_row_than_a_chunk_has_levels_are_zipped() -> Non
     inner = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 3, 4, 5]))
     (page,) = describe(pa.ListArray.from_arrays(pa.array([0, 200_000], pa.int32()), inner), (2, 2))
     assert page.WhichOneof("layout") == "full_zip_layout"
+
+
+def test_dictionaries_in_a_row_with_too_many_empty_lists_are_refused() -> None:
+    offsets = np.zeros(200_001, dtype=np.int32)
+    offsets[-1] = 2
+    inner = pa.ListArray.from_arrays(offsets, pa.array(["a", "b"]).dictionary_encode())
+    with pytest.raises(UnsupportedFeatureError, match="dictionary values in a row with tens of thousands of empty lists"):
+        describe(pa.ListArray.from_arrays(pa.array([0, 200_000], pa.int32()), inner), (2, 2))
+
+
+def test_null_slots_with_bytes_make_no_constant() -> None:
+    buffers = [pa.py_buffer(b"\x0b"), pa.array([0, 1, 2, 3, 4], pa.int32()).buffers()[1], pa.py_buffer(b"aa?a")]
+    array = pa.Array.from_buffers(pa.string(), 4, buffers)
+    assert array.to_pylist() == ["a", "a", None, "a"]
+    assert describe(array, (2, 2))[0].WhichOneof("layout") == "mini_block_layout"
+
+
+def test_the_levels_of_nulls_in_structs_are_kept() -> None:
+    (page,) = describe(pa.array([{"a": None}, None, {"a": None}], pa.struct([("a", pa.null())])), (2, 2))
+    assert (page.constant_layout.num_rep_values, page.constant_layout.num_def_values) == (0, 3)
+
+
+def test_lists_of_long_strings_without_nulls_have_no_definition_levels() -> None:
+    (page,) = describe(pa.array([["x" * 5000, "y" * 6000]] * 20), (2, 2))
+    assert (page.full_zip_layout.bits_rep, page.full_zip_layout.bits_def) == (1, 0)
+
+
+def test_blobs_of_2_1_are_not_in_lists_and_may_all_be_null_or_none() -> None:
+    (blob,) = from_arrow(pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])).fields
+    grammar = GRAMMARS[V2_1]
+    for array in (pa.nulls(3, BLOB_V1), pa.array([{"position": 1, "size": 2}] * 3, BLOB_V1)):
+        (page,) = encode_blob_pages(blob, array, grammar)
+        assert page.num_rows == 3
+    with pytest.raises(UnsupportedFeatureError, match="column 'b': lists of blobs"):
+        encode_blob_pages(blob, pa.array([[{"position": 1, "size": 2}]], pa.list_(BLOB_V1)), grammar)
+
+
+def test_runs_of_levels_that_do_not_fit_a_chunk_are_packed() -> None:
+    levels = np.tile(np.repeat(np.array([0, 1], np.uint16), 40), 11_500)
+    encoded = encode_levels(levels, np.array([0, len(levels)]), GRAMMARS[V2_2])
+    assert isinstance(encoded.encoding, OutOfLineBitpacking)

@@ -85,9 +85,8 @@ def _row_bits(values: Block) -> int:
         return values.bits
     if isinstance(values, FixedSizeList):
         return values.dimension * _row_bits(values.items)
-    if isinstance(values, PackedStruct):
-        return sum(_row_bits(child) for child in values.children)
-    raise AssertionError("strings have no fixed width")
+    assert isinstance(values, PackedStruct)  # strings have no fixed width
+    return sum(_row_bits(child) for child in values.children)
 
 
 def encode_chunks(values: Block, max_values: int, options: EncodingOptions, grammar: Grammar) -> EncodedChunks:

@@ -106,7 +106,7 @@ def _tables(structure: Dense) -> _Tables:
 
 
 def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndarray | None) -> tuple[Slots, ...]:
-    if len(repetition) >= 2**31:
+    if len(repetition) >= 2**31:  # pragma: no cover: takes 4 GiB of levels
         raise CorruptFileError(f"expected at most 2**31 - 1 levels in a page, found {len(repetition)}")
     tables = _tables(structure)
     opens = tables.opens

@@ -145,6 +145,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         if external(store) is None:
             store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
         # A cleanup may have removed the version that is next, which leaves its name free.
+        started = time.monotonic()
         latest = _latest(store, base, transaction.read_version)
         overtaken = (latest.version if latest else 0) != transaction.read_version
         done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
@@ -153,7 +154,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
     except (LanceError, ValueError):
         _discard(store, names)
         raise
-    if done is None:
+    if done is None or withdrawn(done, time.monotonic() - started):
         _discard(store, names)
         return None
     _follow_up(done)

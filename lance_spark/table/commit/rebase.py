@@ -24,7 +24,7 @@ from lance_spark.table.versions.snapshot import Snapshot, find_version
 def read_snapshot(store: Store, transaction: Transaction, base: Snapshot | None) -> Snapshot:
     """The version that the transaction was prepared for. Raises CommitConflictError if it is gone."""
     found = base if base is not None and base.version == transaction.read_version else find_version(store, transaction.read_version)
-    if found is None:
+    if found is None:  # pragma: no cover: a cleanup may remove it after it was last looked at
         raise CommitConflictError(f"{store.uri}: version {transaction.read_version} was read, but is gone", retryable=True)
     return found
 
@@ -41,7 +41,8 @@ def rebased(transaction: Transaction, read: Snapshot, current: Snapshot) -> Tran
     elif isinstance(operation, Delete):
         merged = _merge(operation.updated_fragments, operation.deleted_fragment_ids, read, current)
         operation = replace(operation, updated_fragments=merged.updated, deleted_fragment_ids=merged.removed)
-    elif isinstance(operation, Update):
+    else:
+        assert isinstance(operation, Update)
         merged = _merge(operation.updated_fragments, operation.removed_fragment_ids, read, current)
         operation = replace(operation, updated_fragments=merged.updated, removed_fragment_ids=merged.removed)
     return replace(transaction, operation=operation, read_version=current.version)

@@ -90,6 +90,21 @@ def test_pages_put_together_are_read() -> None:
             "the item at byte 6 of 10 bytes read is truncated",
         ),
         (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [TWO_STRINGS[:6]], None, "expected 2 items, found 1"),
+        (
+            STRING,
+            pb.FullZipLayout(bits_per_offset=32, **STRINGS),
+            [TWO_STRINGS[:8]],
+            None,
+            "the item at byte 6 of 8 .* truncated",
+        ),
+        (
+            STRING,
+            pb.FullZipLayout(bits_per_offset=32, bits_def=9, **STRINGS),
+            [b"\0\0" + TWO_STRINGS[:6] + b"\0"],
+            None,
+            "the item at byte 8 of 9 bytes read is truncated",
+        ),
+        (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [b"\1\0\0\0\xff\1\0\0\0a"], None, "page 0: ArrowInvalid.*UTF8"),
     ],
 )
 def test_lies_are_found(field: Field, layout: pb.FullZipLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:

@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.levels.assemble import leaf_of, merge, nest, paths, pick, validity_of, with_leaf
 from lance_spark.layouts.levels.read import Slots
+from lance_spark.layouts.read_column import open_field
 from lance_spark.reading.spans import all_rows
+from lance_spark.reading.steps import Column, Page
 from lance_spark.schema.schema import Field
 
 A, B = Field("a", 2, "int32"), Field("b", 3, "int32")
@@ -40,6 +43,17 @@ def offsets(*values: int) -> np.ndarray:
 def test_layers_that_do_not_fit_the_column_are_refused(field: Field, slots: tuple[Slots, ...], complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         nest(paths(field)[0], slots, NUMBERS)
+
+
+def test_lists_of_lists_of_fixed_size_may_count_the_items_of_the_inner_ones() -> None:
+    field = Field("l", 4, "list", children=(SIZED,))
+    slots = (Slots(4, None), Slots(4, None), Slots(2, None), Slots(2, None, offsets(0, 2, 4)))
+    assert nest(paths(field)[0], slots, NUMBERS).to_pylist() == [[[{"a": 1}, {"a": 2}]], [[{"a": 3}, {"a": 4}]]]
+
+
+def test_columns_of_different_nesting_are_not_merged() -> None:
+    with pytest.raises(CorruptFileError, match="expected values of type struct in a column of 's', found int32"):
+        merge(STRUCT, [NUMBERS, NUMBERS])
 
 
 def test_items_that_do_not_fill_the_last_list_of_fixed_size_are_refused() -> None:
@@ -101,3 +115,20 @@ def test_a_validity_bitmap_begins_with_the_first_value(start: int) -> None:
     assert bitmap is not None
     assert pa.Array.from_buffers(pa.int64(), len(array), [bitmap, array.buffers()[1].slice(8 * start)]).to_pylist() == array.to_pylist()
     assert validity_of(pa.array([1, 2])) is None
+
+
+def test_a_file_without_the_column_of_a_leaf_is_refused() -> None:
+    with pytest.raises(CorruptFileError, match=r"the file has no column for field 3 \('b'\)"):
+        open_field(STRUCT, {2: Column((), (), "", b"")}, range(0), 0)
+
+
+def test_pages_that_end_within_a_row_are_refused() -> None:
+    page = Page(
+        0,
+        3,
+        (),
+        "lance.encodings21.PageLayout",
+        pb.PageLayout(constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_ALL_VALID_ITEM] * 3)).SerializeToString(),
+    )
+    with pytest.raises(CorruptFileError, match="a page of 3 items is not a whole number of rows of 2 items"):
+        open_field(SIZED, {leaf: Column((page,), (), "", b"") for leaf in (2, 3)}, range(1), 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark._proto.encodings_v2_1_pb2 import RepDefLayer
 from lance_spark.buffers.blocks import FixedWidth
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.layouts.levels.shred import Shredded, shred, split
 from lance_spark.schema.schema import from_arrow
 from tests.arrays import ArrayMaker
@@ -144,3 +146,25 @@ def test_levels_are_those_of_a_plain_walk(t: pa.DataType, seed: int, count: int,
         values = page.values.view(np.int16).tolist()
         assert [v for v, e in zip(values, visible) if not isinstance(e, tuple)] == [e for e in visible if not isinstance(e, tuple)]
         assert len(values) == len(visible) == page.num_visible
+
+
+def test_the_items_of_null_lists_beside_empty_lists_are_left_out() -> None:
+    valid, offsets = pa.py_buffer(b"\x05"), pa.array([0, 2, 4, 6], pa.int32())
+    inner = pa.Array.from_buffers(pa.list_(pa.int64()), 3, [valid, offsets.buffers()[1]], children=[pa.array([1, 2, 3, 4, 5, 6])])
+    page = shred_only_leaf(pa.ListArray.from_arrays(pa.array([0, 0, 3], pa.int32()), inner))
+    assert isinstance(page.values, FixedWidth)
+    assert page.values.view(np.int64).tolist() == [1, 2, 5, 6]
+
+
+def test_arrays_of_another_type_than_the_column_are_refused() -> None:
+    (field,) = from_arrow(pa.schema([pa.field("c", pa.int32())])).fields
+    with pytest.raises(SchemaMismatchError, match="column 'c': expected type int32, found string"):
+        list(split(field, pa.array(["a"])))
+
+
+def test_columns_of_too_many_layers_are_refused() -> None:
+    array = pa.array([1])
+    for _ in range(70):
+        array = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), array)
+    with pytest.raises(UnsupportedFeatureError, match="nested more than"):
+        shred_only_leaf(array)

@@ -83,6 +83,16 @@ CASES = {
         Outcome.COMPATIBLE,
     ),
     "replacing a rewritten column": (_replaced(5, 3), ops.Update((), (FRAGMENT,), (), (3,), update_mode=1), Outcome.RETRYABLE),
+    "other keys of the table's metadata": (
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"k": "1"})),
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"l": "1"})),
+        Outcome.COMPATIBLE,
+    ),
+    "the same key of the table's metadata": (
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"k": "1"})),
+        ops.UpdateConfig(table_metadata_updates=ops.UpdateMap({"k": "1"})),
+        Outcome.INCOMPATIBLE,
+    ),
     "two reuse indexes": (_index("__lance_frag_reuse"), _index("__lance_frag_reuse"), Outcome.RETRYABLE),
     "two indexes of one name": (_index("i"), _index("i"), Outcome.RETRYABLE),
     "two indexes": (_index("i"), _index("j"), Outcome.COMPATIBLE),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
+from lance_spark.errors import CommitStateUnknownError, StorageError
 from lance_spark.storage.store import Store
 from lance_spark.table.write import write
 from tests.table.interleaving import interrupted_everywhere
@@ -54,3 +55,41 @@ def test_rows_are_seen_though_a_cleanup_removed_the_versions_that_the_writer_did
         assert sorted(Dataset.open(uri).scan().to_table()["a"].to_pylist()) == [0, 1, 2, 3, 9]
         calls.append(call)
     assert len(calls) > 5
+
+
+def test_a_version_in_a_gap_that_cannot_be_removed_leaves_the_state_unknown(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    for value in (1, 2, 3):
+        Dataset.write(uri, rows(value), "append" if value > 1 else "create")
+
+    def others() -> None:
+        Dataset.write(uri, rows(4), "append")
+        Dataset.write(uri, rows(5), "append")
+        Dataset.open(uri).cleanup_old_versions(timedelta(0))
+
+    target = write.begin_write(uri, rows(9).schema, "append")
+    store = KeepingStore(uri, others)
+    with pytest.raises(CommitStateUnknownError, match=r"version 4 was put below later versions and could not be removed"):
+        write.commit_write(replace(target, store=store), write.write_fragments(target, rows(9).to_batches()))
+    assert sorted(Dataset.open(uri).scan().to_table()["a"].to_pylist()) == [1, 2, 3, 4, 5]
+
+
+class KeepingStore(Store):
+    """A store that runs `before` before the first manifest is put, and deletes no manifest."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, uri: str, before: Callable[[], None]) -> None:
+        super().__init__(uri)
+        self.before: Callable[[], None] | None = before
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        super().put_if_absent(path, data)
+
+    def delete(self, path: str) -> bool:
+        if path.startswith("_versions/"):
+            raise StorageError("read-only")
+        return super().delete(path)

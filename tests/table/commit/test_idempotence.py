@@ -106,6 +106,12 @@ def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
         append(str(tmp_path / "t"), "job", -1)
 
 
+def test_a_number_of_another_writer_with_too_many_digits_is_none(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    theirs = Dataset.write(uri, ROWS, transaction_properties={"txnAppId": "job", "txnVersion": "9" * 5000})
+    assert append(uri, "job", 1).version == theirs.version + 1
+
+
 def test_messages_and_properties_are_in_the_history_of_both(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = Dataset.write(uri, ROWS, commit_message="first", transaction_properties={"by": "me"})

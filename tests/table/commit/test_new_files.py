@@ -119,6 +119,33 @@ def test_every_file_is_asked_for_where_some_may_be_an_hour_old(
     assert lance.dataset(uri, storage_options=dict(options)).version == 1
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_few_of_many_young_files_are_asked_for(place: tuple[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_spark.storage.clock._ASKED", {})
+    uri, options = place
+    rows = pa.table({"a": pa.array(range(40), pa.int64())})
+    target = write.begin_write(uri, rows.schema, "append", write.WriteOptions(options, max_rows_per_file=1))
+    fragments = write.write_fragments(target, rows.to_batches())
+    store = CountingStore(uri, options)
+    assert write.commit_write(replace(target, store=store), fragments).version == 2
+    assert 0 < len(set(store.asked)) < 10
+
+
+class CountingStore(Store):
+    """A store that notes the data files it is asked about."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        super().__init__(uri, options)
+        self.asked: list[str] = []
+
+    def about(self, path: str) -> Entry:
+        if path.startswith("data/"):
+            self.asked.append(path)
+        return super().about(path)
+
+
 class SlowClockStore(Store):
     """A store whose clock is eight days behind that of its clients, or one of whose clients has a clock that is eight days ahead."""
 

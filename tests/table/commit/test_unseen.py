@@ -260,3 +260,14 @@ def test_a_change_whose_own_version_is_gone_as_well_is_to_be_run_again(tmp_path:
     assert e.value.retryable
     assert commit(Store(uri), Transaction(base.version, prepared), base=base.snapshot).version == 5
     assert values(uri) == [0, 1, 2, 11, 12, 20, 21, 22]
+
+
+def test_a_delete_whose_deletion_file_was_cleaned_up_is_to_be_run_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    make(uri).delete("a = 12")
+    base = Dataset.open(uri)
+    prepared = delete_of(base)
+    Dataset.open(uri).delete("a = 11").cleanup_old_versions(timedelta(0))
+    with pytest.raises(CommitConflictError, match="the versions that say which were cleaned up") as e:
+        commit(Store(uri), Transaction(base.version, prepared), base=base.snapshot)
+    assert e.value.retryable
