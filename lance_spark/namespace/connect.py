@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.library import Library
 from lance_spark.namespace.protocol import Namespace
+from lance_spark.storage.secrets import shown
 from lance_spark.storage.store import Store
 
 STORAGE = "storage."
+_HEADERS = ("header.", "headers.")
+_CLASS = re.compile(r"[a-z_]\w*(\.\w+)*\.[A-Z]\w*")
 _DIRECTORY_PROPERTIES = ("root", "manifest_enabled", "dir_listing_enabled", "dir_listing_to_manifest_migration_enabled")
 _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics_enabled")
 """Properties of pylance's directory namespace that change no result."""
@@ -21,10 +28,11 @@ _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics
 def namespace(
     uri_or_implementation: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **properties: Any
 ) -> Namespace:
-    """Open a namespace: the directory namespace at a URI or path, or an implementation by its name, such as "dir".
+    """Open a namespace: the directory namespace at a URI or path, a REST service at http(s)://, or an implementation by its name.
 
-    The properties are those of pylance: for "dir" `root`, `manifest_enabled`, `dir_listing_enabled` and
-    `dir_listing_to_manifest_migration_enabled`. Storage options are given as a mapping or as properties `storage.x`.
+    "dir" takes pylance's properties `root`, `manifest_enabled`, `dir_listing_enabled` and `dir_listing_to_manifest_migration_enabled`;
+    "rest" takes `uri`, `delimiter` and `header.x`. Other names are those of `lance_namespace.connect`: registered ones and class paths,
+    such as "package.Class". Storage options are given as a mapping or as properties `storage.x`.
     Raises InvalidOptionError for unknown properties. Nothing is written.
 
     Examples:
@@ -34,29 +42,62 @@ def namespace(
         []
     """
     texts = {name: _text(value) for name, value in properties.items() if value is not None}
-    options = {name.removeprefix(STORAGE): texts.pop(name) for name in list(texts) if name.startswith(STORAGE)} | dict(
-        storage_options or {}
-    )
+    options = {n.removeprefix(STORAGE): value for n, value in texts.items() if n.startswith(STORAGE)} | dict(storage_options or {})
+    own = {name: value for name, value in texts.items() if not name.startswith(STORAGE)}
     place = os.fspath(uri_or_implementation)
-    if place != "dir":
-        if "root" in texts:
-            raise InvalidOptionError(f"the root is given twice: {place!r} and {texts['root']!r}")
-        texts["root"] = place
-    return _directory(texts, options)
+    is_service = place.lower().startswith(("http://", "https://"))
+    if place == "rest" or is_service:
+        return _rest(_with_place(own, "uri", place) if is_service else own, options)
+    if place != "dir" and (implementation := _implementation(place)):
+        passed = {**own, **{STORAGE + name: value for name, value in options.items()}}
+        return ClientNamespace(Library(implementation, tuple(sorted(passed.items()))), options)
+    return _directory(own if place == "dir" else _with_place(own, "root", place), options)
+
+
+def _with_place(properties: Mapping[str, str], name: str, place: str) -> dict[str, str]:
+    if name in properties:
+        raise InvalidOptionError(f"the property {name} is given twice: {shown(place)!r} and {shown(properties[name])!r}")
+    return {**properties, name: place}
+
+
+def _implementation(name: str) -> str:
+    """The implementation that `lance_namespace.connect` knows by this name, "" if it is none: a class path, or a registered name."""
+    if _CLASS.fullmatch(name):
+        return name
+    registered = getattr(sys.modules.get("lance_namespace"), "_REGISTERED_IMPLS", {})
+    return str(registered.get(name, ""))
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> DirectoryNamespace:
+def _rest(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> ClientNamespace:
+    from lance_spark.namespace.rest import Rest  # loads the HTTP client, which directories do without
+
+    headers = {n.partition(".")[2]: value for n, value in properties.items() if n.startswith(_HEADERS)}
+    _check({name: value for name, value in properties.items() if not name.startswith(_HEADERS)}, "REST", ("uri", "delimiter"))
+    uri = properties["uri"]
+    if not uri.lower().startswith(("http://", "https://")) or shown(uri) != uri:
+        raise InvalidOptionError(f"the property uri is {shown(uri)!r}, expected http(s)://host/path; credentials are headers")
+    if not properties.get("delimiter", "$"):
+        raise InvalidOptionError("the property delimiter is empty")
+    return ClientNamespace(Rest(uri, tuple(sorted(headers.items())), properties.get("delimiter", "$")), storage_options)
+
+
+def _check(properties: Mapping[str, str], kind: str, known: Sequence[str]) -> None:
+    """Raise InvalidOptionError for properties that are not known, and if the first of those that are known is missing."""
     for name in properties:
-        if name not in _DIRECTORY_PROPERTIES and name not in _WITHOUT_EFFECT:
-            near = difflib.get_close_matches(name, _DIRECTORY_PROPERTIES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidOptionError(f"a directory namespace has no property {name!r}{hint}")
-    if "root" not in properties:
-        raise InvalidOptionError("the property root is missing: the folder that the tables are in")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; expected: {', '.join(known)}"
+            raise InvalidOptionError(f"a {kind} namespace has no property {name!r}{hint}")
+    if known[0] not in properties:
+        raise InvalidOptionError(f"a {kind} namespace needs the property {known[0]!r}")
+
+
+def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> DirectoryNamespace:
+    _check({name: value for name, value in properties.items() if name not in _WITHOUT_EFFECT}, "directory", _DIRECTORY_PROPERTIES)
     flags = [_flag(properties, name, default) for name, default in zip(_DIRECTORY_PROPERTIES[1:], (True, True, False))]
     if not flags[0] and not flags[1]:
         raise InvalidOptionError("manifest_enabled and dir_listing_enabled are both false: no table could be found")

@@ -132,10 +132,15 @@ GENERAL = (MANIFEST_STORE, DYNAMODB_ENDPOINT)
 _KNOWN = sorted({*GENERAL, *(name for table in TABLES.values() for name in table)})
 
 
+def is_known(name: str) -> bool:
+    """Whether there is such a storage option, in any family."""
+    return name.lower() in _KNOWN
+
+
 def check_names(options: Mapping[str, str]) -> None:
     """Raise InvalidOptionError for a name of no family, with the nearest that there is. Values are never shown."""
     for name in options:
-        if name.lower() not in _KNOWN:
+        if not is_known(name):
             near = difflib.get_close_matches(name.lower(), _KNOWN, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidOptionError(f"there is no storage option {name!r}{hint}")

@@ -18,6 +18,7 @@ from lance_spark.storage.location import can_be_path, locate, split_manifest_sto
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
 from lance_spark.storage.remote import client_errors, remote_files
 from lance_spark.storage.secrets import redacted
+from lance_spark.storage.vended import VendedOptions
 
 _HINTS = {
     errno.ENOSPC: "the disk is full",
@@ -53,18 +54,28 @@ class Store:
     Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a MissingFileError,
     any other trouble a StorageError that names the root and the path, and never what the options say.
 
+    Options that are `vended`, by a namespace for a table, are renewed before they expire, wherever the store is used.
+
     On local disks no symbolic link is followed below `top`: the root, or a folder above it, such as the root of the table of a branch.
     """
 
-    __slots__ = ("_options", "_top", "counters", "location")
+    __slots__ = ("_given", "_top", "_vended", "counters", "location")
 
-    def __init__(self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None, top: str = "") -> None:
+    def __init__(
+        self, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None, top: str = "", vended: VendedOptions | None = None
+    ) -> None:
         uri, manifests = split_manifest_store(os.fspath(uri))
         self.location = locate(uri)
         self._top = top or self.location.path
-        self._options = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
+        self._given = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
+        self._vended = vended
         self.counters = Counters()
-        check_names(self._options)
+        check_names(self._given)
+
+    @property
+    def _options(self) -> Mapping[str, str]:
+        """The options that count now: those that are vended win."""
+        return self._given if self._vended is None else {**self._given, **self._vended.current()}
 
     @property
     def uri(self) -> str:
@@ -73,7 +84,7 @@ class Store:
 
     def at(self, uri: str) -> Store:
         """Another root, with the same options. If it is in the same table, links on the way to it are not followed either."""
-        there = Store(uri, self._options)
+        there = Store(uri, self._given, vended=self._vended)
         if there.location.kind == "file" and f"{there.uri}/".startswith(f"{self._top.rstrip('/')}/"):
             there._top = self._top
         return there
@@ -90,16 +101,17 @@ class Store:
     def redacted(self, e: Exception) -> str:
         """What an error of a client says, without what the options say."""
         said = e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)
-        return redacted(str(said) or type(e).__name__, self._options)
+        held = self._vended.held() if self._vended else {}
+        return redacted(str(said) or type(e).__name__, {**self._given, **held})
 
     def __repr__(self) -> str:
         return f"Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.uri, self._options, self._top if self._top != self.location.path else "")
+        return Store, (self.uri, self._given, self._top if self._top != self.location.path else "", self._vended)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Store) and (self.uri, self._options) == (other.uri, other._options)
+        return isinstance(other, Store) and (self.uri, self._given, self._vended) == (other.uri, other._given, other._vended)
 
     def __hash__(self) -> int:
         return hash(self.uri)

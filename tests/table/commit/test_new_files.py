@@ -158,7 +158,7 @@ class SlowClockStore(Store):
         return [_earlier(entry) for entry in super().walk(folder)]
 
     def at(self, uri: str) -> Store:
-        return SlowClockStore(uri, self._options)
+        return SlowClockStore(uri, self._given)
 
 
 def _earlier(entry: Entry) -> Entry:
