@@ -97,6 +97,13 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _fragments(text: str) -> frozenset[int] | None:
+    ids = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,10}", i) for i in ids):
+        raise ValueError("ids of fragments separated by commas, such as 0,3,4")
+    return frozenset(map(int, ids))
+
+
 def _storage_version(text: str) -> str:
     if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
         raise ValueError("a number such as 2.2 (the meaning of words such as stable changes over time)")
@@ -126,6 +133,12 @@ OPTIONS = (
         "read",
         _number(1),
         f"About how many bytes of files a task reads at most, {MAX_TASK_BYTES} by default, as for Spark's own files.",
+    ),
+    Option(
+        "fragments",
+        "read",
+        _fragments,
+        "Only the fragments with these ids, separated by commas; each is then read by one task, in the order of its rows.",
     ),
     Option("with_row_id", "read", _flag, "Whether to add the column `_rowid`."),
     Option("with_row_address", "read", _flag, "Whether to add the column `_rowaddr` (fragment and row in it)."),
@@ -234,6 +247,7 @@ class ReadOptions:
     limit: int | None = None
     batch_size: int | None = None
     max_partition_bytes: int = MAX_TASK_BYTES
+    fragments: frozenset[int] | None = None
     with_row_id: bool = False
     with_row_address: bool = False
     nanoseconds: str = "error"

@@ -134,6 +134,7 @@ class LanceDataSource(DataSource):
             with_row_address=chosen.with_row_address,
             batch_size=chosen.batch_size,
             blob_handling=chosen.blob_handling,
+            fragments=chosen.fragments,
         )
         if chosen.filter is not None:
             plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))

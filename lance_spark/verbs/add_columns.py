@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -38,8 +40,7 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
         return Source(schema, partial(_by_function, target, compute, compute.columns))
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
-        rows = target.rows(snapshot).where(F.shiftright(target.address, 32).isin(*sorted(fragments)))
-        return write_by_fragment(rows.select(target.address, *chosen.values()), columns)
+        return write_in_order(target.rows(snapshot, fragments=fragments).select(target.address, *chosen.values()), columns)
 
     return Source(schema, write)
 
@@ -71,6 +72,19 @@ def _by_function(
     names = None if columns is None else [name if "`" in name or "." in name else quoted([name]) for name in columns]
     tasks = plan_columns(snapshot, new, names, fragments)
     return [file for files in run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute)) for file in files]
+
+
+def write_in_order(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
+    """Write files with the values in `rows`, which come from whole fragments in the order of their rows.
+
+    They are moved only if Spark must move rows to calculate them, as for a subquery.
+    """
+    plan = io.StringIO()
+    with contextlib.redirect_stdout(plan):
+        rows.explain()
+    if any(step in plan.getvalue() for step in ("Exchange", "Sort")):
+        return write_by_fragment(rows, target)
+    return [file for files in write_partitions(rows, partial(_write_columns, target)) for file in files]
 
 
 def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:

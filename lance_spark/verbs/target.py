@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,9 +35,14 @@ class Target:
         opened = open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
         return replace(opened, verify_checksums=self.options.get("verify_checksums", "true").lower() == "true")
 
-    def rows(self, snapshot: Snapshot, *, addressed: bool = True) -> DataFrame:
-        """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed."""
+    def rows(self, snapshot: Snapshot, *, addressed: bool = True, fragments: Iterable[int] | None = None) -> DataFrame:
+        """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed.
+
+        With `fragments` (not empty), only their rows: each fragment in one partition, in the order of its rows.
+        """
         options = {**self.options, "version": str(snapshot.version)}
+        if fragments is not None:
+            options["fragments"] = ",".join(map(str, sorted(fragments)))
         if addressed:
             options["with_row_address"] = "true"
         df = self.spark.read.format("lance").options(**options).load(self.uri)

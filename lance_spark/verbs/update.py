@@ -12,10 +12,10 @@ from lance_spark.errors import SchemaMismatchError
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible
 from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Intent
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.update import assigned_ids, live_rows, plan_update
+from lance_spark.table.changes.update import assigned_ids, live_rows, plan_update, rows_by_fragment
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs.add_columns import write_by_fragment
+from lance_spark.verbs.add_columns import write_by_fragment, write_in_order
 from lance_spark.verbs.assignment import assignments, checked, fits_formulas
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_formulas, own_predicate
 from lance_spark.verbs.job import OnExecutors, write_delta
@@ -38,16 +38,18 @@ def _plan(target: Target, condition: Condition | None, values: Mapping[str, Cond
     predicate = own_predicate(target.spark, condition, snapshot, target.alias)
     formulas = own_formulas(target.spark, values, snapshot, target.alias) if condition is None or predicate is not None else None
     if formulas is not None and fits_formulas(snapshot, formulas):
-        return plan_update(OnExecutors(target.spark, target.cores()), snapshot, predicate, formulas)
+        return plan_update(_runner(target), snapshot, predicate, formulas)
     df = target.rows(snapshot)
     check_deterministic(df, [condition])
-    chosen = df if condition is None else df.where(as_column(condition))
+    chosen = _where(df, condition)
     new = assignments(chosen, snapshot.manifest.schema, values, target.alias)
     names = tuple(new)
     columns = [value.alias(name) for name, value in new.items()]
-    if condition is None and _in_place(snapshot, names, live_rows(snapshot)):
-        rows = chosen.select(target.address, *columns)
-        return RowPlan(InPlacePlan(snapshot, partial(write_by_fragment, rows), names).write)
+    if (condition is None or predicate is not None) and is_possible(snapshot, names):
+        matched = live_rows(snapshot) if predicate is None else rows_by_fragment(_runner(target), snapshot, predicate)
+        if matched and is_cheaper(snapshot, names, matched):
+            rows = _where(target.rows(snapshot, fragments=matched), condition).select(target.address, *columns)
+            return RowPlan(InPlacePlan(snapshot, partial(write_in_order, rows), names).write)
     delta_rows = chosen.select(F.lit(UPDATED).alias(OPERATION), target.address, *columns)
     intent = Intent(assigned=assigned_ids(snapshot.manifest.schema, names))
     return RowPlan(DeltaPlan(snapshot, partial(write_delta, delta_rows), intent, names).write)
@@ -72,5 +74,9 @@ def _plan_columns(target: Target, df: DataFrame, on: Sequence[str], snapshot: Sn
     return RowPlan(InPlacePlan(snapshot, partial(write_by_fragment, matched), tuple(str(own) for own in names.values())).write)
 
 
-def _in_place(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, int]) -> bool:
-    return is_possible(snapshot, names) and is_cheaper(snapshot, names, matched)
+def _where(df: DataFrame, condition: Condition | None) -> DataFrame:
+    return df if condition is None else df.where(as_column(condition))
+
+
+def _runner(target: Target) -> OnExecutors:
+    return OnExecutors(target.spark, target.cores())

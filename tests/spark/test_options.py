@@ -184,3 +184,9 @@ def test_secrets_are_not_shown() -> None:
 
 def test_the_page_about_options_is_printed_from_the_options() -> None:
     assert table() in (Path(__file__).parents[2] / "docs" / "options.md").read_text()
+
+
+def test_fragments_are_chosen_by_id() -> None:
+    assert ReadOptions.parse({"fragments": "3, 0,12"}).fragments == {0, 3, 12}
+    with pytest.raises(InvalidOptionError, match="ids of fragments separated by commas"):
+        ReadOptions.parse({"fragments": "all"})

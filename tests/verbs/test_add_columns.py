@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -80,3 +82,46 @@ def test_names_that_there_are_and_wrong_results_are_refused(table: LanceTable, u
         table.addColumns(lambda batch: pa.record_batch({"a": [1]}), schema=pa.schema({"a": pa.int64()}))
     assert lance.dataset(uri).version == 2
     assert len(list(Path(uri, "data").iterdir())) == 4
+
+
+def stages(spark: SparkSession, action: Callable[[], object]) -> list[int]:
+    """The number of stages of each Spark job that `action` runs: more than one means that rows were moved."""
+    context, group = spark.sparkContext, uuid.uuid4().hex
+    context.setJobGroup(group, "counted")
+    try:
+        action()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    tracker = context.statusTracker()
+    infos = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    return [len(info.stageIds) for info in infos if info is not None]
+
+
+def test_expressions_of_spark_move_no_rows(table: LanceTable, uri: str, spark: SparkSession) -> None:
+    length = F.udf(lambda text: len(text or ""), "int")
+    assert stages(spark, lambda: table.addColumns({"n": length("name"), "hash": F.sha2("name", 256)})) == [1]
+    assert {i: row["n"] for i, row in read(uri).items()} == {i: len(str(row["name"] or "")) for i, row in read(uri).items()}
+    assert stages(spark, lambda: table.update(set={"n": F.col("n") + length("name")})) == [1]
+    assert {i: row["n"] for i, row in read(uri).items()} == {i: 2 * len(str(row["name"] or "")) for i, row in read(uri).items()}
+
+
+def test_expressions_with_subqueries_may_move_rows(table: LanceTable, uri: str) -> None:
+    table.addColumns({"known": "id IN (SELECT id * 2 FROM range(20))", "most": "(SELECT max(id) FROM range(7))"})
+    assert {i: (row["known"], row["most"]) for i, row in read(uri).items()} == {i: (i % 2 == 0 and i < 40, 6) for i in read(uri)}
+
+
+def test_an_append_meanwhile_gets_values_too(table: LanceTable, uri: str, tmp_path: Path) -> None:
+    once = tmp_path / "done"
+
+    def slowly(i: int) -> int:
+        if i == 1 and not once.exists():
+            once.touch()
+            lance.dataset(uri).insert(pa.table({"id": pa.array([500, 501]), "name": ["a", "b"]}))
+            lance.dataset(uri).delete("id = 2")
+        return i * 2
+
+    table.addColumns({"double": F.udf(slowly, "long", useArrow=False)("id")})
+    rows = read(uri)
+    assert {i: row["double"] for i, row in rows.items()} == {i: 2 * i for i in rows}
+    assert {500, 501} <= rows.keys()
+    assert 2 not in rows

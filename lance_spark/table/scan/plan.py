@@ -41,6 +41,9 @@ class ScanPlan:
     id and address come last if requested by flag. `limit` and `offset` count rows of the result, exactly.
     `blob_handling` says how blob columns are returned, see `blobs.handled`.
 
+    `fragments` are the ids of the fragments to be read (None: all, as is best); each is then read by one task, in the order of its rows,
+    and a task has its fragments in the order of their ids.
+
     The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
     needed from each task. `order`: which rows these are. `aggregates` (of `columns`): each task returns one row, see `aggregated`.
     """
@@ -56,6 +59,7 @@ class ScanPlan:
     task_limit: int | None = None
     order: tuple[SortKey, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
+    fragments: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
@@ -167,6 +171,8 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     """
     fields = plan.fields_to_read(snapshot)
     parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
+    if plan.fragments is not None:
+        parts = sorted((part for part in parts if part.fragment.id in plan.fragments), key=lambda part: part.fragment.id)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
         # Any rows satisfy a task limit, so all tasks together need no more rows than that.
@@ -174,7 +180,9 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = bool(plan.aggregates) and not fields.fields
-    groups = [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first)
+    groups = (
+        [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first, plan.fragments is not None)
+    )
     task = replace(_task(snapshot, plan, fields), offset=offset, limit=_least(limit, plan.task_limit))
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
@@ -245,20 +253,23 @@ def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:
     return kept
 
 
-def pack(parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None) -> list[list[Part]]:
+def pack(
+    parts: Sequence[Part], fields: Schema, cores: int, max_bytes: int, first: Schema | None = None, whole: bool = False
+) -> list[list[Part]]:
     """`grouped` for parts of one table. The fields `first` (None: all) are read for every row."""
-    return grouped(parts, row_bytes(parts, fields), cores, max_bytes, None if first is None else row_bytes(parts, first))
+    return grouped(parts, row_bytes(parts, fields), cores, max_bytes, None if first is None else row_bytes(parts, first), whole)
 
 
 def grouped(
-    parts: Sequence[Part], widths: Sequence[float], cores: int, max_bytes: int, first: Sequence[float] | None = None
+    parts: Sequence[Part], widths: Sequence[float], cores: int, max_bytes: int, first: Sequence[float] | None = None, whole: bool = False
 ) -> list[list[Part]]:
     """The rows of `parts` in groups of about equal work, in order: small parts are joined, large ones are split.
 
     Normally there are `cores` times 1 to `TASKS_PER_CORE` groups, so that all cores finish at about the same time;
     fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. `widths` are the
     bytes of a row of each part (see `row_bytes`); `first` (None: all) are those that are read of every row, while the others are
-    read of rows that satisfy the predicate, which are assumed to be few.
+    read of rows that satisfy the predicate, which are assumed to be few. With `whole`,
+    no part is split.
     """
     # A row costs its reader at least a byte, even if no column is read.
     sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, widths)]
@@ -279,7 +290,7 @@ def grouped(
             if room <= 0 or (room <= slack and rest > room + slack):
                 groups.append([])
                 room = target
-            stop = part.stop if rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
+            stop = part.stop if whole or rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
             groups[-1].append(replace(part, start=start, stop=stop))
             room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
             start = stop

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_spark import Dataset
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.plan import Part, pack, row_bytes
+from lance_spark.table.scan.plan import Part, ScanPlan, pack, plan_tasks, row_bytes
+from lance_spark.table.scan.task import read_task
 
 MB = 1 << 20
 FIELDS = Schema((Field("a", 0, "int64"), Field("b", 1, "int64")))
@@ -70,3 +75,17 @@ def test_few_rows_are_expected_to_fulfil_a_predicate() -> None:
 
 def test_sizes_that_a_manifest_makes_up_do_not_make_any_number_of_tasks() -> None:
     assert len(pack(parts((2**40, 2**62)), FIELDS, 2, 128 * MB)) < 20_000
+
+
+def test_chosen_fragments_are_read_whole_each_by_one_task(tmp_path: Path) -> None:
+    table = Dataset.write(tmp_path / "t", pa.table({"a": range(1000)}), max_rows_per_file=100).delete("a % 10 = 3")
+    plan = ScanPlan(columns=("a", "_rowaddr"), fragments=frozenset({7, 2, 3, 99}))
+    tasks = plan_tasks(table.snapshot, plan, cores=8, max_bytes=1)
+    assert [[(part.fragment.id, part.num_rows) for part in task.parts] for task in tasks] == [[(2, 90)], [(3, 90)], [(7, 90)]]
+    (task,) = plan_tasks(table.snapshot, plan, cores=1)
+    rows = pa.Table.from_batches(read_task(task))
+    assert rows["a"].to_pylist() == [a for a in range(1000) if a // 100 in (2, 3, 7) and a % 10 != 3]
+    assert rows["_rowaddr"].to_pylist() == sorted(rows["_rowaddr"].to_pylist())
+    assert plan_tasks(table.snapshot, ScanPlan(fragments=frozenset()))[0].parts == ()
+    limited = plan_tasks(table.snapshot, ScanPlan(columns=("a",), fragments=frozenset({7}), limit=5, offset=2))
+    assert [row for t in limited for batch in read_task(t) for row in batch["a"].to_pylist()] == [702, 704, 705, 706, 707]
