@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LISTED = re.findall(r"^\.\. auto(?:class|function):: ([\w.]+)", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
 
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 PATH = re.compile(r"[`(]((?:lance_spark|tests|docs|bench|scripts|examples|fuzz|protos)/[\w./]*\w)/?[`)]")
 
 

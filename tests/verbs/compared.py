@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset, LanceTable
 from tests.spark.plans import PUSH_DOWN, settings
-from tests.verbs.model import INT, Row, Table, condition, quoted, random_value
+from tests.verbs.model import INT, Row, Table, condition, quoted, random_value, shown
 
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
@@ -82,23 +82,22 @@ class Compared:
         dataset.validate()
         theirs = dataset.to_table(columns=names)
         assert self.ours().schema.names == names == dataset.schema.names
-        assert [repr(row) for row in ours.select(names).to_pylist()] == [repr(row) for row in theirs.to_pylist()]
-        read = ours.to_pylist()
-        assert sorted(repr([row[name] for name in names]) for row in read) == self.table.plain()
+        assert shown_rows(ours, names) == shown_rows(theirs, names)
+        assert sorted(shown_rows(ours, names)) == self.table.plain()
         if self.stable:
-            self.check_lineage(names, read)
+            self.check_lineage(names, ours.to_pylist())
             lineage = dataset.to_table(columns=["id", *LINEAGE]).to_pylist()
             assert lineage == ours.select(["id", *LINEAGE]).to_pylist()
         self.check_filter(dataset)
 
     def check_lineage(self, names: list[str], read: list[dict[str, Any]]) -> None:
         """Rows that were there have their ids, new ones have ids that no row had, and all have the right versions."""
-        there = {row["_rowid"]: (repr([row[n] for n in names]), *(row[n] for n in LINEAGE[1:])) for row in read}
+        there = {row["_rowid"]: (shown([row[n] for n in names]), *(row[n] for n in LINEAGE[1:])) for row in read}
         assert len(there) == len(read)
         taken = max((row.row_id for table in self.versions.values() for row in table.rows if row.row_id is not None), default=-1)
         for row in self.table.rows:
             if row.row_id is not None:
-                expected = (repr([row.values[n] for n in names]), row.created, row.updated)
+                expected = (shown([row.values[n] for n in names]), row.created, row.updated)
                 assert there.pop(row.row_id, None) == expected, row.row_id
         ids: dict[object, list[int]] = defaultdict(list)
         for row_id, seen in there.items():
@@ -107,7 +106,7 @@ class Compared:
         self.table.rows = [row if row.row_id is not None else self._seen(row, names, ids) for row in self.table.rows]
 
     def _seen(self, row: Row, names: list[str], ids: dict[object, list[int]]) -> Row:
-        key = (repr([row.values[n] for n in names]), row.created, row.updated)
+        key = (shown([row.values[n] for n in names]), row.created, row.updated)
         assert ids[key], f"{key} is not there, these are: {[k for k, unused in ids.items() if unused]}"
         return replace(row, row_id=ids[key].pop())
 
@@ -129,11 +128,9 @@ class Compared:
         assert self.ours().verify().ok
         version = self.rng.choice(list(self.versions))
         old = self.versions[version]
-        read = self.ours().checkout_version(version).scan().to_table().to_pylist()
-        assert sorted(repr([row[name] for name in old.columns]) for row in read) == old.plain()
+        assert sorted(shown_rows(self.ours().checkout_version(version).scan().to_table(), old.columns)) == old.plain()
         if self.branch is not None:
-            main = lance.dataset(self.root).to_table().to_pylist()
-            assert sorted(repr([row[name] for name in self.main.columns]) for row in main) == self.main.plain()
+            assert sorted(shown_rows(lance.dataset(self.root).to_table(), self.main.columns)) == self.main.plain()
 
     def check_with_spark(self, names: list[str]) -> None:
         df = self.verbs().toDF()
@@ -142,5 +139,9 @@ class Compared:
             expected = [row.values["id"] for row in self.table.rows if chosen.holds(row.values)]
             found = [row[0] for row in df.where(chosen.sql).select("id").collect()]
             assert sorted(map(repr, found)) == sorted(map(repr, expected)), chosen.sql
-        read = df.toArrow().to_pylist()
-        assert sorted(repr([row[name] for name in names]) for row in read) == self.table.plain()
+        assert sorted(shown_rows(df.toArrow(), names)) == self.table.plain()
+
+
+def shown_rows(rows: pa.Table, names: Iterable[str]) -> list[str]:
+    """The rows in a comparable form."""
+    return [shown([row[name] for name in names]) for row in rows.to_pylist()]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +17,40 @@ Truth = bool | None
 INT, LONG, DOUBLE, TEXT = pa.int32(), pa.int64(), pa.float64(), pa.string()
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])
 VECTOR = pa.list_(pa.float32(), 2)
+MOMENT, LOCAL, DECIMAL, MAP = pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.decimal128(12, 2), pa.map_(pa.string(), pa.int32())
+STRUCTS = pa.list_(pa.struct([("k", pa.int32()), ("w", pa.string())]))
 COLUMNS: Mapping[str, pa.DataType] = {"id": LONG, "n": INT, "x": DOUBLE, "s": TEXT, "st": STRUCT, "v": VECTOR}
 NAN = float("nan")
 TEXTS = ["", "a", "abc", "b%", "été", "it's", "long " * 40]
-DDL = {INT: "INT", LONG: "BIGINT", DOUBLE: "DOUBLE", TEXT: "STRING", STRUCT: "STRUCT<a: INT, b: ARRAY<STRING>>", VECTOR: "ARRAY<FLOAT>"}
+DDL = {
+    INT: "INT",
+    LONG: "BIGINT",
+    DOUBLE: "DOUBLE",
+    TEXT: "STRING",
+    STRUCT: "STRUCT<a: INT, b: ARRAY<STRING>>",
+    VECTOR: "ARRAY<FLOAT>",
+    MOMENT: "TIMESTAMP",
+    LOCAL: "TIMESTAMP_NTZ",
+    DECIMAL: "DECIMAL(12, 2)",
+    MAP: "MAP<STRING, INT>",
+    STRUCTS: "ARRAY<STRUCT<k: INT, w: STRING>>",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    pa.float32(): "FLOAT",
+    pa.uint16(): "INT",
+}
+CARRIED: Mapping[pa.DataType, list[Any]] = {
+    MOMENT: [dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC), dt.datetime(2024, 3, 10, 7, 30, tzinfo=dt.UTC)],
+    LOCAL: [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(1, 1, 1)],
+    DECIMAL: [Decimal("-1.05"), Decimal("9999999999.99"), Decimal("0.00")],
+    MAP: [[], [("a", 1)], [("a", None), ("b", 2)]],
+    STRUCTS: [[], [None], [{"k": 1, "w": None}, {"k": None, "w": "x"}]],
+    pa.binary(): [b"", b"\x00\xff", b"long" * 50],
+    pa.bool_(): [True, False],
+    pa.float32(): [0.5, NAN, -0.0],
+    pa.uint16(): [0, 65535],
+}
+"""Values of columns of other types, which verbs carry along, copy or set to null."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +96,12 @@ class Table:
 
     def plain(self) -> list[str]:
         """The rows in any comparable form."""
-        return sorted(repr([row.values[name] for name in self.columns]) for row in self.rows)
+        return sorted(shown([row.values[name] for name in self.columns]) for row in self.rows)
+
+
+def shown(values: Sequence[Any]) -> str:
+    """The values of a row in a form that tells apart what is not the same: 0.0 and -0.0, but not two names of one zone."""
+    return repr([v.astimezone(dt.UTC).replace(tzinfo=None) if isinstance(v, dt.datetime) and v.tzinfo is not None else v for v in values])
 
 
 def quoted(name: str) -> str:
@@ -76,6 +113,8 @@ def random_value(rng: random.Random, kind: pa.DataType) -> Any:
     """A value of a column."""
     if rng.random() < 0.2:
         return None
+    if kind in CARRIED:
+        return rng.choice(CARRIED[kind])
     if kind == STRUCT:
         return {"a": random_value(rng, INT), "b": rng.choice([None, [], ["p", None], ["q"] * 3])}
     if kind == VECTOR:
@@ -98,7 +137,7 @@ def _simple(rng: random.Random, name: str, kind: pa.DataType, prefix: str) -> Co
     if kind == STRUCT:
         field_of = Condition(f"{sql}.a < {k}", lambda row: None if (row[name] or {}).get("a") is None else row[name]["a"] < k)
         return rng.choice([field_of, Condition(f"{sql} IS NULL", lambda row: row[name] is None)])
-    if kind == VECTOR or rng.random() < 0.15:
+    if kind == VECTOR or kind in CARRIED or rng.random() < 0.15:
         wanted = rng.random() < 0.5
         return Condition(f"{sql} IS {'' if wanted else 'NOT '}NULL", lambda row: (row[name] is None) == wanted)
     if kind == DOUBLE:
@@ -183,6 +222,6 @@ def value(rng: random.Random, kind: pa.DataType, columns: Mapping[str, pa.DataTy
     elif kind == STRUCT:
         made = {"a": 5, "b": ["p", None]}
         options += [Value("named_struct('a', 5, 'b', array('p', NULL))", lambda row: made)] * 2
-    else:
+    elif kind == VECTOR:
         options += [Value("array(CAST(1 AS FLOAT), CAST(2 AS FLOAT))", lambda row: [1.0, 2.0])]
     return rng.choice(options)

@@ -18,11 +18,14 @@ from lance_spark.spark.types import to_spark
 from tests.verbs.compared import LINEAGE
 from tests.verbs.merging import Clause, merged
 from tests.verbs.model import (
+    CARRIED,
     COLUMNS,
     DOUBLE,
     INT,
     LONG,
+    MAP,
     STRUCT,
+    STRUCTS,
     TEXT,
     Condition,
     Row,
@@ -49,7 +52,10 @@ class Run(WithoutSpark):
         if self.format == "2.0":
             # Which has no null structs.
             del self.table.columns["st"]
-        self.told = [f"{self.format}, stable row ids: {self.stable}"]
+        refused = {"2.0": [MAP, STRUCTS], "2.1": [MAP], "2.2": []}[self.format]
+        carried = [kind for kind in CARRIED if kind not in refused]
+        self.table.columns |= {f"p{i}": kind for i, kind in enumerate(rng.sample(carried, 2))}
+        self.told = [f"{self.format}, stable row ids: {self.stable}, {self.table.columns}"]
         self.table.rows = self.new_rows(rng.randrange(20, 80), 1)
         options: dict[str, Any] = {
             "enable_stable_row_ids": self.stable,
@@ -62,7 +68,12 @@ class Run(WithoutSpark):
             Dataset.write(uri, self.arrow(self.table.rows), **options)
         self.branch: str | None = None
         self.main = self.table.copy()
-        if rng.random() < 0.25:
+        draw = rng.random()
+        if draw < 0.15:
+            self.root = f"{uri}-clone"
+            Dataset.open(uri).shallow_clone(self.root)
+            self.told.append("on a shallow clone")
+        elif draw < 0.35:
             self.branch = "dev"
             lance.dataset(uri).create_branch("dev", 1)
             self.told.append("on a branch")
@@ -72,7 +83,8 @@ class Run(WithoutSpark):
         self.versions[self.version] = self.table.copy()
 
     def frame(self, rows: Sequence[dict[str, Any]], columns: dict[str, pa.DataType]) -> DataFrame:
-        data = [tuple(row[name] for name in columns) for row in rows]
+        maps = {name for name, kind in columns.items() if kind == MAP}
+        data = [tuple(dict(row[name]) if name in maps and row[name] is not None else row[name] for name in columns) for row in rows]
         return self.spark.createDataFrame(data, to_spark(pa.schema(list(columns.items()))))
 
     def condition(self) -> tuple[str | Column, Condition]:
@@ -332,6 +344,13 @@ class Run(WithoutSpark):
         self._write(rows, self.table.columns, "overwrite")
         return rows
 
+    def vacuum(self) -> None:
+        kept = self.rng.randrange(1, 4)
+        self.verbs().vacuum(retain_versions=kept)
+        there = {version.version for version in self.ours().versions()}
+        assert there >= set(sorted(self.versions)[-kept:])
+        self.versions = {version: table for version, table in self.versions.items() if version in there}
+
     def restore(self) -> list[Row]:
         version = self.rng.choice(list(self.versions))
         self.told[-1] += f" {version}"
@@ -343,7 +362,8 @@ class Run(WithoutSpark):
 STEPS = {
     "delete": 4, "delete_by_key": 2, "update": 4, "update_all": 3, "update_field": 2, "merge": 8, "add_columns": 3,
     "add_columns_by_function": 1, "add_columns_by_frame": 2, "update_columns": 3, "drop_columns": 2, "rename_column": 1, "optimize": 4,
-    "append": 3, "append_with_new_column": 2, "replace_where": 3, "overwrite": 1, "restore": 2, "insert": 3, "delete_without_spark": 3,
+    "append": 3, "append_with_new_column": 2, "replace_where": 3, "overwrite": 1, "restore": 2, "vacuum": 1, "insert": 3,
+    "delete_without_spark": 3,
     "update_without_spark": 3, "merge_without_spark": 3, "add_columns_without_spark": 2, "rename_without_spark": 1,
     "compact_without_spark": 3, "index": 3,
 }  # fmt: skip

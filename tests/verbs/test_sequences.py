@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.verbs.sequences import Run
 
-SEEDS = 300 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 8
-STEPS = 8
+SEEDS, STEPS = (300, 12) if os.environ.get("HYPOTHESIS_PROFILE") == "full" else (8, 8)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
