@@ -65,12 +65,28 @@ class SummedOutput:
         self._out = out
         self._sums = array("I")
         self._open, self._filled = 0, 0
+        self._waiting = bytearray()
         self.size = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write `data`."""
-        self._out.write(data)
+        """Write `data`, at the latest with `flush`: small pieces wait for others."""
         self.size += len(data)
+        if len(data) < BLOCK:
+            self._waiting += data
+            if len(self._waiting) >= BLOCK:
+                self.flush()
+        else:
+            self.flush()
+            self._write(data)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, bytearray()
+            self._write(memoryview(waiting))
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._out.write(data)
         if not available():
             return
         rest = memoryview(data)
@@ -87,6 +103,7 @@ class SummedOutput:
 
     def take_sums(self) -> np.ndarray:
         """The checksums (uint32) of the blocks written since the last call. The last block may be shorter; the next begins here."""
+        self.flush()
         if self._filled:
             self._sums.append(self._open)
         sums = np.array(self._sums, "<u4")

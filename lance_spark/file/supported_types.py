@@ -30,7 +30,7 @@ def check_supported(schema: Schema, version: StorageVersion) -> None:
         why = _refusal(field, version)
         if why:
             raise UnsupportedFeatureError(f"column {path!r}: {why}")
-        if field.is_leaf:
+        if field.metadata and field.is_leaf:
             named = replace(field, name=path)
             EncodingOptions.of(named)
             BlobThresholds.of(named)

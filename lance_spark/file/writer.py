@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +107,8 @@ class DataFileWriter:
         self._num_rows = 0
         self._blobs = BlobWriter(self._put_aligned, sidecars)
         self._columns = [
-            _LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=_column_encoding(leaf, version))) for leaf in self._format.columns(schema)
+            _LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=_column_encoding(leaf.is_blob and version == V2_0)))
+            for leaf in self._format.columns(schema)
         ]
 
     @property
@@ -151,6 +153,7 @@ class DataFileWriter:
         if table:
             self._put(checksum_trailer(table, self._out.take_sums(), num_sidecars, footer))
         self._put(footer)
+        self._out.flush()
         ids = tuple(c.leaf.id for c in self._columns)
         return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._out.size, self._version)
 
@@ -222,14 +225,16 @@ class DataFileWriter:
         return at, len(data)
 
 
-def _column_encoding(leaf: Field, version: StorageVersion) -> file2_pb2.Encoding:
+@lru_cache(2)
+def _column_encoding(blobs: bool) -> file2_pb2.Encoding:
     """The encoding of a column: values, or blobs in 2.0; later versions mark blobs in each page."""
     encoding = encodings_v2_0_pb2.ColumnEncoding(values={})
-    if leaf.is_blob and version == (2, 0):
+    if blobs:
         encoding = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=encoding))
     return _direct(encoding.SerializeToString(), "lance.encodings.ColumnEncoding")
 
 
+@lru_cache(256)
 def _direct(message: bytes, type_name: str) -> file2_pb2.Encoding:
     wrapped = AnyMessage(type_url=f"/{type_name}", value=message)
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped.SerializeToString()))

@@ -14,6 +14,7 @@ from lance_spark.layouts.full_zip import write as write_full_zip
 from lance_spark.layouts.levels.shred import shred
 from lance_spark.layouts.levels.write import max_chunk_values
 from lance_spark.layouts.mini_block import write as write_mini_block
+from lance_spark.layouts.mini_block.small import encode_small
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.version_grammar import Grammar
 from lance_spark.schema.schema import Field
@@ -21,6 +22,8 @@ from lance_spark.schema.schema import Field
 
 def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[EncodedPage]:
     """The pages, usually one, of `array`, one of the arrays of `split` for the leaf `field`."""
+    if (small := encode_small(field, array, grammar)) is not None:
+        return [small]
     page = shred(field, array)
     if page.values is None:
         return [write_constant.encode_nulls(page, grammar)]

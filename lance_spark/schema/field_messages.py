@@ -77,10 +77,11 @@ def serialise_fields(schema: Schema) -> list[pb.Field]:
 
 def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
     message = pb.Field()
-    try:
-        message.MergeFromString(field.unknown)
-    except DecodeError as e:
-        raise CorruptFileError(f"the unknown parts of field {field.name!r} are not a valid message") from e
+    if field.unknown:
+        try:
+            message.MergeFromString(field.unknown)
+        except DecodeError as e:
+            raise CorruptFileError(f"the unknown parts of field {field.name!r} are not a valid message") from e
     message.name, message.id, message.parent_id = field.name, field.id, parent
     message.logical_type, message.nullable = field.logical_type, field.nullable
     for key, value in field.metadata.items():

@@ -15,7 +15,7 @@ EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 BFLOAT16 = "lance.bfloat16"
 
-_PRIMITIVES: dict[str, pa.DataType] = {
+PRIMITIVES: dict[str, pa.DataType] = {
     "null": pa.null(),
     "bool": pa.bool_(),
     "int8": pa.int8(),
@@ -47,7 +47,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "duration:ns": pa.duration("ns"),
     BFLOAT16: pa.binary(2),
 }
-_NAMES = {t: n for n, t in _PRIMITIVES.items() if n not in ("blob", "json", BFLOAT16)}
+_NAMES = {t: n for n, t in PRIMITIVES.items() if n not in ("blob", "json", BFLOAT16)}
 _NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
 LISTS = (
     ("large_list", (pa.types.is_large_list, pa.types.is_large_list_view)),
@@ -88,8 +88,8 @@ def parse_logical_type(text: str, name: str, children: Sequence[pa.Field] = ()) 
 
     Raises UnsupportedFeatureError for an unknown type, CorruptFileError for invalid parameters.
     """
-    if text in _PRIMITIVES:
-        return _PRIMITIVES[text]
+    if text in PRIMITIVES:
+        return PRIMITIVES[text]
     if text.count(":") > _MAX_PARTS:
         raise CorruptFileError(f"column {name!r}: type {text[:100]!r}... is nested too deeply")
     kind, _, rest = text.partition(":")
@@ -107,7 +107,7 @@ def parse_logical_type(text: str, name: str, children: Sequence[pa.Field] = ()) 
             return pa.timestamp(parts[0])
         if kind == "dict" and len(parts) >= 3:
             *value, index, ordered = parts
-            return pa.dictionary(_PRIMITIVES[index], parse_logical_type(":".join(value), name), ordered == "true")
+            return pa.dictionary(PRIMITIVES[index], parse_logical_type(":".join(value), name), ordered == "true")
     except (KeyError, TypeError, ValueError, OverflowError) as e:
         raise CorruptFileError(f"column {name!r}: type {text!r} has invalid parameters") from e
     if kind == "fixed_size_binary":

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.schema.logical_types import EXTENSION_METADATA, EXTENSION_NAME, LISTS, logical_type, nested_type, parse_logical_type
+from lance_spark.schema.logical_types import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    LISTS,
+    PRIMITIVES,
+    logical_type,
+    nested_type,
+    parse_logical_type,
+)
 
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
@@ -48,6 +56,8 @@ class Field:
     @property
     def type(self) -> pa.DataType:
         """The Arrow storage type, also of extension types (json and blobs: large_binary)."""
+        if not self.children and (plain := PRIMITIVES.get(self.logical_type)) is not None:
+            return plain
         if self.extension == BLOB_V2 and not self.descriptors:
             return pa.large_binary()
         return parse_logical_type(self.logical_type, self.name, [c.to_arrow() for c in self.children])

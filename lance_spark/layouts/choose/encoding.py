@@ -54,6 +54,9 @@ MIN_FSST_BYTES, MIN_FSST_LENGTH = 32 << 10, 5
 
 SCHEMES = ("lz4", "zstd")
 
+SMALL = 64
+"""Bytes that no encoding makes smaller, because buffers are padded to as many."""
+
 _BSS_SAMPLE = 8192
 _FLAT_CHUNK_BYTES = 8186
 _MAX_CHUNK_VALUES = 4096
@@ -108,7 +111,7 @@ def encode_chunks(values: Block, max_values: int, options: EncodingOptions, gram
 
 def _word_sizes(values: FixedWidth, max_values: int, options: EncodingOptions) -> dict[str, float]:
     """The approximate size in bytes of each encoding."""
-    if values.bits not in WORDS or options.compression == "none":
+    if values.bits not in WORDS or options.compression == "none" or values.count * values.bits <= 8 * SMALL:
         return {"flat": _flat_size(values, max_values, options)}
     return {name: size(values, max_values, options) for name, (size, _) in _WORD_ENCODINGS.items()}
 

@@ -29,8 +29,8 @@ def check_new_schema(schema: Schema, before: Schema | None) -> None:
 
     Fields of `before` are not checked.
     """
-    known = before.fields if before is not None else ()
-    new = Schema(tuple(f for f in schema.fields if f not in known))
+    known = {f.id: f for f in before.fields} if before is not None else {}
+    new = Schema(tuple(f for f in schema.fields if known.get(f.id) != f))
     check_not_reserved(new)
     new.to_arrow()
     if any(not f.name for f in new.fields):

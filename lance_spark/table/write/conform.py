@@ -7,6 +7,7 @@ lists all differences.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,12 +32,15 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null in a non-nullable field.
     """
     found = _match(batch.schema.names, table.fields)
+    target, given = pa.schema([f.to_arrow() for f in table.fields]), batch.columns
     columns = []
-    for field, at in zip(table.fields, found, strict=True):
-        array = pa.nulls(batch.num_rows, field.type) if at is None else _cast(batch.column(at), field, field.name)
+    for field, t, at in zip(table.fields, target.types, found, strict=True):
+        array = pa.nulls(batch.num_rows, t) if at is None else given[at]
+        if array.type != t or field.logical_type == "json":
+            array = _cast(array, field, field.name)
         _check_nulls(array, field, field.name)
         columns.append(array)
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
+    return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
@@ -48,10 +52,12 @@ def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
 
 def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
     names = [f.name for f in data]
-    twice = sorted({n for n in names if sum(n.lower() == m.lower() for m in names) > 1})
+    folded = [name.lower() for name in names]
+    counts = Counter(folded)
+    twice = sorted({name for name, low in zip(names, folded) if counts[low] > 1})
     found = [f"{path}{name!r} is duplicated (names that differ only in case are equal)" for name in twice]
     places = _match(names, fields)
-    unknown = [i for i in range(len(names)) if i not in places and names[i] not in twice]
+    unknown = [i for i in sorted({*range(len(names))} - {*places}) if counts[folded[i]] == 1]
     found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in unknown]
     for field, at in zip(fields, places, strict=True):
         if at is not None:

@@ -113,6 +113,8 @@ def _with(field: Field, changed: Field) -> Field:
 
 def _numbered(field: Field, ids: Iterator[int]) -> Field:
     own = next(ids)
+    if field.id == own and not field.children:
+        return field
     return replace(field, id=own, children=tuple(_numbered(child, ids) for child in field.children))
 
 

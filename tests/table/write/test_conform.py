@@ -227,3 +227,9 @@ def test_lists_become_vectors_wherever_the_nulls_are(rows: list[list[float] | No
 def test_instants_survive_a_change_of_zone_and_unit(values: list[datetime | None]) -> None:
     array = pa.array([v and v.replace(tzinfo=UTC) for v in values], pa.timestamp("us", "UTC"))
     assert conformed(array, pa.timestamp("ns", "Asia/Tokyo")).cast(array.type) == array
+
+
+@pytest.mark.timeout(30)
+def test_the_time_grows_with_the_columns_and_not_with_their_square() -> None:
+    data = pa.schema([(f"c{i}", pa.int64()) for i in range(30_000)])
+    check_fits(data, from_arrow(data))
