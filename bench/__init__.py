@@ -1,1 +1,1 @@
-"""Measurements of reading and writing with Spark: `python -m bench` (see the README's section on speed)."""
+"""Benchmarks of reading and writing with Spark: `python -m bench` (see docs/bench.md)."""

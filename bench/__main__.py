@@ -1,4 +1,4 @@
-"""python -m bench [--quick]: times every work of every contestant in one run, in turn, and prints medians and ratios.
+"""python -m bench [--quick]: measures all workloads with all contestants, in alternation, and prints medians and ratios.
 
 The full run also writes docs/bench.md and docs/bench.svg.
 """
@@ -23,7 +23,7 @@ ROUNDS = 5
 
 
 def session() -> SparkSession:
-    """Two cores, as CI has."""
+    """A session with two cores, as in CI."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
     spark = builder.config("spark.sql.shuffle.partitions", "4").config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -34,7 +34,7 @@ def session() -> SparkSession:
 
 
 def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[str, Callable[[], works.Work]]]:
-    """The works in the order in which they are measured, by name; each makes its data when it is called."""
+    """Functions that prepare the workloads, by name, in the order of the measurement."""
     lineitem, orders, part = (data.tpch(FOLDER, name, scale) for name in ("lineitem", "orders", "part"))
     vectors = data.vectors(FOLDER, 10_000 if quick else 200_000)
     wide = data.wide(FOLDER, 10_000 if quick else 200_000)
@@ -65,7 +65,7 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
 
 
 def measure(work: works.Work, rounds: int) -> Result:
-    """Seconds of each run; the contestants take turns, after one round that does not count."""
+    """Measure a workload: seconds of each round. The contestants take turns, after one warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in work.runs}
     for i in range(rounds + 1):
         for name, run in work.runs.items():

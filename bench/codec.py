@@ -1,8 +1,8 @@
-"""python -m bench.codec [--only NAME]: speed of each encoding in MB/s of Arrow data, on one core, beside pylance; then sizes of files.
+"""python -m bench.codec [--only NAME]: speed of each encoding, and of pylance, in MB/s of Arrow data on one core; then file sizes.
 
-Both read the file that pylance wrote, and write the same data, to a temporary folder. They take turns; the first time, when kernels are
-compiled, does not count, and the best of the others does. What counts is processor time, of all threads. Storage version 2.2.
-The last column is the time of reading our own file with its checksums, divided by the time without.
+Both read the file that pylance wrote, and write the same data to a temporary folder. They take turns. The first round, which compiles the
+kernels, is ignored; the result is the best of the other rounds, in processor time of all threads. Storage version 2.2.
+The last column is the time of reading our own file with checksum verification, divided by the time without.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def batch_rows(table: pa.Table) -> int:
 
 
 def batches(table: pa.Table) -> Batches:
-    """The table as batches with memory of their own: pylance takes a slice to be as large as what it was cut from."""
+    """The table as batches that own their memory: pylance assumes that a slice is as large as its parent."""
     return [pa.ipc.read_record_batch(batch.serialize(), batch.schema) for batch in table.to_batches(batch_rows(table))]
 
 
 def write(path: Path, batches: Batches) -> None:
-    """Our writer."""
+    """Write with our writer."""
     with path.open("wb") as out:
         writer = DataFileWriter(out, from_arrow(batches[0].schema), VERSION)
         for batch in batches:
@@ -52,7 +52,7 @@ def write(path: Path, batches: Batches) -> None:
 
 
 def read(path: Path, rows: int, verify_checksums: bool = True) -> None:
-    """Our reader."""
+    """Read with our reader."""
     reader = open_data_file(Store(str(path.parent)), path.name, verify_checksums=verify_checksums)
     leaves = {leaf.id: column for column, leaf in enumerate(reader.schema.leaves())}
     for _ in reader.read(reader.schema.fields, leaves, range(reader.num_rows), rows):
@@ -60,20 +60,20 @@ def read(path: Path, rows: int, verify_checksums: bool = True) -> None:
 
 
 def write_pylance(path: Path, batches: Batches) -> None:
-    """pylance's writer."""
+    """Write with pylance."""
     with LanceFileWriter(str(path), batches[0].schema, version=f"{VERSION[0]}.{VERSION[1]}") as writer:
         for batch in batches:
             writer.write_batch(batch)
 
 
 def read_pylance(path: Path, rows: int) -> None:
-    """pylance's reader."""
+    """Read with pylance."""
     for _ in LanceFileReader(str(path)).read_all(batch_size=rows).to_batches():
         pass
 
 
 def fastest(works: list[Callable[[], None]]) -> list[float]:
-    """Seconds of processor time of the best run of each."""
+    """The best processor time of each function in seconds."""
     best = [float("inf")] * len(works)
     for i in range(ROUNDS + 1):
         for k, work in enumerate(works):
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only columns whose name contains this, and no sizes")
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
-    print("Bold: below 1 for what is common, below 0.5 for the rest.\n")
+    print("Bold: a ratio below 1 for common columns, below 0.5 for the others.\n")
     names = ["column", "decode, MB/s", "pylance", "ratio", "encode, MB/s", "pylance", "ratio", "size, ours / pylance", "checksums"]
     print("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""One column for each way of storing values: what `bench.codec` measures."""
+"""The columns that `bench.codec` measures: one for each encoding."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 from bench.data import WORDS
 
 SIZE = 48 << 20
-"""About how many bytes of Arrow data a column has."""
+"""Approximate size of a column in bytes of Arrow data."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """An array, and the field metadata that has it stored as the name says; `common` says that a ratio of 1 is wanted, else 0.5."""
+    """An array and the field metadata that selects its encoding. The target ratio is 1 if it is `common`, otherwise 0.5."""
 
     name: str
     array: pa.Array
@@ -30,7 +30,7 @@ class Column:
 
 
 def columns() -> Iterator[Column]:
-    """All columns, made one by one."""
+    """All columns, created one by one."""
     rng = np.random.default_rng(5)
     yield from _numbers(rng)
     yield from _strings(rng)

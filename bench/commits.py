@@ -1,6 +1,6 @@
-"""python -m bench.commits [--quick]: commits a second of many writers at once, and what opening and appending cost by fragments.
+"""python -m bench.commits [--quick]: commits per second of concurrent writers, and the cost of opening and appending by fragments.
 
-Ours and pylance's one after the other, on a local disk and on a moto server that speaks S3. The full run also writes docs/commits.md.
+Measures both libraries on a local disk and on a moto S3 server. The full run also writes docs/commits.md.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def append(who: str, uri: str, options: dict[str, str]) -> None:
 
 
 def writer(who: str, uri: str, options: dict[str, str], appends: int, start: Any, given_up: Any) -> None:
-    """A process that appends until all its appends have landed; the ones that its library gave up are counted."""
-    append(who, f"{uri}-{os.getpid()}", options)  # kernels are compiled, clients are connected
+    """A process that appends until all its appends have succeeded, and counts those that its library gave up."""
+    append(who, f"{uri}-{os.getpid()}", options)  # compiles kernels and connects clients
     start.wait()
     for _ in range(appends):
         while True:
@@ -59,7 +59,7 @@ def writer(who: str, uri: str, options: dict[str, str], appends: int, start: Any
 
 @dataclass(frozen=True)
 class Load:
-    """Commits a second of many writers, how many commits of others overtook each (mean, most), and how many appends were given up."""
+    """Commits per second of concurrent writers, other commits that overtook each (mean, maximum), and the number given up."""
 
     rate: float
     mean: float
@@ -68,12 +68,12 @@ class Load:
 
     @property
     def cells(self) -> list[str]:
-        """For the table."""
+        """The cells of the table."""
         return [f"{self.rate:.1f}", f"{self.mean:.1f} ({self.most})", str(self.given_up)]
 
 
 def load(who: str, uri: str, options: dict[str, str], writers: int, appends: int) -> Load:
-    """Let the writers loose on a new table, and see that every append landed."""
+    """Start the writers on a new table, and check that every append succeeded."""
     Dataset.write(uri, ROWS, storage_options=options)
     spawn = multiprocessing.get_context("spawn")
     start, given_up = spawn.Barrier(writers + 1), spawn.Value("i", 0)
@@ -88,14 +88,14 @@ def load(who: str, uri: str, options: dict[str, str], writers: int, appends: int
     seconds = time.perf_counter() - begun
     ds = Dataset.open(uri, storage_options=options)
     if any(process.exitcode for process in processes) or ds.count_rows() != ROWS.num_rows * (writers * appends + 1):
-        raise RuntimeError(f"not all appends of {who} landed")
+        raise RuntimeError(f"some appends of {who} are missing")
     snapshots = [s for s in newest_first(ds.snapshot.store) if s.version > 1]
     overtaken = [s.version - 1 - transaction_of(s).read_version for s in snapshots]
     return Load(writers * appends / seconds, statistics.mean(overtaken), max(overtaken), given_up.value)
 
 
 def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
-    """The lines of the first table."""
+    """The rows of the first table."""
     with s3_server.running() as endpoint:
         for place, uri, given in (("local disk", str(folder), {}), ("S3 (moto)", "s3://tables", {**KEYS, "endpoint": endpoint})):
             results = [load(who, f"{uri}/{who}", given, writers, appends) for who in CONTESTANTS]
@@ -104,7 +104,7 @@ def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
 
 
 def with_fragments(uri: str, count: int) -> None:
-    """A table whose one version names one data file in `count` fragments."""
+    """Create a table with `count` fragments that share one data file."""
     snapshot = Dataset.write(uri, ROWS).snapshot
     (fragment,) = snapshot.manifest.fragments
     fragments = tuple(replace(fragment, id=i) for i in range(count))
@@ -112,7 +112,7 @@ def with_fragments(uri: str, count: int) -> None:
 
 
 def milliseconds(works: Sequence[Callable[[], object]], rounds: int, before: Callable[[], object] = lambda: None) -> list[str]:
-    """The median of each, which take turns, after one round that does not count; and the first as a multiple of the second."""
+    """The medians of both, measured in alternation after one warm-up round, and their ratio."""
     times: list[list[float]] = [[] for _ in works]
     for i in range(rounds + 1):
         for k, work in enumerate(works):
@@ -126,7 +126,7 @@ def milliseconds(works: Sequence[Callable[[], object]], rounds: int, before: Cal
 
 
 def costs(folder: Path, rounds: int) -> Iterator[list[str]]:
-    """The lines of the second table."""
+    """The rows of the second table."""
     for count in FRAGMENTS:
         table = str(folder / str(count))
         with_fragments(table, count)
@@ -134,7 +134,7 @@ def costs(folder: Path, rounds: int) -> Iterator[list[str]]:
 
 
 def cost(table: str, copy: str, rounds: int) -> list[str]:
-    """Of opening a table, counting its rows, and appending to a copy of it that is made anew each time."""
+    """Measure opening a table, counting its rows, and appending to a new copy of it."""
 
     def fresh() -> None:
         shutil.rmtree(copy, ignore_errors=True)
@@ -147,7 +147,7 @@ def cost(table: str, copy: str, rounds: int) -> list[str]:
 
 
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with numbers in all columns but the first."""
+    """A Markdown table with numbers in all columns except the first."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, ["---", *["---:"] * (len(heads) - 1)], *lines])
 
 
@@ -157,24 +157,24 @@ COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "app
 
 
 def page(load_lines: Sequence[Sequence[str]], cost_lines: Sequence[Sequence[str]], writers: int, appends: int, rounds: int) -> str:
-    """The page of the documentation."""
+    """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "s3fs", "moto"))
     return f"""# Commits
 
-Made by `make bench-commits` in one run on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Times differ from
-machine to machine and hour to hour; the ratios of one run are what can be compared.
+Made by `make bench-commits` in one run on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Times differ
+between machines and between runs, so compare only the ratios of one run.
 
-## Many writers at once
+## Concurrent writers
 
-{writers} processes append {ROWS.num_rows} rows {appends} times each to one table; all of them land. *Overtaken* is how many commits of
-others came between an append's start and its end, on average (at most), most of which cost a further try; *given up* is how often the
-library raised a conflict, and the append was started again.
+{writers} processes append {ROWS.num_rows} rows {appends} times each to one table; all appends succeed. *Overtaken* is the number of
+other commits between the start and the end of an append, on average (maximum); most of them cost a retry. *Given up* is the
+number of times that the library raised a conflict and the append was started again.
 
 {markdown(LOAD_HEADS, load_lines)}
 
 ## Cost by the number of fragments
 
-Milliseconds, the median of {rounds} rounds in which both take turns, on a local disk. *Open* reads the latest version and gives its schema,
+Milliseconds, the median of {rounds} alternating rounds on a local disk. *Open* reads the latest version and returns its schema,
 *count* opens it and counts its rows, *append* adds {ROWS.num_rows} rows in one commit, which writes a manifest of all fragments.
 
 {markdown(COST_HEADS, cost_lines)}

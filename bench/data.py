@@ -1,4 +1,4 @@
-"""The data that is measured: TPC-H from its public generator, and tables of vectors, of many columns and of many fragments."""
+"""Benchmark data: TPC-H from its public generator, and tables with vectors, with many columns and with many fragments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = np.array(["the", "of", "a", "table", "keeps", "vectors", "next", "to", "
 
 @dataclass(frozen=True)
 class Table:
-    """One table in every form that a contestant reads: `lance` written by pylance, `parquet`, and one batch of it for the floor."""
+    """One table in the formats of all contestants: `lance` (written by pylance), `parquet`, and one batch of it for the floor."""
 
     name: str
     folder: Path
@@ -34,7 +34,7 @@ class Table:
         return str(self.folder / f"{self.name}.parquet")
 
     def batch(self, columns: list[str] | None = None) -> str:
-        """An Arrow file with the first batch of these columns."""
+        """Write an Arrow file with the first batch of these columns."""
         path = self.folder / f"{self.name}.{'-'.join(columns or ['all'])}.arrow"
         if not path.exists():
             batch = next(lance.dataset(self.lance).to_batches(columns=columns, batch_size=8192))
@@ -45,7 +45,7 @@ class Table:
 
 
 def tpch(folder: Path, name: str, scale: float) -> Table:
-    """A TPC-H table at this scale factor, made once."""
+    """A TPC-H table at this scale factor, generated once."""
     folder = folder / f"sf{scale:g}"
     source = folder / "tpch" / f"{name}.parquet"
     if not source.exists():
@@ -55,7 +55,7 @@ def tpch(folder: Path, name: str, scale: float) -> Table:
 
 
 def vectors(folder: Path, rows: int) -> Table:
-    """384-dimensional unit vectors with an id and a sentence; the numbers are random, as embeddings nearly are."""
+    """384-dimensional unit vectors with an id and a sentence; the numbers are random, similar to embeddings."""
 
     def make() -> pa.Table:
         rng = np.random.default_rng(7)
@@ -69,7 +69,7 @@ def vectors(folder: Path, rows: int) -> Table:
 
 
 def wide(folder: Path, rows: int) -> Table:
-    """200 columns of what tables of features have: a key, numbers, codes of few values, and words."""
+    """200 columns, as in feature tables: a key, numbers, codes with few values, and words."""
 
     def make() -> pa.Table:
         rng = np.random.default_rng(11)
@@ -90,7 +90,7 @@ def wide(folder: Path, rows: int) -> Table:
 
 
 def fragments(folder: Path, count: int) -> Table:
-    """A table of `count` fragments of ten rows."""
+    """A table with `count` fragments of ten rows."""
     table = pa.table({"id": np.arange(10 * count), "x": np.arange(10 * count) / 7})
     return _table(folder, f"fragments{count}", lambda: table, rows_per_file=10)
 

@@ -1,4 +1,4 @@
-"""What was measured, as a table and as a picture. Nothing in them is typed in."""
+"""The report of the measurements: a table and a chart, generated from the results."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ COLORS = {"pylance": "#d1495b", "parquet": "#30638e", "floor": "#8d99ae"}
 
 @dataclass(frozen=True)
 class Result:
-    """The seconds of every round of one work, by contestant."""
+    """The seconds of every round of a workload, by contestant."""
 
     name: str
     seconds: dict[str, list[float]]
 
     def median(self, contestant: str) -> float:
-        """The contestant's middle round."""
+        """The contestant's median in seconds."""
         return statistics.median(self.seconds[contestant])
 
     def ratio(self, other: str) -> float:
-        """Our time as a multiple of the other's."""
+        """Our median divided by the other's."""
         return self.median("ours") / self.median(other)
 
 
 def table(results: Sequence[Result]) -> str:
-    """A Markdown table: the median seconds of each contestant with fastest and slowest round, and ours as a multiple of each other's."""
+    """A Markdown table with the median, fastest and slowest seconds of each contestant, and our ratio to the others."""
     others = CONTESTANTS[1:]
     heads = ["work", *(f"{c}, s" for c in CONTESTANTS), *(f"ours / {c}" for c in others)]
     lines = [f"| {' | '.join(heads)} |", "|---" + "|---:" * (len(heads) - 1) + "|"]
@@ -47,21 +47,21 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 def page(results: Sequence[Result], scale: float, rounds: int) -> str:
-    """The page of the documentation."""
+    """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pylance", "pyarrow", "numba"))
     return f"""# Measurements
 
-Made by `make bench` in one run: {rounds} rounds in which the contestants take turns, after one that does not count. Times differ from
-machine to machine and hour to hour; the ratios of one run are what can be compared. The table has the median of the rounds, and the
-fastest and slowest of them in brackets.
+Made by `make bench` in one run: {rounds} rounds in which the contestants take turns, after one warm-up round. Times differ between
+machines and between runs, so compare only the ratios of one run. The table shows the median of the rounds, with the fastest and the
+slowest round in brackets.
 
 - **ours**: this connector, `lance_spark.enable(spark)`.
-- **pylance**: a Python data source that wraps the Rust wheel the obvious way, a task a fragment (`bench/sources.py`).
-- **parquet**: Spark's own Parquet reader and writer, which live in the JVM.
-- **floor**: a Python data source that gives one ready batch again and again, or drops what it is given: what Spark takes for itself.
+- **pylance**: a simple Python data source around the Rust wheel, with one task per fragment (`bench/sources.py`).
+- **parquet**: Spark's own Parquet reader and writer, which run in the JVM.
+- **floor**: a Python data source that returns one prepared batch repeatedly, or discards its input. This is Spark's own cost.
 
-TPC-H at scale {scale:g}; 384-dimensional vectors with text; 200 columns of features; a table of 2,000 fragments. Tables were written by
-pylance and by pyarrow. {os.cpu_count()} cores, local[2], Python {platform.python_version()}, {versions}.
+TPC-H at scale {scale:g}; 384-dimensional vectors with text; 200 columns of features; a table with 2,000 fragments. pylance
+and pyarrow wrote the tables. {os.cpu_count()} cores, local[2], Python {platform.python_version()}, {versions}.
 
 ![ratios](bench.svg)
 
@@ -70,7 +70,7 @@ pylance and by pyarrow. {os.cpu_count()} cores, local[2], Python {platform.pytho
 
 
 def plot(results: Sequence[Result], path: Path) -> None:
-    """How long each contestant takes when ours is 1, with the range of its rounds; further right is slower."""
+    """Write a chart of each contestant's time divided by ours, with the range of its rounds."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -90,7 +90,7 @@ def plot(results: Sequence[Result], path: Path) -> None:
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 8, 16, 32], ["¼", "½", "1", "2", "4", "8", "16", "32"])
     axes.minorticks_off()
     axes.set_yticks(range(len(results)), [r.name for r in reversed(results)])
-    axes.set_xlabel("time as a multiple of ours (right of the line: slower than ours)")
+    axes.set_xlabel("time relative to ours (right of the line: slower)")
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     figure.legend(loc="upper center", ncols=3, frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 0.95))

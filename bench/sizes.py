@@ -1,4 +1,4 @@
-"""Sizes of whole tables as files of ours and of pylance: TPC-H, text, embeddings, events."""
+"""File sizes of whole tables, written by us and by pylance: TPC-H, text, embeddings, events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = Callable[[Path, pa.Table], None]
 
 
 def tables() -> Iterator[tuple[str, pa.Table]]:
-    """Names and tables, one by one."""
+    """Pairs of a name and a table, created one by one."""
     rng = np.random.default_rng(11)
     for name in ("lineitem", "orders"):
         table = pq.read_table(tpch(FOLDER, name, 0.2).parquet)

@@ -1,4 +1,4 @@
-"""What lance_spark is measured against: pylance wrapped the obvious way, and the floor that no Python data source can beat."""
+"""The other contestants: a simple wrapper of pylance, and the floor, which no Python data source can beat."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 
 class PylanceSource(DataSource):
-    """A Lance table through the Rust wheel: a partition a fragment, all columns unless the option `columns` names some."""
+    """A Lance table through the Rust wheel: one partition per fragment, and all columns unless the option `columns` is given."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,25 +63,25 @@ class PylanceReader(DataSourceReader):
         fragment = lance.dataset(self.path).get_fragment(partition.fragment)
         assert fragment is not None
         for batch in fragment.to_batches(columns=self.columns, filter=self.condition):
-            yield batch.cast(self.schema)  # vectors are lists to Spark
+            yield batch.cast(self.schema)  # Spark has lists for vectors
 
 
 @dataclass
 class FragmentsMessage(WriterCommitMessage):
-    """Fragments that a task wrote, and the schema of their rows; None when it was given no rows."""
+    """The fragments that a task wrote, and the schema of their rows; None for a task without rows."""
 
     fragments: list[Any]
     schema: pa.Schema | None
 
 
 def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with its decimals copied: in Spark's stream they are aligned to 8 bytes, and pylance panics unless they are to 16."""
+    """The batch with copied decimals: Spark aligns them to 8 bytes, and pylance panics unless they are aligned to 16."""
     columns = [pa.concat_arrays([c, c.slice(0, 0)]) if pa.types.is_decimal(c.type) else c for c in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 class PylanceWriter(DataSourceArrowWriter):
-    """Writes fragments with pylance on the executors and commits them on the driver, as a new table unless there is one to append to."""
+    """Writes fragments with pylance on the executors and commits them on the driver, to an existing or a new table."""
 
     def __init__(self, path: str, overwrite: bool) -> None:
         self.path, self.overwrite = path, overwrite
@@ -97,7 +97,7 @@ class PylanceWriter(DataSourceArrowWriter):
         return FragmentsMessage(write_fragments(reader, self.path, mode=mode), first.schema)
 
     def appends(self) -> bool:
-        """Whether rows are added to a table that is there."""
+        """True if rows are appended to an existing table."""
         return not self.overwrite and os.path.exists(self.path + "/_versions")
 
     def commit(self, messages: list[Any]) -> None:
@@ -112,7 +112,7 @@ class PylanceWriter(DataSourceArrowWriter):
 
 
 class FloorSource(DataSource):
-    """Yields one ready batch again and again, and discards what it is given: what Spark itself costs."""
+    """Returns one prepared batch repeatedly, and discards its input: this measures Spark's own cost."""
 
     @classmethod
     def name(cls) -> str:
@@ -130,13 +130,13 @@ class FloorSource(DataSource):
 
 @dataclass
 class RowsPartition(InputPartition):
-    """So many rows."""
+    """A number of rows."""
 
     rows: int
 
 
 class FloorReader(DataSourceReader):
-    """The batch of the Arrow file at `path`, until `rows` rows have been given in `tasks` tasks."""
+    """Returns the batch of the Arrow file at `path` until `tasks` tasks have returned `rows` rows."""
 
     def __init__(self, path: str, rows: int, tasks: int) -> None:
         self.path, self.rows, self.tasks = path, rows, tasks
@@ -154,7 +154,7 @@ class FloorReader(DataSourceReader):
 
 
 class FloorWriter(DataSourceArrowWriter):
-    """Takes batches and drops them."""
+    """Discards batches."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         for _ in iterator:

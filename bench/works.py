@@ -1,4 +1,4 @@
-"""What is measured: each work says what every contestant runs for it. All read the same rows, and all open the table anew each time."""
+"""The workloads, with a run for each contestant. All contestants read the same rows, and open the table for each run."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ TOP = "SELECT * FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 10"
 
 @dataclass(frozen=True)
 class Work:
-    """A name, and a run for each contestant that can do it."""
+    """A workload: a name, and a run for each contestant that supports it."""
 
     name: str
     runs: dict[str, Run]
 
 
 def load(spark: SparkSession, contestant: str, table: Table) -> DataFrame:
-    """The table as this contestant reads it."""
+    """Open the table with this contestant."""
     return spark.read.format(FORMATS[contestant]).load(table.parquet if contestant == "parquet" else table.lance)
 
 
 def consume(frame: DataFrame) -> None:
-    """Have Spark produce every row and drop it."""
+    """Let Spark produce every row and discard it."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def scan(spark: SparkSession, table: Table, name: str, columns: list[str] | None = None, condition: str | None = None) -> Work:
-    """Read columns of the rows that fulfil a condition; without one, there is a floor to measure against."""
+    """Read columns of the rows that satisfy a condition. Without a condition, the floor is measured, too."""
     tasks = max(2, len(lance.dataset(table.lance).get_fragments()))
 
     def of(contestant: str) -> Run:
@@ -73,7 +73,7 @@ def count(spark: SparkSession, table: Table) -> Work:
 
 
 def query(spark: SparkSession, name: str, sql: str, tables: Sequence[Table]) -> Work:
-    """A query on these tables, by their names."""
+    """A SQL query on these tables."""
 
     def of(contestant: str) -> Run:
         def run() -> None:
@@ -87,7 +87,7 @@ def query(spark: SparkSession, name: str, sql: str, tables: Sequence[Table]) -> 
 
 
 def write(spark: SparkSession, table: Table) -> Work:
-    """Write a table that Spark reads from Parquet."""
+    """Write the rows of a Parquet table."""
 
     def to(format: str) -> Run:
         def run() -> None:
@@ -101,7 +101,7 @@ def write(spark: SparkSession, table: Table) -> Work:
 
 
 def append(spark: SparkSession, table: Table) -> Work:
-    """Append one row to a table that is there."""
+    """Append one row to an existing table."""
     folder = Path(tempfile.mkdtemp())
     row = spark.read.parquet(table.parquet).limit(1).toPandas()
     one = spark.createDataFrame(row, spark.read.parquet(table.parquet).schema).coalesce(1).cache()
@@ -115,5 +115,5 @@ def append(spark: SparkSession, table: Table) -> Work:
 
 
 def open_many(spark: SparkSession, table: Table) -> Work:
-    """Open a table of many fragments and take its first row."""
+    """Open a table with many fragments and read its first row."""
     return Work(f"first row of {table.name}", {c: lambda c=c: load(spark, c, table).limit(1).collect() for c in FORMATS})  # type: ignore[misc]

@@ -352,7 +352,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path
     for broken, what in (
         (tampered(ds, physical_rows=99), "has 100 rows, but the fragment has 99"),
         (tampered(ds, files=(dataclasses.replace(file, path="gone.lance"),)), r"gone\.lance is missing"),
-        (tampered(ds, files=(dataclasses.replace(file, path="../../x"),)), "leaves the table"),
+        (tampered(ds, files=(dataclasses.replace(file, path="../../x"),)), "outside of the table"),
         (tampered(ds, files=(dataclasses.replace(file, size=5),)), "expected 5 bytes"),
         (tampered(ds, files=(dataclasses.replace(file, column_indices=tuple(c + 50 for c in file.column_indices)),)), "column"),
     ):

@@ -1,1 +1,1 @@
-"""The values of one version (manifest, fragments, transactions, row ids, deletion files) and their bytes. Nothing is decided here."""
+"""The metadata of one version (manifest, fragments, transactions, row ids, deletion files) as values and as bytes."""

@@ -1,7 +1,7 @@
-"""How much memory an Arrow file takes, told before it is read: a few compressed bytes can stand for gigabytes.
+"""The memory that an Arrow file needs when it is read. A few compressed bytes can expand to gigabytes, so this is checked first.
 
-Implements what is needed for that of "IPC File Format" of the Arrow columnar format: the footer names the record batches, and each of these
-its buffers; a compressed buffer begins with its length. Footer and batches are FlatBuffers, of which pyarrow shows nothing.
+Implements the required part of "IPC File Format" of the Arrow columnar format: the footer lists the record batches, each batch lists
+its buffers, and a compressed buffer starts with its decoded length. pyarrow does not expose these FlatBuffers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from lance_spark.errors import CorruptFileError
 _MAGIC = b"ARROW1"
 _TAIL = struct.Struct("<i6s")
 _BLOCK = struct.Struct("<qi4xq")
-"""Of a footer: position, length of the metadata, length of the body."""
+"""A block of the footer: position, length of the metadata, length of the body."""
 
 _BUFFER = struct.Struct("<qq")
 _FOOTER_BATCHES, _MESSAGE_HEADER, _BATCH_BUFFERS, _BATCH_COMPRESSION = 3, 2, 2, 3
-"""Numbers of fields, as in Footer, Message and RecordBatch of Arrow's schemas."""
+"""Field numbers in the FlatBuffers Footer, Message and RecordBatch of Arrow's schemas."""
 
 
 def decoded_bytes(data: bytes) -> int:
-    """The bytes that the buffers of all record batches take. Raises CorruptFileError for bytes that are no Arrow file."""
+    """The decoded size in bytes of all buffers of all record batches. Raises CorruptFileError if `data` is not an Arrow file."""
     try:
         length, magic = _TAIL.unpack_from(data, len(data) - _TAIL.size)
         if magic != _MAGIC:
-            raise CorruptFileError(f"it is not an Arrow file: it ends with {magic!r}")
+            raise CorruptFileError(f"it is not an Arrow file: expected {_MAGIC!r} at the end, found {magic!r}")
         footer = len(data) - _TAIL.size - length
         return sum(_of_batch(data, *block) for block in _structs(data, _field(data, _root(data, footer), _FOOTER_BATCHES), _BLOCK))
     except (struct.error, IndexError) as e:
@@ -34,7 +34,7 @@ def decoded_bytes(data: bytes) -> int:
 
 
 def _of_batch(data: bytes, position: int, metadata: int, _body: int) -> int:
-    """The bytes of a record batch, whose message is at `position` behind a marker and a length of 4 bytes each."""
+    """The decoded size of a record batch. Its message follows a marker and a length of 4 bytes each at `position`."""
     message = _root(data, position + 8)
     header = _field(data, message, _MESSAGE_HEADER)
     batch = header + _u32(data, header)
@@ -42,17 +42,17 @@ def _of_batch(data: bytes, position: int, metadata: int, _body: int) -> int:
     if not _field(data, batch, _BATCH_COMPRESSION):
         return sum(max(size, 0) for _, size in buffers)
     body = position + metadata
-    # -1 says that a buffer is not compressed after all.
+    # A length of -1 means that the buffer is not compressed.
     return sum(max(struct.unpack_from("<q", data, _within(data, body + at))[0], size) for at, size in buffers if size > 0)
 
 
 def _root(data: bytes, at: int) -> int:
-    """Where the root table of a FlatBuffer begins."""
+    """The position of the root table of a FlatBuffer."""
     return at + _u32(data, _within(data, at))
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table is; 0 if it is not there."""
+    """The position of a field of a table; 0 if the field is absent."""
     vtable = table - struct.unpack_from("<i", data, _within(data, table))[0]
     (size,) = struct.unpack_from("<H", data, _within(data, vtable))
     if 4 + 2 * number >= size:
@@ -76,7 +76,7 @@ def _u32(data: bytes, at: int) -> int:
 
 
 def _within(data: bytes, at: int) -> int:
-    """`at`, which must lie within the bytes: Python counts negative positions from the end."""
+    """Return `at`, or raise IndexError if it is out of bounds (Python would count a negative position from the end)."""
     if not 0 <= at < len(data):
         raise IndexError(f"position {at} of {len(data)} bytes")
     return at

@@ -1,7 +1,7 @@
-"""Checksums of whole manifest and deletion files, stored in the file itself. docs/checksums.md says where.
+"""Checksums of whole manifest and deletion files, stored in the file itself; docs/checksums.md has the position.
 
-It is between the parts of the file, where no message or position refers to it: other readers skip it, and a writer of
-the next version of such a file does not copy it.
+The checksum is between two parts of the file, where no message or position refers to it. Other readers skip it, and other writers do
+not copy it to the next version of the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from lance_spark.buffers.crc32c import MAGIC, available, crc32c, is_magic
 from lance_spark.errors import CorruptFileError
 
 CHECKSUM_SIZE = len(MAGIC) + 4
-"""Bytes of the magic number and the checksum."""
+"""Size in bytes of the magic number and the checksum."""
 
 
 def with_checksum(before: bytes, after: bytes) -> bytes:
@@ -19,7 +19,7 @@ def with_checksum(before: bytes, after: bytes) -> bytes:
 
 
 def verify_checksum(data: bytes, position: int) -> None:
-    """Compare the bytes of a file with its checksum, if there is one at `position`. Raises CorruptFileError."""
+    """Verify the checksum of a file if it has one at `position`. Raises CorruptFileError if it does not match."""
     if position < 0 or not is_magic(data[position : position + len(MAGIC)]) or not available():
         return
     start, stop = position + len(MAGIC), position + CHECKSUM_SIZE

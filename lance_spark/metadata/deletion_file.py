@@ -1,7 +1,7 @@
-"""Deletion files: the deleted rows of a fragment, as sorted offsets.
+"""Deletion files: the offsets of a fragment's deleted rows.
 
-Implements the deletion files of the table specification: `.arrow` is an Arrow file of one batch with the column `row_id` (uint32,
-in any order), `.bin` a portable 32-bit roaring bitmap.
+Implements the deletion files of the table specification: `.arrow` is an Arrow file with one batch and the column `row_id` (uint32,
+in any order); `.bin` is a portable 32-bit roaring bitmap.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.storage.store import Store
 
 _PAD = bytes(4)
-"""Follows the checksum in an Arrow file, whose parts are aligned to 8 bytes."""
+"""Padding after the checksum in an Arrow file, whose parts are aligned to 8 bytes."""
 
 BITMAP_FROM = 5000
-"""From so many deleted rows on a bitmap is written, as pylance does."""
+"""At this many deletions or more, a bitmap is written, as in pylance."""
 
 _VALUE_BYTES, _PADDING = 16, 4096
-"""More than a row number and its validity take in memory, and more than the ends of a file's buffers."""
+"""Upper bounds of the memory per row number (with its validity), and of the padding of a file's buffers, in bytes."""
 
 
 def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
-    """The offsets of the fragment's deleted rows, uint32, ascending. Their number is checked against the manifest."""
+    """Read the offsets of the fragment's deleted rows (uint32, ascending).
+
+    Raises CorruptFileError if the file is invalid or has another number of deleted rows than the manifest.
+    """
     if fragment.deletion is None:
         return np.empty(0, dtype=np.uint32)
     store, path = locations.deletion_file(fragment)
@@ -45,20 +48,20 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
         most = expected if expected is not None else fragment.physical_rows or 2**32
         offsets = parse_bitmap(data, most) if fragment.deletion.is_bitmap else parse_arrow(data, most)
         if expected not in (None, len(offsets)):
-            raise CorruptFileError(f"it has {len(offsets)} deleted rows, the manifest says {expected}")
+            raise CorruptFileError(f"it has {len(offsets)} deleted rows, expected {expected} as in the manifest")
         if len(offsets) and fragment.physical_rows and offsets[-1] >= fragment.physical_rows:
-            raise CorruptFileError(f"it deletes row {offsets[-1]}, but the fragment has {fragment.physical_rows} rows")
+            raise CorruptFileError(f"it deletes row {offsets[-1]}, but the fragment has only {fragment.physical_rows} rows")
     except CorruptFileError as e:
         raise CorruptFileError(f"{store.uri}/{path}: {e}") from e
     return offsets
 
 
 def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
-    """The offsets in an Arrow deletion file, ascending, of which there are at most `most`."""
+    """The offsets in an Arrow deletion file, ascending. Raises CorruptFileError if it needs more memory than `most` offsets can."""
     size = decoded_bytes(data)
     check_bytes(size, "deleted rows")
     if size > _VALUE_BYTES * most + _PADDING:
-        raise CorruptFileError(f"it has {size} bytes of row numbers for {most} deleted rows")
+        raise CorruptFileError(f"it has {size} bytes of row numbers, too many for {most} deleted rows")
     try:
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
             table = reader.read_all()
@@ -67,7 +70,7 @@ def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise CorruptFileError(f"it is not an Arrow file: {e}") from e
     if table.num_columns != 1 or not pa.types.is_integer(table.schema.field(0).type) or table.column(0).null_count:
-        raise CorruptFileError(f"expected one column of row numbers, found {shown}")
+        raise CorruptFileError(f"expected one integer column without nulls, found {shown}")
     values = table.column(0).to_numpy()
     offsets = np.unique(values).astype(np.uint32)
     if len(values) and (int(values.min()) < 0 or int(values.max()) >= 2**32):
@@ -76,16 +79,16 @@ def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
 
 
 def parse_bitmap(data: bytes, most: int = 2**32) -> np.ndarray:
-    """The offsets in a portable roaring bitmap, ascending, of which there are at most `most`."""
+    """The offsets in a portable roaring bitmap, ascending. Raises CorruptFileError for more than `most` of them."""
     bitmap = read_bitmap(data, "the deletion file")
     check_bytes(4 * len(bitmap), "deleted rows")
     if len(bitmap) > most:
-        raise CorruptFileError(f"it has {len(bitmap)} deleted rows, the manifest says {most}")
+        raise CorruptFileError(f"it has {len(bitmap)} deleted rows, expected at most {most}")
     return np.array(bitmap.to_array(), dtype=np.uint32)
 
 
 def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray) -> DeletionFile:
-    """Write a new deletion file, which no version refers to yet, for ascending `offsets`, at least one."""
+    """Write a new deletion file for ascending `offsets`, at least one. No version refers to it yet."""
     is_bitmap, data = serialise_deletions(offsets)
     file = DeletionFile(is_bitmap, read_version, secrets.randbits(64), len(offsets))
     store.put(file.path(fragment_id), data)

@@ -15,7 +15,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.schema.storage_version import V0_1, StorageVersion
 
 TOMBSTONE = -2
-"""The field id of a column whose values now live in another file of the fragment."""
+"""The field id of a column whose values have moved to another file of the fragment."""
 
 _UNSAID = (0, 0)
 _V2_0 = frozenset({(0, 3), (2, 0)})
@@ -25,8 +25,8 @@ _V2_0 = frozenset({(0, 3), (2, 0)})
 class DataFile:
     """One data file of a fragment.
 
-    `fields` are the ids of the fields that it has columns for, or `TOMBSTONE`; `column_indices[i]` is the column of `fields[i]`, -1 for
-    none. Files of the 0.1 family have no column indices. `size` is None when the writer did not record it.
+    `fields` are the field ids of its columns, or `TOMBSTONE`. `column_indices[i]` is the column of `fields[i]`, -1 for none; files of
+    storage version 0.1 have no column indices. `size` is in bytes, None if the writer did not record it.
     """
 
     path: str
@@ -39,22 +39,22 @@ class DataFile:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the file is of the 0.1 family."""
+        """True for storage version 0.1."""
         return self.storage_version == V0_1
 
     @property
     def storage_version(self) -> StorageVersion:
-        """The storage version of the file; `version` has the numbers that writers record for it."""
+        """The storage version, derived from the numbers in `version`."""
         return StorageVersion.of_file(self.version)
 
     def check_version(self, found: tuple[int, int]) -> None:
-        """Raise CorruptFileError if this file cannot have the version `found`, which its footer has.
+        """Raise CorruptFileError if the version `found` in the file's footer contradicts the manifest.
 
-        Old writers did not record versions, and there are two ways to write 2.0.
+        Old writers did not record versions, and 2.0 has two spellings.
         """
         if self.version not in (_UNSAID, found) and not {self.version, found} <= _V2_0:
-            versions = "version {}.{}, the manifest says {}.{}".format(*found, *self.version)
-            raise CorruptFileError(f"data file {self.path} is of {versions}")
+            versions = "version {}.{} in its footer, but {}.{} in the manifest".format(*found, *self.version)
+            raise CorruptFileError(f"data file {self.path} has {versions}")
 
     @property
     def columns(self) -> dict[int, int]:
@@ -90,10 +90,10 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Some rows of the table: data files with different columns of the same `physical_rows` rows, and the deleted rows.
+    """A set of rows: data files with different columns of the same `physical_rows` rows, and a deletion file.
 
-    `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`), inline or in a file. `overlays` are carried
-    as they are.
+    `physical_rows` includes deleted rows. `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`),
+    inline or in a file. `overlays` are kept unparsed.
     """
 
     id: int
@@ -109,7 +109,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """Another location of files of the table: a table's root, or (`is_dataset_root` False) a plain folder."""
+    """A further location of the table's files: the root of a table, or a plain folder if `is_dataset_root` is False."""
 
     id: int
     path: str
@@ -120,7 +120,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A file of an index, its path relative to the index's folder."""
+    """A file of an index. `path` is relative to the index's folder; `size` is in bytes."""
 
     path: str
     size: int
@@ -129,10 +129,10 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexMetadata:
-    """One segment of an index.
+    """A segment of an index.
 
-    `fields` are the ids of the indexed columns, `fragment_bitmap` the portable roaring bitmap of the fragments that it covers (empty:
-    not recorded), `details` the message that its kind (`details_type`, a type URL) defines. `created_at` is in milliseconds.
+    `fields` are the ids of the indexed columns. `fragment_bitmap` is the portable roaring bitmap of the covered fragments (empty: not
+    recorded). `details` is a message of the type `details_type` (a type URL). `created_at` is in milliseconds since 1970.
     """
 
     uuid: bytes
@@ -152,22 +152,22 @@ class IndexMetadata:
 
 @dataclass(frozen=True)
 class Reading:
-    """Converts messages to values: `unknown` says whether to look for unknown fields (which is slow); equal id lists are shared."""
+    """Options of converting messages to values. `unknown`: look for unknown fields, which is slow. Equal id lists are shared."""
 
     unknown: bool = True
     _shared: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def ids(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """`values` as a tuple that equal lists share."""
+        """The shared tuple that equals `values`."""
         return self._shared.setdefault(values, values)
 
     def rest(self, message: Message) -> bytes:
-        """The fields of `message` that its definition does not know, serialised."""
+        """The unknown fields of `message`, serialised."""
         return unknown_fields(message) if self.unknown else b""
 
 
 def unknown_fields(message: Message) -> bytes:
-    """The fields of `message` (not of messages below it) that its definition does not know, serialised."""
+    """The unknown fields of `message` (not those of nested messages), serialised."""
     copy = type(message)()
     copy.CopyFrom(message)
     for name in message.DESCRIPTOR.fields_by_name:
@@ -176,10 +176,10 @@ def unknown_fields(message: Message) -> bytes:
 
 
 def read_data_file(message: pb.DataFile, reading: Reading) -> DataFile:
-    """The value of a DataFile message."""
+    """Convert a DataFile message. Raises CorruptFileError if it is invalid."""
     fields, columns = reading.ids(tuple(message.fields)), reading.ids(tuple(message.column_indices))
     if columns and len(columns) != len(fields):
-        raise CorruptFileError(f"data file {message.path!r} has {len(fields)} fields but {len(columns)} column indices; expected as many")
+        raise CorruptFileError(f"data file {message.path!r} has {len(columns)} column indices, expected {len(fields)}, one per field")
     return DataFile(
         message.path,
         fields,
@@ -204,11 +204,11 @@ def write_data_file(file: DataFile, message: pb.DataFile) -> None:
 
 
 def read_deletion_file(message: pb.DeletionFile, reading: Reading) -> DeletionFile:
-    """The value of a DeletionFile message."""
+    """Convert a DeletionFile message. Raises CorruptFileError if it is invalid."""
     if message.file_type not in (pb.DeletionFile.ARROW_ARRAY, pb.DeletionFile.BITMAP):
         raise CorruptFileError(f"deletion file {message.id} has the unknown type {message.file_type}")
     if message.num_deleted_rows > 2**32:
-        raise CorruptFileError(f"deletion file {message.id} has {message.num_deleted_rows} rows, more than row addresses can represent")
+        raise CorruptFileError(f"deletion file {message.id} has {message.num_deleted_rows} rows, expected at most 2^32")
     return DeletionFile(
         message.file_type == pb.DeletionFile.BITMAP,
         message.read_version,
@@ -238,16 +238,16 @@ def _sequence(message: pb.DataFragment, oneof: str, reading: Reading) -> bytes |
 
 
 def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
-    """The value of a DataFragment message."""
+    """Convert a DataFragment message. Raises CorruptFileError if it is invalid."""
     if message.id >= 2**32:
         raise CorruptFileError(f"fragment id {message.id} does not fit 32 bits")
     if message.physical_rows > 2**32:
-        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, more than row addresses can represent")
+        raise CorruptFileError(f"fragment {message.id} has {message.physical_rows} rows, expected at most 2^32")
     files = tuple([read_data_file(f, reading) for f in message.files])
-    # Some writers of 0.1 files duplicated ids; in later versions it would be ambiguous which column is valid.
+    # Some writers of 0.1 files duplicated ids. In later versions, the valid column would be ambiguous.
     ids = [i for f in files if not f.is_legacy for i in f.fields if i >= 0] if len(files) > 1 else []
     if len(ids) != len(set(ids)):
-        raise CorruptFileError(f"a column of fragment {message.id} is duplicated in its data files; their field ids are {sorted(ids)}")
+        raise CorruptFileError(f"a column of fragment {message.id} is duplicated in its data files, which have the field ids {sorted(ids)}")
     return Fragment(
         message.id,
         files,
@@ -284,7 +284,7 @@ def write_fragment(fragment: Fragment, message: pb.DataFragment) -> None:
 
 
 def read_base_path(message: pb.BasePath, reading: Reading) -> BasePath:
-    """The value of a BasePath message."""
+    """Convert a BasePath message."""
     name = message.name if message.HasField("name") else None
     return BasePath(message.id, message.path, message.is_dataset_root, name, reading.rest(message))
 
@@ -298,7 +298,7 @@ def write_base_path(base: BasePath, message: pb.BasePath) -> None:
 
 
 def read_index(message: pb.IndexMetadata, reading: Reading) -> IndexMetadata:
-    """The value of an IndexMetadata message."""
+    """Convert an IndexMetadata message. Raises CorruptFileError if it is invalid."""
     if len(message.uuid.uuid) != 16:
         raise CorruptFileError(f"index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes; expected 16")
     return IndexMetadata(

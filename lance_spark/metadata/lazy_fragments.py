@@ -1,6 +1,6 @@
-"""The fragments of a manifest, parsed only on access: a table may have 100,000 of them.
+"""The fragments of a manifest, parsed on access, since a table may have 100,000 of them.
 
-Ids and row counts, which opening and appending need, are read for all fragments at once.
+Opening and appending need only ids and row counts, which are read for all fragments at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Fragments(Sequence[Fragment]):
     """An immutable sequence of fragments, equal to any sequence of equal fragments; parsed fragments are cached."""
 
     def __init__(self, items: Iterable[Fragment | bytes], name: str = "", counts: np.ndarray | None = None) -> None:
-        """`items` are fragments or their messages; `name` is the file of the messages, for errors. `counts` may be given if known."""
+        """`items` are fragments or serialised messages; `name` is their file, for errors. `counts` can be passed if known."""
         self._items = list(items)
         self._name = name
         self._reading = Reading(unknown=False)
@@ -34,9 +34,7 @@ class Fragments(Sequence[Fragment]):
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """For each fragment, int64: id, `physical_rows`, number of deleted rows (0: not recorded, -1: no deletion file), and whether
-        it has data files.
-        """
+        """One int64 row per fragment: id, `physical_rows`, deleted rows (0: not recorded, -1: no deletion file), 1 if it has data files."""
         if set(map(type, self._items)) == {bytes}:
             return self._counted(cast(list[bytes], self._items))
         numbers = np.empty((len(self._items), 4), dtype=np.int64)
@@ -59,11 +57,11 @@ class Fragments(Sequence[Fragment]):
             if number > _MAX_ID:
                 raise CorruptFileError(f"{self._name}: fragment id {number} does not fit 32 bits")
             if max(physical, deleted) > _MAX_ROWS:
-                raise CorruptFileError(f"{self._name}: fragment {number} has {physical} rows, more than row addresses can tell apart")
+                raise CorruptFileError(f"{self._name}: fragment {number} has {max(physical, deleted)} rows, expected at most 2^32")
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     def _check_files(self) -> None:
-        """Raise CorruptFileError if a fragment has no data files: its rows could not be read, and pylance rejects it."""
+        """Raise CorruptFileError if a fragment has no data files: its rows are unreadable, and pylance rejects it."""
         if len(without := self.ids[self.counts[:, 3] == 0]):
             advice = "restore a version that has them, or overwrite the table"
             raise CorruptFileError(f"{self._name}: fragment {without[0]} has no data files; {advice}")
@@ -75,13 +73,13 @@ class Fragments(Sequence[Fragment]):
 
     @property
     def shared_ids(self) -> np.ndarray:
-        """The ids that more than one fragment has, as in some tables of Lance 0.16."""
+        """Ids of more than one fragment, which occur in some tables of Lance 0.16."""
         ids = np.sort(self.ids)
         return np.unique(ids[1:][ids[1:] == ids[:-1]])
 
     @property
     def live_rows(self) -> np.ndarray:
-        """The number of rows of each fragment that are not deleted; -1 if a number for it is missing or wrong."""
+        """The number of live rows of each fragment; -1 if a required number is missing or inconsistent."""
         self._check_files()
         _, physical, deleted, _ = self.counts.T
         known = (physical > 0) & (deleted != 0) & (deleted <= physical)
@@ -89,17 +87,17 @@ class Fragments(Sequence[Fragment]):
 
     @property
     def have_deletions(self) -> bool:
-        """Whether any fragment has a deletion file."""
+        """True if any fragment has a deletion file."""
         return bool((self.counts[:, 2] != _NO_FILE).any())
 
     def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
-        """The fragments with those of the ids in `updated` replaced, and without the removed ones."""
+        """Replace the fragments with the ids in `updated` and drop the `removed` ones."""
         gone = np.isin(self.ids, list(removed))
         kept = [updated.get(i, item) for i, item, left in zip(self.ids.tolist(), self._items, gone.tolist()) if not left]
         return Fragments(kept, self._name, None if updated else self.counts[~gone])
 
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
-        """The fragments by id; `edit` is applied to all but those that are still messages, which no operation has changed."""
+        """Sort the fragments by id and apply `edit` to them, except to unparsed ones, which no operation has changed."""
         self._check_files()
         ids = self.ids
         order = range(len(ids)) if (ids[1:] > ids[:-1]).all() else np.argsort(ids).tolist()
@@ -112,7 +110,7 @@ class Fragments(Sequence[Fragment]):
         return {self[i].id: self[i] for i in places}
 
     def messages(self) -> list[bytes]:
-        """The serialised DataFragment of each."""
+        """The serialised DataFragment message of each fragment."""
         return [item if isinstance(item, bytes) else _serialised(item) for item in self._items]
 
     def __len__(self) -> int:
@@ -146,7 +144,7 @@ class Fragments(Sequence[Fragment]):
     def _parsed(self, data: bytes) -> Fragment:
         message = parse_message(pb.DataFragment, data, f"{self._name}: a fragment")
         try:
-            # Looking for unknown fields takes longer than reading the known ones, and usually there are none.
+            # Looking for unknown fields is slower than reading the known ones, and there are rarely any.
             reading = Reading() if discard_unknown_fields(message) else self._reading
             return read_fragment(message if reading is self._reading else pb.DataFragment.FromString(data), reading)
         except CorruptFileError as e:

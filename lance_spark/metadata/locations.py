@@ -21,7 +21,7 @@ INDICES = "_indices"
 
 @dataclass(frozen=True)
 class Locations:
-    """The table's own store and its base paths. Pickles small."""
+    """The table's own store and its base paths. Its pickle is small."""
 
     store: Store
     base_paths: tuple[BasePath, ...] = ()
@@ -29,40 +29,40 @@ class Locations:
     verify_checksums: bool = True
 
     def data_file(self, file: DataFile) -> tuple[Store, str]:
-        """The store and the path in it of a data file."""
+        """The store of a data file and its path in that store."""
         check_relative(file.path, "data file")
         store, is_root = self._base(file.base_id)
         return store, f"{DATA}/{file.path}" if is_root else file.path
 
     def deletion_file(self, fragment: Fragment) -> tuple[Store, str]:
-        """The store and the path in it of the deletion file of a fragment that has one."""
+        """The store of a fragment's deletion file and its path in that store. The fragment must have one."""
         assert fragment.deletion is not None
         store, is_root = self._base(fragment.deletion.base_id)
         path = fragment.deletion.path(fragment.id)
         return store, path if is_root else path.rpartition("/")[2]
 
     def index_folder(self, index: IndexMetadata) -> tuple[Store, str]:
-        """The store and the path in it of the folder of an index."""
+        """The store of an index's folder and its path in that store."""
         store, is_root = self._base(index.base_id)
         name = str(uuid.UUID(bytes=index.uuid))
         return store, f"{INDICES}/{name}" if is_root else name
 
     def root_file(self, path: str) -> tuple[Store, str]:
-        """The store and the path in it of a file whose path in the manifest is relative to the table's root."""
+        """The store and path of a file whose path in the manifest is relative to the table's root."""
         check_relative(path, "file")
         return self.store, path
 
     def is_at(self, base: BasePath, store: Store) -> bool:
-        """Whether a base path is the root of the table at `store`."""
+        """True if a base path is the root of the table at `store`."""
         anywhere = replace(self, allow_other_stores=True)
         return base.is_dataset_root and anywhere._open(base).uri == store.uri
 
     def is_inside(self, base: BasePath, store: Store) -> bool:
-        """Whether a base path is the root of `store` or a folder in it."""
+        """True if a base path is the root of `store` or a folder in it."""
         return f"{self._open(base).uri}/".startswith(f"{store.uri.rstrip('/')}/")
 
     def root_of(self, base: BasePath) -> Store:
-        """The root of the table that a base path belongs to; a branch's base path has the name of the branch."""
+        """The root of the table that a base path belongs to. The base path of a branch is named after the branch."""
         store = self._open(base)
         return store.at(store.uri.removesuffix(f"/tree/{base.name}"))
 
@@ -80,13 +80,13 @@ class Locations:
         if ".." in uri.split("/") or (plain and not own.bucket and not uri.startswith("/")):
             raise CorruptFileError(f"base path {base.id} is not absolute: {shown(uri)!r}")
         if plain and own.kind != "file":
-            # Writers store the path as their object store returns it; in a bucket this may be only the key.
+            # Some writers store only the key in the bucket.
             uri = own.uri.removesuffix(own.path.lstrip("/")) + uri.lstrip("/")
         there = self.store.at(uri)
         if not self.allow_other_stores and not there.location.is_in_store_of(own):
             raise UnsupportedFeatureError(
                 f"base path {base.id} of {self.store.uri} is in another store, {shown(base.path)!r}; "
-                "allow_other_stores=True reads it all the same"
+                "if you trust the table, open it with allow_other_stores=True"
             )
         return there
 
@@ -94,4 +94,4 @@ class Locations:
 def check_relative(path: str, what: str) -> None:
     """Raise CorruptFileError unless `path` stays below the folder that it is relative to."""
     if any(c in path for c in "\\:\0") or any(s in ("", ".", "..") for s in path.split("/")):
-        raise CorruptFileError(f"the path of a {what} leaves the table: {path!r}")
+        raise CorruptFileError(f"the path of a {what} is outside of the table: {path!r}")

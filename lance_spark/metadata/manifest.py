@@ -1,9 +1,9 @@
-"""The manifest: one version of a table as a frozen value, read from and written to the bytes of a manifest file.
+"""The manifest: one version of a table as a frozen value, and the bytes of a manifest file.
 
-Implements the Manifest message, the layout of manifest files and the feature flags of the table specification. A file is: what the
-0.1 dictionaries need, the index section, the transaction, the file's checksum (which is ours), the manifest message (each message after its
-length as u32), and a tail of 16 bytes: the manifest's position (u64), two u16 version numbers, "LANC". Fields 4, 6, 21 and 23 of the
-message are positions in the file and never carried over to another one; every other field that we do not know is.
+Implements the Manifest message, the layout of manifest files and the feature flags of the table specification. A manifest file contains
+the dictionaries of 0.1 tables, the index section, the transaction, a checksum (our extension), the manifest message, and a tail of 16
+bytes: the manifest's position (u64), two version numbers (u16), "LANC". A message follows its length (u32). Fields 4, 6, 21 and 23 of
+the manifest message are positions in the file, so they are never copied to another file; all other unknown fields are.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ MIXED_FILE_VERSIONS = 256
 _FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
 _FLAG_NAMES[MIXED_FILE_VERSIONS] = "files of different versions"
 
-# Flags beyond the specification's 16 that ask nothing of a reader who opens no index and takes each file's own version.
+# Flags above 16 that need no support in a reader that opens no index and uses the storage version of each file.
 READABLE = (
     DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | COVERING_COLUMNS | MIXED_FILE_VERSIONS
 )
@@ -92,9 +92,9 @@ class WriterVersion:
 class Manifest:
     """One version of a table.
 
-    `timestamp` is in nanoseconds since 1970, UTC. `data_format` is the version of the data files as text ("2.1"), taken from the files
-    themselves where an old writer left it out. `transaction` is the inline transaction, serialised. `dictionaries` are the bytes in front
-    of all messages that `Field.dictionary` of a 0.1 table points into; positions in it are positions in the manifest file.
+    `timestamp` is in nanoseconds since 1970, UTC. `data_format` is the storage version, such as "2.1"; if the writer left it out, it is
+    derived from the files. `transaction` is the serialised inline transaction. `dictionaries` are the bytes before all messages, which
+    `Field.dictionary` of a 0.1 table refers to by position in the manifest file.
     """
 
     version: int
@@ -121,51 +121,51 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they move."""
+        """True if rows keep their ids when they move."""
         return bool(self.reader_flags & STABLE_ROW_IDS)
 
     @property
     def lazy_fragments(self) -> Fragments:
-        """The fragments, about all of which something can be asked without parsing each of them."""
+        """The fragments as `Fragments`, which gives ids and counts without parsing each fragment."""
         return self.fragments if isinstance(self.fragments, Fragments) else Fragments(self.fragments)
 
     @property
     def num_rows(self) -> int | None:
-        """Rows that are not deleted; None when a writer left out a number that this needs."""
+        """The number of live rows; None if a writer left out a required number."""
         rows = self.lazy_fragments.live_rows
         return None if (rows < 0).any() else int(rows.sum())
 
 
 def describe(flags: int) -> str:
-    """Feature flags in words: "64 (data overlays), 512"."""
+    """Describe feature flags, such as "64 (data overlays), 512"."""
     bits = [1 << i for i in range(64) if flags >> i & 1]
     return ", ".join(f"{b} ({_FLAG_NAMES[b]})" if b in _FLAG_NAMES else str(b) for b in bits)
 
 
 def check_writable(manifest: Manifest, table: str) -> None:
-    """Raise UnsupportedFeatureError, naming the flags and the table, when the table needs of its writers what we do not do."""
+    """Raise UnsupportedFeatureError if the table has writer feature flags that we do not support."""
     if unknown := manifest.writer_flags & ~WRITABLE:
         raise UnsupportedFeatureError(
-            f"{table}, version {manifest.version}, must not be changed by a writer without the feature flags {describe(unknown)}"
+            f"{table}, version {manifest.version}, has writer feature flags that are not supported: {describe(unknown)}"
         )
 
 
 def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
-    """The manifest in the bytes of a manifest file; `name` is the file, for error messages, and `version` what its name stands for.
+    """Parse a manifest file. `name` is the file, for errors; `version` is the version in its name.
 
-    Raises CorruptFileError for anything that breaks the format and UnsupportedFeatureError for reader feature flags that we do not know.
+    Raises CorruptFileError for invalid content and UnsupportedFeatureError for unsupported reader feature flags.
     """
     try:
         end, message = _locate(data, version)
         if unknown := message.reader_feature_flags & ~READABLE:
-            raise UnsupportedFeatureError(f"version {message.version} cannot be read without the feature flags {describe(unknown)}")
+            raise UnsupportedFeatureError(f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}")
         return _read(data, end, message, name)
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e
 
 
 def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
-    """The timestamp alone, in nanoseconds, of a manifest file: much faster than `parse` for tables of many fragments."""
+    """Parse only the timestamp (nanoseconds) of a manifest file: much faster than `parse` for tables with many fragments."""
     try:
         return _nanoseconds(_locate(data, version)[1])
     except CorruptFileError as e:
@@ -177,30 +177,30 @@ def _nanoseconds(message: pb.Manifest) -> int:
 
 
 def _locate(data: bytes, version: int | None) -> tuple[int, pb.Manifest]:
-    """Where the manifest message's block starts, and the message, which must be of `version` if this is known."""
+    """The position of the manifest message (of its length) and the message. Its version must be `version` unless that is None."""
     if len(data) < TAIL.size:
-        raise CorruptFileError(f"a manifest file needs {TAIL.size} bytes of tail, this one has {len(data)} bytes")
+        raise CorruptFileError(f"expected a manifest file with a tail of {TAIL.size} bytes, found {len(data)} bytes")
     position, _major, _minor, magic = TAIL.unpack_from(data, len(data) - TAIL.size)
     if magic != MAGIC:
-        raise CorruptFileError(f"a manifest file ends with {MAGIC!r}, this one with {magic!r}")
+        raise CorruptFileError(f"expected {MAGIC!r} at the end of a manifest file, found {magic!r}")
     verify_checksum(data, position - CHECKSUM_SIZE)
     message = _block(data, position, pb.Manifest, "manifest")
     if position + LENGTH.unpack_from(data, position)[0] != len(data) - TAIL.size - LENGTH.size:
-        raise CorruptFileError(f"the manifest at {position} does not end where the file's tail begins")
+        raise CorruptFileError(f"the manifest message at {position} does not end at the file's tail")
     if version not in (None, message.version):
-        raise CorruptFileError(f"the manifest is of version {message.version}, its file name says {version}")
+        raise CorruptFileError(f"the manifest has version {message.version}, expected {version} as in its file name")
     return position, message
 
 
 def _block_bytes(data: bytes, position: int, what: str) -> bytes:
-    """The bytes of a message that is stored after its length."""
+    """The bytes of a message that follows its length at `position`."""
     end = len(data) - TAIL.size
     if position + LENGTH.size > end:
-        raise CorruptFileError(f"the {what} is said to start at {position}, but the file's messages end at {end}")
+        raise CorruptFileError(f"the {what} starts at {position}, but the file's messages end at {end}")
     (size,) = LENGTH.unpack_from(data, position)
     start = position + LENGTH.size
     if start + size > end:
-        raise CorruptFileError(f"the {what} at {position} is said to have {size} bytes, but the file's messages end at {end}")
+        raise CorruptFileError(f"the {what} at {position} has {size} bytes, but the file's messages end at {end}")
     return data[start : start + size]
 
 
@@ -254,7 +254,7 @@ def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
 
 
 def _without_counts(fragment: Fragment) -> Fragment:
-    """The fragment with its numbers of rows unknown: writers that do not give their version left out deleted rows where they should not."""
+    """The fragment without its row counts: writers that record no version of themselves counted deleted rows incorrectly."""
     deletion = None if fragment.deletion is None else replace(fragment.deletion, num_deleted=None)
     return replace(fragment, physical_rows=0, deletion=deletion)
 
@@ -269,7 +269,7 @@ def _read_writer(message: pb.Manifest.WriterVersion) -> WriterVersion:
 
 
 def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str:
-    """The storage version of a table whose manifest does not say it."""
+    """The storage version of a table whose manifest does not record it."""
     newest = max((file.storage_version for f in fragments for file in f.files), default=None)
     if newest is None:
         return "2.0" if (message.reader_feature_flags | message.writer_feature_flags) & V2_FORMAT else "0.1"
@@ -277,7 +277,7 @@ def _format_of_files(message: pb.Manifest, fragments: Iterable[Fragment]) -> str
 
 
 def serialise(manifest: Manifest) -> bytes:
-    """The bytes of a manifest file; `parse` of them gives `manifest` back."""
+    """Serialise a manifest file, the inverse of `parse`."""
     message = pb.Manifest()
     message.MergeFromString(manifest.unknown)
     message.fields.extend(serialise_fields(manifest.schema))

@@ -15,14 +15,14 @@ from lance_spark.schema.schema import Schema
 
 @dataclass(frozen=True)
 class Append:
-    """Adds fragments; they get their ids when the manifest is built."""
+    """Adds fragments. Their ids are assigned when the manifest is built."""
 
     fragments: tuple[Fragment, ...]
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes rows: fragments with new deletion files, and the ids of removed fragments."""
+    """Deletes rows: `updated_fragments` have new deletion files, `deleted_fragment_ids` are removed."""
 
     updated_fragments: tuple[Fragment, ...] = ()
     deleted_fragment_ids: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Overwrite:
 
 @dataclass(frozen=True)
 class CreateIndex:
-    """Adds, replaces or (with nothing new) drops indexes."""
+    """Adds, replaces or (without `new_indices`) drops indexes."""
 
     new_indices: tuple[IndexMetadata, ...] = ()
     removed_indices: tuple[IndexMetadata, ...] = ()
@@ -49,7 +49,7 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class RewriteGroup:
-    """Fragments that were rewritten together, and the new fragments, which have ids of a ReserveFragments or 0."""
+    """Fragments that were rewritten together, and their replacements, whose ids are reserved by ReserveFragments or 0."""
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
@@ -57,7 +57,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True)
 class RewrittenIndex:
-    """A segment of an index that was rewritten for moved rows: `new_id` replaces `old_id`."""
+    """An index segment that was rewritten because rows moved: `new_id` replaces `old_id`."""
 
     old_id: bytes
     new_id: bytes
@@ -77,7 +77,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Merge:
-    """Adds columns: all fragments of the table, with their new files, and the new schema."""
+    """Adds columns: has all fragments of the table, with their new files, and the new schema."""
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -108,9 +108,10 @@ class ReserveFragments:
 
 @dataclass(frozen=True)
 class InsertedKeys:
-    """The primary keys of the rows that an update inserted, so that two writers do not insert the same one.
+    """The primary keys of the rows that an update inserted, so that two writers do not insert the same key.
 
-    `field_ids` are the key's columns. The keys are 64-bit hashes, or a split-block bloom filter of `bloom_items` and `bloom_probability`.
+    `field_ids` are the key's columns. The keys are 64-bit `hashes`, or a split-block bloom filter for `bloom_items` keys with the
+    false-positive rate `bloom_probability`.
     """
 
     field_ids: tuple[int, ...]
@@ -127,11 +128,11 @@ REWRITE_COLUMNS = 1
 
 @dataclass(frozen=True)
 class Update:
-    """Changes rows: moved to new fragments (`REWRITE_ROWS`) or in place, by new files for some columns (`REWRITE_COLUMNS`).
+    """Changes rows: moves them to new fragments (`REWRITE_ROWS`), or writes new files for some columns (`REWRITE_COLUMNS`).
 
-    `fields_modified` are the columns changed in `updated_fragments`, `updated_fragment_offsets` which rows of them (fragment id -> portable
-    roaring bitmap; none: not recorded). `fields_for_preserving_frag_bitmap` are the columns that moved rows have new values in: in tables
-    with stable row ids the indexes of others follow them.
+    `fields_modified` are the columns changed in `updated_fragments`; `updated_fragment_offsets` has the changed rows (fragment id ->
+    portable roaring bitmap; empty: not recorded). `fields_for_preserving_frag_bitmap` are the columns with new values in moved rows: with
+    stable row ids, indexes on other columns still cover the moved rows.
     """
 
     removed_fragment_ids: tuple[int, ...] = ()
@@ -147,7 +148,7 @@ class Update:
 
 @dataclass(frozen=True)
 class UpdateMap:
-    """A change of string keys: new values, or None to remove one; with `replace` all other keys are removed."""
+    """Changes a string map: key -> new value, or None to remove the key. With `replace`, all other keys are removed."""
 
     updates: Mapping[str, str | None]
     replace: bool = False
@@ -155,7 +156,7 @@ class UpdateMap:
 
 @dataclass(frozen=True)
 class UpdateConfig:
-    """Changes metadata; None and the empty mapping leave that metadata unchanged. `field_metadata_updates` are by field id."""
+    """Changes metadata. None or an empty mapping means no change. The keys of `field_metadata_updates` are field ids."""
 
     config_updates: UpdateMap | None = None
     table_metadata_updates: UpdateMap | None = None
@@ -206,14 +207,14 @@ class UpdateBases:
 
 @dataclass(frozen=True)
 class DataOverlay:
-    """Adds overlays with new values of some cells of fragments; the groups are kept as bytes."""
+    """Adds overlays: new values for single cells of fragments. The groups are kept as bytes."""
 
     groups: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """An unknown operation, or none: the whole transaction as it was read."""
+    """An unknown or missing operation; `message` is the whole serialised transaction."""
 
     message: bytes
 

@@ -1,4 +1,4 @@
-"""Row addresses: which row of which fragment. Implements "Row Address" of the row id and lineage specification."""
+"""Row addresses: a fragment id and an offset in one number. Implements "Row Address" of the row id and lineage specification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BITS = np.uint64(32)
 
 
 class RowAddress(int):
-    """A row's address as a number: the id of its fragment in the upper 32 bits, its offset in the fragment in the lower ones."""
+    """A row address: the fragment id in the upper 32 bits, the offset in the fragment in the lower 32 bits."""
 
     @classmethod
     def of(cls, fragment_id: int, offset: int) -> RowAddress:
@@ -25,7 +25,7 @@ class RowAddress(int):
 
     @property
     def offset(self) -> int:
-        """The number of the row in the fragment, deleted rows counted."""
+        """The row's position in the fragment, counting deleted rows."""
         return self & 0xFFFFFFFF
 
 
@@ -41,7 +41,7 @@ def fragment_ids(addresses: np.ndarray) -> np.ndarray:
 
 
 def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
-    """The offsets (uint32) of row addresses in each fragment, by the fragment's id."""
+    """Group row addresses by fragment: pairs of a fragment id and offsets (uint32)."""
     fragments = fragment_ids(addresses)
     if len(addresses) and fragments[0] == fragments[-1] and (fragments == fragments[0]).all():
         return [(int(fragments[0]), (addresses & _OFFSET).astype(np.uint32))]

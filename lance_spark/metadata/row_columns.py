@@ -24,13 +24,13 @@ ROW_COLUMN_IDS = frozenset(f.id for f in ROW_COLUMNS)
 
 
 RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
-"""Names that no column of a table may have: pylance cannot read such tables."""
+"""Reserved column names: pylance cannot read tables that use them."""
 
 
 def check_not_reserved(schema: Schema) -> None:
     """Raise SchemaMismatchError if a column has a reserved name."""
     if names := [f.name for f in schema.fields if f.name in RESERVED]:
-        raise SchemaMismatchError(f"reserved column names: {', '.join(names)}; rename the columns")
+        raise SchemaMismatchError(f"the column names {', '.join(names)} are reserved; rename the columns")
 
 
 def check_no_dots(names: Iterable[str]) -> None:
@@ -45,12 +45,12 @@ def check_names(fields: Sequence[Field]) -> None:
     """Raise SchemaMismatchError if two columns, or two fields of one struct, have the same name."""
     names = [f.name for f in fields]
     if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise SchemaMismatchError(f"there would be two columns called {', '.join(map(repr, twice))}")
+        raise SchemaMismatchError(f"duplicate column names {', '.join(map(repr, twice))}")
     for field in fields:
         check_names(field.children)
 
 
 def with_row_columns(schema: Schema) -> Schema:
-    """The schema followed by these columns, except those whose names it already has."""
+    """Append the row columns to a schema, except those whose names it already has."""
     own = {f.name for f in schema.fields}
     return Schema((*schema.fields, *(f for f in ROW_COLUMNS if f.name not in own)), schema.metadata)

@@ -1,8 +1,8 @@
 """Stable row ids of a fragment, and the versions that created or last updated its rows: serialised sequences <-> arrays.
 
-Implements the row id and lineage page of the table specification. In a range with a bitmap the least significant bit comes first,
-contrary to the page; this is what writers do. A few bytes can represent any number of rows, so a sequence is kept
-serialised, and only requested values take memory.
+Implements the row id and lineage page of the table specification. Contrary to that page, the bitmap of a range starts with the least
+significant bit, as writers do it. A few bytes can represent any number of rows, so sequences are kept serialised, and only requested
+values take memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LITTLE = {"u16_array": ("offsets", "<u2"), "u32_array": ("offsets", "<u4"), "u6
 
 
 def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes:
-    """A serialised sequence, read from its file if it is not inline."""
+    """Return a serialised sequence, reading it from its file if it is not inline."""
     if isinstance(sequence, bytes):
         return sequence
     store, path = locations.root_file(sequence.path)
@@ -36,7 +36,7 @@ def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes
 
 @dataclass(frozen=True)
 class Segment:
-    """`count` values: `values` or, if that is None, the numbers from `start` without `holes` (ascending, uint64)."""
+    """`count` values: either `values`, or the numbers from `start` except `holes` (ascending, uint64)."""
 
     count: int
     start: int
@@ -45,7 +45,7 @@ class Segment:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Inclusive bounds of all values. There must be values."""
+        """Inclusive bounds of the values. The segment must not be empty."""
         if self.values is not None:
             return int(self.values.min()), int(self.values.max())
         return self.start, self.start + self.count + len(self.holes) - 1
@@ -56,7 +56,7 @@ class Segment:
         return (self.holes - np.uint64(self.start)).astype(np.int64) - np.arange(len(self.holes))
 
     def at(self, numbers: np.ndarray) -> np.ndarray:
-        """The values with these numbers, counted from 0."""
+        """The values at these positions."""
         if self.values is not None:
             chosen: np.ndarray = self.values[numbers]
             return chosen
@@ -64,7 +64,7 @@ class Segment:
         return passed.astype(np.uint64) + np.uint64(self.start)
 
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the ascending values `wanted` exist, and the position of each."""
+        """Look up ascending values. Returns the indices of those that exist, and their positions in the segment."""
         if self.values is not None:
             at = np.minimum(np.searchsorted(wanted, self.values), len(wanted) - 1)
             numbers = np.flatnonzero(wanted[at] == self.values)
@@ -96,7 +96,7 @@ class RowIds:
         return ids
 
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the ascending ids `wanted` exist, and the row of each."""
+        """Look up ascending ids. Returns the indices of those that exist, and their rows."""
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for segment, end in zip(self.segments, self._ends.tolist()):
             if len(wanted) and segment.count and segment.bounds[0] <= wanted[-1] and wanted[0] <= segment.bounds[1]:
@@ -107,7 +107,7 @@ class RowIds:
 
 @dataclass(frozen=True)
 class RowVersions:
-    """The version that created or last updated each of the `count` rows of a fragment: those before `ends[i]` in `versions[i]`."""
+    """The version that created or last updated each of the `count` rows, in runs: run i ends before row `ends[i]`."""
 
     ends: np.ndarray
     versions: np.ndarray
@@ -146,7 +146,7 @@ def parse_versions(data: bytes, count: int) -> RowVersions:
 
 
 def row_id_count(data: bytes) -> int:
-    """How many row ids a serialised sequence has."""
+    """The number of row ids in a serialised sequence."""
     return sum(s.count for s in _segments(data))
 
 
@@ -195,7 +195,7 @@ def _array(array: pb.EncodedU64Array) -> np.ndarray:
 
 
 def serialise_row_ids(ids: np.ndarray) -> bytes:
-    """The sequence of `ids` (uint64), as one segment in the smallest form."""
+    """Serialise `ids` (uint64) as one segment in its smallest encoding."""
     message = pb.RowIdSequence()
     if len(ids):
         _fill(message.segments.add(), ids)
@@ -203,7 +203,7 @@ def serialise_row_ids(ids: np.ndarray) -> bytes:
 
 
 def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
-    """The sequence `data` (b"" for none) followed by `count` ids from `start`. Raises CorruptFileError if ids would exceed 64 bits."""
+    """Append `count` ids from `start` to the sequence `data` (b"": empty). Raises CorruptFileError if ids exceed 64 bits."""
     if not count:
         return data
     if start + count > _MAX_U64:
@@ -220,7 +220,7 @@ def with_row_id_range(data: bytes, start: int, count: int) -> bytes:
 
 
 def serialise_versions(versions: np.ndarray) -> bytes:
-    """The sequence of the versions (uint64) of a fragment's rows, in runs."""
+    """Serialise the versions (uint64) of a fragment's rows, as runs."""
     message = pb.RowDatasetVersionSequence()
     starts = np.flatnonzero(np.concatenate([[True], versions[1:] != versions[:-1]])) if len(versions) else np.empty(0, np.int64)
     for start, stop, version in zip(starts.tolist(), [*starts[1:].tolist(), len(versions)], versions[starts].tolist()):
@@ -229,7 +229,7 @@ def serialise_versions(versions: np.ndarray) -> bytes:
 
 
 def serialise_version(version: int, count: int) -> bytes:
-    """The sequence of `count` rows with the same version."""
+    """Serialise one version for `count` rows."""
     message = pb.RowDatasetVersionSequence()
     _add_run(message, 0, count, version)
     return message.SerializeToString()
@@ -252,7 +252,7 @@ def _fill(segment: pb.U64Segment, ids: np.ndarray) -> None:
     elif extent == len(ids):
         segment.range.start, segment.range.end = low, high + 1
     else:
-        # The estimates of pylance: 4 bytes per hole, 1 bit per value, 2 bytes per value; the first of equal ones wins.
+        # Size estimates as in pylance: 4 bytes per hole, 1 bit per value of the range, 2 bytes per id. On a tie, the first wins.
         sizes = [4 * (extent - len(ids)), (extent + 7) // 8, 2 * len(ids)]
         smallest = sizes.index(min(sizes))
         if smallest == 2:

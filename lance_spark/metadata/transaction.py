@@ -1,8 +1,7 @@
-"""One change to a table, as a frozen value, <-> the Transaction message.
+"""Transactions: one change to a table as a frozen value <-> the Transaction message.
 
-Implements the Transaction message of the transaction specification. A transaction describes a change; the manifest builder makes the
-next version from it, and other writers read it to decide whether their own change conflicts. An unknown operation
-is kept as `Unknown` and conflicts with everything.
+Implements the Transaction message of the transaction specification. The manifest builder makes the next version from a transaction,
+and other writers check it for conflicts with their own. An unknown operation is kept as `Unknown` and conflicts with every other.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from lance_spark.schema.schema import Schema
 
 @dataclass(frozen=True)
 class Transaction:
-    """A change, and the version of the table that it is based on (0: there was no table). `uuid` identifies it."""
+    """A change to a table, based on `read_version` (0: there was no table). `uuid` identifies it."""
 
     read_version: int
     operation: Operation
@@ -72,7 +71,7 @@ class Transaction:
 
     @property
     def file_name(self) -> str:
-        """The name of its file in the folder `_transactions`."""
+        """The name of the transaction file in the folder `_transactions`."""
         return f"{self.read_version}-{self.uuid}.txn"
 
 
@@ -135,7 +134,7 @@ def _write_create_index(op: CreateIndex, m: pb.Transaction.CreateIndex) -> None:
 def _read_rewrite(m: pb.Transaction.Rewrite) -> Rewrite:
     groups = [RewriteGroup(_fragments(g.old_fragments), _fragments(g.new_fragments)) for g in m.groups]
     if m.old_fragments:
-        # The fields of the first writers, before there were groups.
+        # The first writers used these fields instead of groups.
         groups.append(RewriteGroup(_fragments(m.old_fragments), _fragments(m.new_fragments)))
     return Rewrite(tuple(groups), tuple(_read_rewritten(i) for i in m.rewritten_indices))
 
@@ -242,7 +241,7 @@ def _read_update_config(m: pb.Transaction.UpdateConfig) -> UpdateConfig:
     def kind(name: str) -> UpdateMap | None:
         return _read_map(getattr(m, name)) if m.HasField(name) else None
 
-    # Older writers use other fields: keys to set and to delete, and metadata that replaces the existing one.
+    # Older writers use other fields: keys to set or delete, and metadata that replaces the existing metadata.
     config = kind("config_updates")
     if m.upsert_values or m.delete_keys:
         config = UpdateMap({**m.upsert_values, **dict.fromkeys(m.delete_keys)})
@@ -302,7 +301,7 @@ def _write_bases(op: UpdateBases, m: pb.Transaction.UpdateBases) -> None:
 _Read = Callable[[Any], Operation]
 _Write = Callable[[Any, Any], None]
 
-# Field of the message's oneof -> the class, and the functions that read and write it.
+# Field of the message's oneof -> the class, and the functions that read and write it
 OPERATIONS: dict[str, tuple[type, _Read, _Write]] = {
     "append": (Append, lambda m: Append(_fragments(m.fragments)), lambda op, m: _add_fragments(op.fragments, m.fragments)),
     "delete": (Delete, _read_delete, _write_delete),
@@ -333,7 +332,7 @@ _NAMES = {kind: name for name, (kind, _, _) in OPERATIONS.items()}
 
 
 def parse(data: bytes, name: str) -> Transaction:
-    """The transaction in these bytes; `name` is the file, for errors. Raises CorruptFileError for invalid bytes."""
+    """Parse a transaction; `name` is its file, for errors. Raises CorruptFileError for invalid bytes."""
     message = parse_message(pb.Transaction, data, name)
     kind = message.WhichOneof("operation")
     try:
@@ -344,7 +343,7 @@ def parse(data: bytes, name: str) -> Transaction:
 
 
 def serialise(transaction: Transaction) -> bytes:
-    """The bytes of a transaction file, which are the same as those of the transaction section of a manifest file."""
+    """Serialise a transaction for its file or for the transaction section of a manifest file."""
     if isinstance(transaction.operation, Unknown):
         return transaction.operation.message
     message = pb.Transaction()

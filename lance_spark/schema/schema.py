@@ -222,7 +222,7 @@ def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field,
             return (found[0],)
         if found[0].children and found[0].logical_type == "struct":
             return (found[0], *_resolve(found[0].children, rest, full_path))
-    raise SchemaMismatchError(f"no column {full_path!r}; there are: {', '.join(f.name for f in fields) or 'none'}")
+    raise SchemaMismatchError(f"no column {full_path!r}; existing columns: {', '.join(f.name for f in fields) or 'none'}")
 
 
 def _shown(f: Field) -> pa.Field:

@@ -1,1 +1,1 @@
-"""Adapters to Spark: the data source, its options, types, reader and writer."""
+"""The Spark adapters: the data source, its options, types, reader and writer."""

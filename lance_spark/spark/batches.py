@@ -1,7 +1,7 @@
-"""Converts Arrow batches of a scan to batches of exactly the Arrow schema that Spark expects.
+"""Conversion of a scan's Arrow batches to exactly the Arrow schema that Spark expects.
 
-Equal bytes are not copied: lists, structs and maps are renamed around the old buffers. Struct children
-and columns are found by name, so the schema may omit some. A value that Spark's type cannot hold is an error, never a wrong value.
+Buffers are not copied if their bytes stay the same. Columns and struct children are found by name, so the schema may omit some. A value
+that Spark's type cannot hold raises an error.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _MS_PER_DAY = 86_400_000
 
 @dataclass(frozen=True)
 class Conversion:
-    """Makes batches of the `promised` schema. `truncate` cuts nanoseconds to microseconds; otherwise they are an error."""
+    """Converts batches to the `promised` schema. `truncate` rounds nanoseconds down to microseconds; otherwise they raise an error."""
 
     promised: pa.Schema
     truncate: bool = False
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch as Spark expects it. Raises UnsupportedFeatureError, naming the column, for a value that Spark cannot hold."""
+        """Convert a batch. Raises UnsupportedFeatureError, which names the column, for a value that Spark cannot hold."""
         columns = []
         for target in self.promised:
             at = _child_index(batch.schema, target.name, target.name)
@@ -39,14 +39,14 @@ class Conversion:
         except pa.ArrowInvalid as e:
             raise UnsupportedFeatureError(
                 f"column {target.name!r} has a value that Spark's type for it cannot hold ({e}); "
-                "leave it out by naming the other columns in the `columns` option"
+                "exclude it by listing the other columns in the option `columns`"
             ) from e
         if not target.nullable and out.null_count:
             raise CorruptFileError(f"column {target.name!r} has nulls, but is not nullable in the table's schema")
         return out
 
     def _convert(self, array: pa.Array, source: pa.Field, target: pa.Field, path: str) -> pa.Array:
-        """`array` with the type of `target`; `source` is its field, whose metadata may declare two bytes to be a bfloat16."""
+        """Convert `array` to the type of `target`. The metadata of `source`, its field, may declare two bytes to be a bfloat16."""
         if is_bfloat16(source):
             return _widen_bfloat16(_storage(array))
         array = _storage(array)
@@ -75,7 +75,7 @@ class Conversion:
         if not self.truncate and not pc.multiply(whole, 1000).equals(array.view(pa.int64())):
             raise UnsupportedFeatureError(
                 f"column {path!r} has values with nanosecond precision, but Spark's type has microseconds; "
-                "read it with the option nanoseconds=truncate, or leave it out with the `columns` option"
+                "read it with the option nanoseconds=truncate, or exclude it with the option `columns`"
             )
         return whole.view(target)
 
@@ -100,7 +100,9 @@ class Conversion:
         offsets = array.offsets.to_numpy()
         entries = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         fields = [target.type.key_field, target.type.item_field]
-        parts = zip(("key", "value"), (array.type.key_field, array.type.item_field), fields)  # by position: writers choose the names freely
+        parts = zip(
+            ("key", "value"), (array.type.key_field, array.type.item_field), fields
+        )  # by position, since writers may choose any names
         children = [self._convert(entries.field(i), f, to, f"{path}.{step}") for i, (step, f, to) in enumerate(parts)]
         entries = pa.StructArray.from_arrays(children, fields=fields)
         buffer = pa.py_buffer(offsets - offsets[0])
@@ -114,7 +116,7 @@ def blank(schema: pa.Schema, rows: int) -> pa.RecordBatch:
 
 
 def _zeros(nulls: pa.Array) -> pa.Array:
-    """The values in the buffers of an array of nulls, ignoring its validity: zeros, empty strings and lists, structs of these."""
+    """Turn an array of nulls into zeros, empty strings and empty lists (or structs of these) by dropping its validity."""
     t = nulls.type
     if pa.types.is_struct(t):
         children = [_zeros(nulls.field(i)) for i in range(t.num_fields)]
@@ -128,7 +130,9 @@ def _child_index(parent: pa.Schema | pa.StructType, name: str, path: str) -> int
     names = parent.names
     found = [i for i, n in enumerate(names) if n == name] or [i for i, n in enumerate(names) if n.lower() == name.lower()]
     if len(found) != 1:
-        raise SchemaMismatchError(f"{'no' if not found else 'more than one'} column {path!r}; there are: {', '.join(names) or 'none'}")
+        raise SchemaMismatchError(
+            f"{'no' if not found else 'more than one'} column {path!r}; existing columns: {', '.join(names) or 'none'}"
+        )
     return found[0]
 
 
@@ -146,14 +150,14 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
 
 
 def _in_units(array: pa.Array, divisor: int, storage: pa.DataType, target: pa.DataType) -> pa.Array:
-    """The array's integers divided, rounded down (before 1970 too), as `target`, whose integers are of type `storage`."""
+    """Divide the array's integers, rounding down (before 1970 too). The result has the type `target`, which is stored as `storage`."""
     numbers = np.floor_divide(array.view(pa.int64()).fill_null(0).to_numpy(), divisor)
     whole = pa.Array.from_buffers(pa.int64(), len(array), [_validity(array), pa.py_buffer(numbers)], array.null_count)
     return whole.cast(storage).view(target)
 
 
 def _widen_bfloat16(array: pa.FixedSizeBinaryArray) -> pa.Array:
-    """A bfloat16 is the upper half of a float."""
+    """Convert bfloat16 values, which are the upper halves of floats."""
     halves = np.frombuffer(array.buffers()[1] or b"", "<u2")[array.offset : array.offset + len(array)]
     floats = pa.py_buffer(halves.astype("<u4") << 16)
     return pa.Array.from_buffers(pa.float32(), len(array), [_validity(array), floats], array.null_count)

@@ -1,4 +1,4 @@
-"""Spark 4.0 and 4.1 re-read their pyspark.zip in every task of a Python worker; this prevents it."""
+"""Prevents Python workers of Spark 4.0 and 4.1 from re-reading pyspark.zip in every task."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lance_spark.spark.types import SPARK_VERSION
 
 
 def keep_import_cache_small() -> None:
-    """Drop the importers of zip files, because `importlib.invalidate_caches()` would make each one read its archive again.
+    """Drop the importers of zip files.
 
-    That call precedes every task and every planning and takes 80 ms. An importer that is needed again is created from the
-    directory that zipimport has cached.
+    Spark calls `importlib.invalidate_caches()` before every task and every planning, and each importer would then read its archive again,
+    which takes 80 ms. A dropped importer is recreated from the directory that zipimport has cached.
     """
     if SPARK_VERSION < (4, 2):
         for path, importer in list(sys.path_importer_cache.items()):

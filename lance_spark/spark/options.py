@@ -1,7 +1,7 @@
-"""The options of reading and writing through Spark, as data: names, aliases, meaning. docs/options.md is generated from these tables.
+"""The options of reads and writes through Spark: names, aliases and help texts. docs/options.md is generated from these tables.
 
-Spark passes option keys in lower case. An option that would change what is read or written is never ignored: an unknown one
-raises InvalidOptionError, one of other connectors that is not implemented raises UnsupportedFeatureError.
+Spark passes option keys in lower case. An option that would change the result is never ignored: an unknown option raises
+InvalidOptionError, and an option of another connector that is not implemented raises UnsupportedFeatureError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 
 STORAGE = "storage."
 _HIDDEN = "secret."
-"""`storage.secret.x` is another name of `storage.x`: by default, Spark prints no values of options with "secret" in their names."""
+"""`storage.secret.x` is an alias of `storage.x`: by default, Spark hides the values of options with "secret" in their names."""
 _SIZE_SUFFIX = f".{FIXED_SIZE}"
 _COLUMN_SUFFIXES = tuple(f".{name}" for name in COLUMN_OPTIONS)
 _LOG = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its name, its aliases, where it applies, how its text is parsed, and its help text."""
+    """An option: its name, whether it applies to reads or writes, the parser of its text, its help text and its aliases."""
 
     name: str
     use: Literal["read", "write", "both"]
@@ -80,7 +80,7 @@ def _moment(text: str) -> datetime:
 
 
 _COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
-"""Commas that are not in backticks: those with an even number of backticks behind them."""
+"""Commas outside of backticks: an even number of backticks follows them."""
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -100,104 +100,102 @@ def _columns(text: str) -> tuple[str, ...]:
 def _fragments(text: str) -> frozenset[int] | None:
     ids = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,10}", i) for i in ids):
-        raise ValueError("ids of fragments separated by commas, such as 0,3,4")
+        raise ValueError("fragment ids separated by commas, such as 0,3,4")
     return frozenset(map(int, ids))
 
 
 def _storage_version(text: str) -> str:
     if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
-        raise ValueError("a number such as 2.2 (the meaning of words such as stable changes over time)")
+        raise ValueError("a number such as 2.2 (names such as stable change their meaning over time)")
     return text.strip()
 
 
 OPTIONS = (
-    Option(
-        "path", "both", _text, "Where the table is: a local path, or a URI of s3://, gs://, az:// and the like. `load` and `save` set it."
-    ),
-    Option("version", "read", _number(1), "The version to read; the latest by default.", ("versionAsOf",)),
+    Option("path", "both", _text, "The location of the table: a local path or a URI (s3://, gs://, az://, ...). `load` and `save` set it."),
+    Option("version", "read", _number(1), "The version to read (default: the latest).", ("versionAsOf",)),
     Option("tag", "read", _text, "The tag to read."),
-    Option("branch", "read", _text, "The branch to read, or in which `version` or `timestamp` is looked for."),
+    Option("branch", "read", _text, "The branch to read; `version` and `timestamp` refer to it."),
     Option(
         "timestamp",
         "read",
         _moment,
-        "The newest version that is not later, in ISO 8601; UTC if no zone is given.",
+        "Read the latest version at this time, in ISO 8601 (UTC if it has no zone).",
         ("timestampAsOf", "asof"),
     ),
-    Option("columns", "read", _columns, "The columns to read, nested ones with dots: names with commas between, or a JSON list."),
-    Option("filter", "read", _text, "Rows to read, as an SQL condition with Spark's meaning: `id > 3 AND name LIKE 'a%'`."),
-    Option("limit", "read", _number(0), "At most so many rows, of the whole table."),
-    Option("batch_size", "read", _number(1), "At most so many rows in one Arrow batch."),
+    Option("columns", "read", _columns, "The columns to read, separated by commas or as a JSON list; nested columns with dots."),
+    Option("filter", "read", _text, "The rows to read, as a SQL condition with Spark's semantics, such as `id > 3 AND name LIKE 'a%'`."),
+    Option("limit", "read", _number(0), "Maximum number of rows of the whole read."),
+    Option("batch_size", "read", _number(1), "Maximum number of rows in one Arrow batch."),
     Option(
         "max_partition_bytes",
         "read",
         _number(1),
-        f"About how many bytes of files a task reads at most, {MAX_TASK_BYTES} by default, as for Spark's own files.",
+        f"Approximate maximum number of bytes that a task reads (default: {MAX_TASK_BYTES}, as in Spark's file sources).",
     ),
     Option(
         "fragments",
         "read",
         _fragments,
-        "Only the fragments with these ids, separated by commas; each is then read by one task, in the order of its rows.",
+        "Ids of the fragments to read, separated by commas. Each fragment is read by one task, in row order.",
     ),
-    Option("with_row_id", "read", _flag, "Whether to add the column `_rowid`."),
-    Option("with_row_address", "read", _flag, "Whether to add the column `_rowaddr` (fragment and row in it)."),
+    Option("with_row_id", "read", _flag, "`true` adds the column `_rowid`."),
+    Option("with_row_address", "read", _flag, "`true` adds the column `_rowaddr` (the fragment and the position in it)."),
     Option(
         "nanoseconds",
         "read",
         _choice("error", "truncate"),
-        "`truncate` rounds nanoseconds down to microseconds; by default they are an error.",
+        "`truncate` rounds nanoseconds down to microseconds; `error` (default) rejects them.",
     ),
     Option(
         "blob_handling",
         "read",
         _choice(*BLOB_HANDLINGS),
-        "Blob columns as `bytes` (default), as a `descriptor` of where each value is, or `none`: left out.",
+        "Blob columns: `bytes` (default) returns the values, `descriptor` their positions and sizes, `none` omits the columns.",
     ),
     Option(
         "allow_other_stores",
         "read",
         _flag,
-        "Whether base paths of the table, and blobs at URIs of their own, may lie in other stores or buckets than the table.",
+        "`true` permits reading base paths and blob URIs in other stores or buckets than the table's.",
     ),
     Option(
         "verify_checksums",
         "read",
         _flag,
-        "Whether what is read is compared with the checksums of files that have some; by default `true` (see [checksums](checksums.md)).",
+        "`false` skips the verification of checksums (default: `true`; see [checksums](checksums.md)).",
     ),
-    Option("max_rows_per_file", "write", _number(1), "A new data file after so many rows.", ("max_row_per_file",)),
-    Option("max_bytes_per_file", "write", _number(1), "A new data file after about so many bytes."),
+    Option("max_rows_per_file", "write", _number(1), "Maximum number of rows in a data file.", ("max_row_per_file",)),
+    Option("max_bytes_per_file", "write", _number(1), "Approximate maximum number of bytes in a data file."),
     Option(
         "data_storage_version",
         "write",
         _storage_version,
-        "The file format of a new table: 2.0, 2.1 or 2.2 (default). A table that is there keeps its own.",
+        "The file format of a new table: 2.0, 2.1 or 2.2 (default). An existing table keeps its format.",
         ("file_format_version",),
     ),
-    Option("stable_row_ids", "write", _flag, "Whether the rows of a new table keep their ids for good.", ("enable_stable_row_ids",)),
-    Option("commit_message", "write", _text, "A message for the table's history.", ("userMetadata",)),
-    Option("txnAppId", "write", _text, "With `txnVersion`: the name of an application whose write is to take place once."),
-    Option("txnVersion", "write", _number(0), "The number of the write; one that is not higher than the last of `txnAppId` is left out."),
+    Option("stable_row_ids", "write", _flag, "`true` gives the rows of a new table permanent ids.", ("enable_stable_row_ids",)),
+    Option("commit_message", "write", _text, "The commit message in the table's history.", ("userMetadata",)),
+    Option("txnAppId", "write", _text, "The name of an application, with `txnVersion`, for writes that must happen exactly once."),
+    Option("txnVersion", "write", _number(0), "The number of the write. Skipped if `txnAppId` has committed this number or a higher one."),
     Option(
         "overwriteSchema",
         "write",
         _flag,
-        "With mode overwrite: `false` keeps the table's columns, which the data must fit.",
+        "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
     ),
     Option(
         "mergeSchema",
         "write",
         _flag,
-        "With mode append: `true` adds the columns that the table lacks.",
+        "With mode append: `true` adds new columns of the data to the table.",
     ),
     Option(
         "replaceWhere",
         "write",
         _text,
-        "With mode overwrite: replaces only the rows that fulfil this condition; the new rows must fulfil it as well. The columns stay.",
+        "With mode overwrite: replace only the rows that satisfy this condition. New rows must satisfy it, too. The columns stay the same.",
     ),
-    Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: an error if there is a table already."),
+    Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: raise an error if the table exists."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
 
@@ -205,7 +203,7 @@ IGNORED = (
     *("use_queued_write_buffer", "queue_depth", "max_batch_bytes", "max_rows_per_group", "block_size", "index_cache_size"),
     *("metadata_cache_size", "pushDownFilters", "topN_push_down", "executor_credential_refresh"),
 )
-"""Options of the JVM's connector that make it faster or smaller and change no result."""
+"""Tuning options of the JVM connector, which do not change results."""
 _IGNORED = {name.lower() for name in IGNORED}
 
 UNBUILT = {
@@ -220,12 +218,12 @@ UNBUILT = {
     "checkpointLocation": "write a stream with foreachBatch, and txnAppId and txnVersion for exactly once",
     "nearest": "",
     "blob_pack_file_size_threshold": "",
-    "use_large_var_types": "tables take string and binary of any length as it is",
+    "use_large_var_types": "string and binary values of any length are supported without it",
     "lance.partition.spec": "",
     "backfill_columns": "",
     "update_columns": "",
 }
-"""Options that other connectors have and that would change what is read or written, with what to do instead."""
+"""Options of other connectors that would change the result, with the alternative if there is one."""
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 
@@ -235,7 +233,7 @@ _OF_CATALOG_TABLES = "option."
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read. None: not given."""
+    """The options of a read. None: not given."""
 
     path: str | None = None
     version: int | None = None
@@ -258,7 +256,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Parse Spark's option map. Write options are checked and ignored: a view has one map for reading and INSERT."""
+        """Parse Spark's option map. Write options are validated and ignored, since a view has one map for reads and INSERT."""
         values = _parse(options)
         for alternatives in (("version", "tag", "timestamp"), ("tag", "branch")):
             given = [name for name in alternatives if name in values]
@@ -270,8 +268,9 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to write. None: not given. `sizes` are those of fixed-size lists, by lower-cased column path, and
-    `column_options` are the other options of single columns, by option key.
+    """The options of a write. None: not given.
+
+    `sizes` are the sizes of fixed-size lists by lower-cased column path; `column_options` are other options of single columns by key.
     """
 
     path: str | None = None
@@ -292,24 +291,24 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Parse Spark's option map. Options that choose what to read are rejected: a write has the latest version and all columns."""
+        """Parse Spark's option map. Raises InvalidOptionError for options that select what to read."""
         values = _parse(options)
         names = {f.name for f in fields(cls)}
         for name in values:
             if name not in names and name not in _FOR_READING_ONLY_AND_HARMLESS:
-                raise InvalidOptionError(f"the option {name!r} is only for reads; a write applies to the latest version and all columns")
+                raise InvalidOptionError(f"the option {name!r} applies only to reads; a write uses the latest version and all columns")
         return cls(**{name: value for name, value in values.items() if name in names})
 
 
 def storage_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """The storage options among Spark's options, without their prefix. If an option has both of its names, `storage.x` wins."""
+    """The storage options among Spark's options, without their prefix. `storage.x` takes precedence over `storage.secret.x`."""
     settings = {key[len(STORAGE) :].lower(): str(value) for key, value in options.items() if key.lower().startswith(STORAGE)}
     hidden = {key.removeprefix(_HIDDEN): value for key, value in settings.items() if key.startswith(_HIDDEN)}
     return hidden | {key: value for key, value in settings.items() if not key.startswith(_HIDDEN)}
 
 
 def _parse(options: Mapping[str, str]) -> dict[str, Any]:
-    """The parsed options by their main names. `storage.*`, list sizes and column options are collected in mappings."""
+    """Parse all options. The result has their main names; `storage.*`, list sizes and column options become mappings."""
     values: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     column_options: dict[str, str] = {}
@@ -325,7 +324,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
         elif name in _BY_NAME:
             option = _BY_NAME[name]
             if option.name in values:
-                raise InvalidOptionError(f"the option {option.name!r} is duplicated, under two of its names; give one")
+                raise InvalidOptionError(f"the option {option.name!r} is given twice, under different names; give it once")
             values[option.name] = _value(key, text, option.parse)
         elif name == "paths":
             values["path"] = _single_path(text)
@@ -338,7 +337,7 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options that the user gave. CREATE TABLE ... USING lance mixes them with the table properties and repeats them with a prefix."""
+    """The user's own options. CREATE TABLE ... USING lance mixes them with table properties and repeats them with a prefix."""
     if not {"provider", "owner"} <= options.keys():
         return options
     own = {k[len(_OF_CATALOG_TABLES) :]: v for k, v in options.items() if k.startswith(_OF_CATALOG_TABLES)}
@@ -355,7 +354,7 @@ def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:
 def _single_path(text: str) -> str:
     paths = json.loads(text)
     if len(paths) != 1:
-        raise InvalidOptionError(f"{len(paths)} paths are given, but one load reads one table; load each one and combine them with union")
+        raise InvalidOptionError(f"expected one path, found {len(paths)}; load each table and combine them with union")
     return str(paths[0])
 
 
@@ -376,24 +375,24 @@ _ignored_before: set[str] = set()
 
 
 def _ignore(key: str) -> None:
-    """Warn once per process that the option has no effect here."""
+    """Warn once per process that the option has no effect."""
     if key.lower() not in _ignored_before:
         _ignored_before.add(key.lower())
-        _LOG.warning("the option %r of the JVM's connector has no effect here", key)
+        _LOG.warning("the option %r of the JVM connector has no effect here", key)
 
 
 def table() -> str:
     """The options as a Markdown table, for docs/options.md."""
-    rows = ["| option | also | reading or writing | meaning |", "|---|---|---|---|"]
-    words = {"read": "reading", "write": "writing", "both": "both"}
+    rows = ["| option | aliases | applies to | meaning |", "|---|---|---|---|"]
+    words = {"read": "reads", "write": "writes", "both": "both"}
     for o in OPTIONS:
         rows.append(f"| `{o.name}` | {', '.join(f'`{a}`' for a in o.aliases)} | {words[o.use]} | {o.help} |")
     rows.append(
-        f"| `{STORAGE}<key>` | `{STORAGE}{_HIDDEN}<key>` | both | A setting of the store, such as `storage.endpoint`; the keys are "
-        "those of pylance. Under the second name Spark does not print its value. |"
+        f"| `{STORAGE}<key>` | `{STORAGE}{_HIDDEN}<key>` | both | A storage option, such as `storage.endpoint`; the keys are "
+        "those of pylance. Spark hides the value of the alias. |"
     )
-    rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writing | The array column of a new table is a vector of this many elements. |")
-    rows += [f"| `<col>.{name}` | | writing | Of a column of a new table: {o.help} |" for name, o in COLUMN_OPTIONS.items()]
-    rows += ["", f"Taken from the JVM's connector and without effect here: {', '.join(f'`{n}`' for n in IGNORED)}.", ""]
-    rows.append(f"Known from other connectors, not implemented, and therefore an error: {', '.join(f'`{n}`' for n in UNBUILT)}.")
+    rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writes | The size of a fixed-size list: the type of an array column of a new table. |")
+    rows += [f"| `<col>.{name}` | | writes | For a column of a new table. {o.help} |" for name, o in COLUMN_OPTIONS.items()]
+    rows += ["", f"Options of the JVM connector that have no effect here: {', '.join(f'`{n}`' for n in IGNORED)}.", ""]
+    rows.append(f"Options of other connectors that are not implemented and raise an error: {', '.join(f'`{n}`' for n in UNBUILT)}.")
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""Maps a schema that the user gives to a read to the table's columns."""
+"""Mapping of the schema that a user specifies for a read to the table's columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import to_spark
 
 _SAME_VALUES = ("StringType", "DayTimeIntervalType", "TimeType")
-"""Types whose parameters (collation, fields, precision) say what Spark does with values, not how they are kept. By name: 4.0 lacks one."""
+"""Types whose parameters (collation, fields, precision) do not change how values are stored. By name, since Spark 4.0 lacks one."""
 
 
 def paths(own: pa.Schema, wanted: st.StructType) -> tuple[str, ...]:
-    """The columns of `own`, as paths for `Schema.select`, that contain everything in `wanted`.
+    """The paths, for `Schema.select`, of the columns of `own` that `wanted` needs.
 
-    Names match exactly, else case-insensitively; structs may have fewer fields than the table's.
-    Raises SchemaMismatchError with all differences: unknown names, other types, NOT NULL for columns that are nullable in the table.
+    Names match exactly or, failing that, case-insensitively. Structs may have fewer fields than the table's. Raises SchemaMismatchError,
+    which lists all differences: unknown names, other types, and NOT NULL columns that are nullable in the table.
     """
     found: list[str] = []
     differences: list[str] = []
@@ -74,7 +74,7 @@ def _differences(mine: st.DataType, wanted: st.DataType, path: str) -> list[str]
 
 
 def _paths(mine: st.DataType, wanted: st.DataType, steps: tuple[str, ...]) -> list[str]:
-    """The path of a column, or the paths of the wanted fields if only part of a struct is wanted."""
+    """The path of a column, or the paths of the required fields if only part of a struct is required."""
     if isinstance(mine, st.StructType) and isinstance(wanted, st.StructType) and wanted.fields and mine != wanted:
         out = []
         for child in wanted.fields:

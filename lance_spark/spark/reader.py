@@ -25,7 +25,7 @@ PARTITIONED_MARK = b"LancePartitioned:"
 
 
 class LancePartition(InputPartition):
-    """One self-contained task of a scan: Spark may combine it with the reader of another plan of the same query.
+    """A task of a scan. It is self-contained, since Spark may pass it to the reader of another plan of the same query.
 
     `rows_only`: only the number of rows matters, not their values.
     """
@@ -36,7 +36,7 @@ class LancePartition(InputPartition):
         self.rows_only = rows_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # LanceTable.java looks for this in the pickle, where it precedes all user data.
+        # LanceTable.java searches for this mark in the pickle, where it precedes all user data.
         counts = (self.task.kept, self.task.total) if isinstance(self.task, PartitionedTask) else (0, 0)
         size = SIZE_MARK + struct.pack("<qqqq", self.task.num_rows, self.task.num_bytes, *counts)
         return _with_size, (size, self.task, self.rows_only)
@@ -48,17 +48,14 @@ def _with_size(_: bytes, task: ScanTask | PartitionedTask, rows_only: bool) -> L
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How a scan is split into tasks: `cores` run them (None: unknown), and none reads much more than `max_bytes`."""
+    """Limits for splitting a scan into tasks: `cores` run them (None: unknown), and each reads about `max_bytes` at most."""
 
     cores: int | None = None
     max_bytes: int = MAX_TASK_BYTES
 
 
 class LanceReader(DataSourceReader):
-    """The reader of one plan over one version of a table or of a partitioned namespace.
-
-    Only the promised schema is pickled for the executors.
-    """
+    """The reader of one plan over a version of a table or of a partitioned namespace. Only the conversion is pickled for the executors."""
 
     def __init__(
         self,
@@ -76,7 +73,7 @@ class LanceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
-        # Spark plans here without the cluster's size, unless our planner passes it; the driver's cores are the closest estimate.
+        # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
         cores, most = self._size.cores or os.cpu_count() or 1, self._size.max_bytes
         tasks: Sequence[ScanTask | PartitionedTask]
         if isinstance(self._snapshot, PartitionedVersion):
@@ -86,7 +83,7 @@ class LanceReader(DataSourceReader):
         return [LancePartition(task, self._rows_only) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of one task, in exactly the promised schema."""
+        """Read the batches of one task, in exactly the promised schema."""
         keep_import_cache_small()
         assert isinstance(partition, LancePartition)
         task = partition.task

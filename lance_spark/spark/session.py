@@ -1,4 +1,4 @@
-"""The functions of a session or a DataFrame: `lance_spark.enable` and `lance_spark.write`."""
+"""The public functions for sessions and DataFrames: `lance_spark.enable` and `lance_spark.write`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from lance_spark.spark.source import LanceDataSource
 
 
 def enable(spark: SparkSession) -> None:
-    """Register the format "lance" with the session and install our planner rule, which reads only what queries need. Can be repeated.
+    """Register the format "lance" with the session and install the planner, so that queries read only what they need.
 
-    Spark finds the format by itself if the package is installed, but not with --py-files. Call it before any other use of
-    the session: then sessions derived from it inherit all of this, and joins prune what they read. See docs/planner.md.
+    Call it before any other use of the session. Then joins prune what they read, too, and sessions derived from it inherit the planner.
+    Repeated calls are harmless. Without this call, Spark finds the format if the package is installed, but not with --py-files. See
+    docs/planner.md.
 
     Examples:
         >>> import lance_spark
@@ -31,7 +32,7 @@ def enable(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(LanceDataSource)
     except AnalysisException as e:
-        # Spark 4.0 rejects a duplicate name, and has already registered ours if the package is installed.
+        # Spark 4.0 rejects duplicate names, and registers our format itself if the package is installed.
         if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
@@ -39,9 +40,9 @@ def enable(spark: SparkSession) -> None:
 def _teach(spark: SparkSession) -> None:
     if is_remote():
         if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
-            warn("this is Spark Connect, whose server needs the jar of `python -m lance_spark jar`")
+            warn("with Spark Connect, install the jar of `python -m lance_spark jar` on the server")
         return
-    # A pure Connect client has no py4j, which this import needs.
+    # This import needs py4j, which a pure Connect client lacks.
     from lance_spark.spark.planner import install as planner
 
     planner.install(spark)
@@ -53,10 +54,10 @@ def write(
     mode: Literal["error", "ignore", "append", "overwrite"] = "error",
     **options: str | int | bool,
 ) -> None:
-    """Write a DataFrame as a Lance table, in any of Spark's modes; Spark itself refuses `error` and `ignore` for Python sources.
+    """Write a DataFrame to a Lance table. This supports all modes; `df.write` rejects `error` and `ignore` for Python sources.
 
-    `append` creates the table if there is none. If the table exists, `error` raises TableAlreadyExistsError and
-    `ignore` writes nothing. `options` are those of docs/options.md; pass names with dots as `**{"storage.endpoint": ...}`.
+    `append` creates the table if it does not exist. If it exists, `error` raises TableAlreadyExistsError and `ignore` writes nothing.
+    `options` are described in docs/options.md; pass names with dots as `**{"storage.endpoint": ...}`.
 
     Examples:
         >>> import lance_spark
@@ -73,10 +74,10 @@ def write(
         try:
             version = Dataset.open(uri, storage_options=storage_options(options)).version
         except TableNotFoundError:
-            # Another writer may create the table between the check and the commit; with this option the commit fails then.
+            # If another writer creates the table before the commit, this option makes the commit fail.
             writer = writer.option("write_mode", "create")
         else:
             if mode == "error":
-                raise TableAlreadyExistsError(f"a Lance table already exists at {uri} (version {version})")
+                raise TableAlreadyExistsError(f"a Lance table already exists at {uri} (version {version}); use another mode or path")
             return
     writer.save(uri)

@@ -1,7 +1,7 @@
-"""The data source "lance": the object that Spark creates from a path and options, for reading and writing.
+"""The data source "lance", which Spark creates from a path and options for reads and writes.
 
-The version is pinned when Spark creates the source, the only hook that always runs; readers and writers use this version.
-`pushFilters` is not defined anywhere here: Spark's own filter push-down mixes up two uses of one DataFrame.
+The version is pinned when Spark creates the source, the only hook that always runs. Readers and writers use this version.
+`pushFilters` is deliberately not defined: Spark's filter push-down for Python sources confuses two uses of one DataFrame.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 NO_PATH = (
-    "no path of a Lance table is given. Use .load(path) and .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "
-    "For tables of the session catalog call lance_spark.enable(spark) first: Spark alone does not tell a Python data source their path"
+    "the path of the Lance table is missing. Use .load(path), .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "
+    "For tables of the session catalog, call lance_spark.enable(spark) first: Spark itself does not pass their path to Python sources"
 )
 
 
 class LanceDataSource(DataSource):
-    """One version of a Lance table or of a partitioned namespace as Spark sees it, or the location of a table to be written."""
+    """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
@@ -71,22 +71,22 @@ class LanceDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """The name of the format."""
         return "lance"
 
     def schema(self) -> StructType:
-        """The schema of the columns that the options choose."""
+        """The schema of the columns that the options select."""
         snapshot = self._opened()
         return to_spark(self._plan(snapshot).schema(snapshot))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of `schema`: the source's own, or one of the user or planner that chooses columns by name."""
+        """Return a reader. `schema` is the source's own, or a selection of its columns by the user or the planner."""
         try:
             return self._reader(schema)
         except SchemaMismatchError as e:
             if self._request.declared is None:
                 raise
-            what = "the session catalog's columns are not the table's (ALTER TABLE changes only the catalog; declare the table anew)"
+            what = "the session catalog's columns differ from the table's (ALTER TABLE changes only the catalog; declare the table again)"
             raise SchemaMismatchError(f"{what}: {e}") from e
 
     def _reader(self, schema: StructType) -> LanceReader:
@@ -102,7 +102,7 @@ class LanceDataSource(DataSource):
         return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of rows with `schema`, based on the current latest version: Spark creates the source of a write when it plans it."""
+        """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
         options = WriteOptions.parse(self.options)
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
@@ -143,7 +143,7 @@ class LanceDataSource(DataSource):
         return plan
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark pickles the source into every task: the manifest must not be part of it.
+        # Spark pickles the source into every task, so the manifest must not be part of it.
         return {**self.__dict__, "_snapshot": None, "_partitioned": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class LanceDataSource(DataSource):
 
 
 def bind(source: bytes, request: str) -> LanceDataSource:
-    """The pickled source, at its pinned version, with the planner's request for one scan; LancePlanner.java pickles this call."""
+    """Add the planner's request for one scan to a pickled source with a pinned version. LancePlanner.java pickles this call."""
     bound: LanceDataSource = pickle.loads(source)
     bound._request = Request.parse(request)
     return bound
@@ -187,6 +187,6 @@ def _store(options: ReadOptions | WriteOptions) -> Store:
     store = Store(options.path, options.storage)
     if store.location.kind == "memory":
         raise UnsupportedFeatureError(
-            f"{store.uri}: Spark's workers are separate processes without access to this memory; use a path that they can reach"
+            f"{store.uri}: Spark's worker processes cannot access this process's memory; use a path that they can access"
         )
     return store

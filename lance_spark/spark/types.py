@@ -1,4 +1,4 @@
-"""Arrow types of Lance tables <-> Spark types, in both directions; docs/types.md is the table of them for users.
+"""Arrow types of Lance tables <-> Spark types. docs/types.md has the user's table of them.
 
 Implements the schema page of the table specification for Spark. If Spark has no type for the values of a Lance type, the
 error names the column; nothing is silently rounded or truncated.
@@ -23,7 +23,7 @@ from lance_spark.schema.logical_types import EXTENSION_NAME
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
 _ROW_COLUMNS = {f.name: f.name in ("_rowid", "_rowaddr") for f in ROW_COLUMNS}
-"""Columns that no file holds, and whether they never are null. Unsigned in Lance, but far below 2^63: long, as in the JVM's connector."""
+"""Columns that are not stored in files, and whether they are never null. Unsigned in Lance, but long in Spark, as in the JVM connector."""
 
 SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
@@ -82,7 +82,7 @@ _REFUSED: Mapping[str, str] = {
 
 
 def to_spark(schema: pa.Schema) -> st.StructType:
-    """The Spark schema of a table's scan. Raises UnsupportedFeatureError naming the column that Spark cannot hold."""
+    """The Spark schema of a table's scan. Raises UnsupportedFeatureError, which names the column, for a type that Spark lacks."""
     fields = []
     for f in schema:
         if f.name in _ROW_COLUMNS and f.type == pa.uint64():
@@ -96,16 +96,16 @@ def _spark_field(f: pa.Field, path: str) -> st.StructField:
 
 
 def _spark_metadata(f: pa.Field) -> dict[str, Any]:
-    """The metadata of a StructField: the field's own metadata as strings, and the sizes of fixed-size lists in it.
+    """The metadata of a StructField: the field's metadata as strings, and the sizes of fixed-size lists in it.
 
-    Extension names are omitted: Spark passes on the storage type, for which the name would be wrong.
+    Extension names are omitted, because Spark has the storage type.
     """
     texts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in (f.metadata or {}).items() if not k.startswith(b"ARROW:")}
     return {**texts, **_sizes(f.type, "")}
 
 
 def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
-    """The sizes of the fixed-size lists of a type, up to the next struct, by path: "element." for the items of a list."""
+    """The sizes of fixed-size lists in a type, not inside structs, by path ("element." for the items of a list)."""
     t = storage_type(t)
     if pa.types.is_fixed_size_list(t):
         return {prefix + FIXED_SIZE: t.list_size, **_sizes(t.value_type, prefix + "element.")}
@@ -117,14 +117,14 @@ def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
 
 
 def storage_type(t: pa.DataType) -> pa.DataType:
-    """The type that values are stored as: an extension type's storage type, a dictionary's value type."""
+    """The storage type of an extension type, the value type of a dictionary, otherwise the type itself."""
     if isinstance(t, pa.BaseExtensionType):
         return storage_type(t.storage_type)
     return storage_type(t.value_type) if pa.types.is_dictionary(t) else t
 
 
 def is_bfloat16(f: pa.Field) -> bool:
-    """Whether the field has Lance's 16-bit brain floats, which are two bytes with an extension name in Arrow."""
+    """True if the field has Lance's bfloat16, which in Arrow is two bytes with an extension name."""
     if isinstance(f.type, pa.BaseExtensionType):
         return bool(f.type.extension_name.encode() == BFLOAT16)
     return bool(f.type == pa.binary(2) and (f.metadata or {}).get(EXTENSION_NAME) == BFLOAT16)
@@ -140,7 +140,7 @@ def _spark_type(f: pa.Field, path: str) -> st.DataType:
         return st.TimestampNTZType() if t.tz is None else st.TimestampType()
     if pa.types.is_decimal(t):
         if t.precision > 38 or not 0 <= t.scale <= t.precision:
-            raise UnsupportedFeatureError(f"column {path!r}: Spark's decimals have at most 38 digits, this is {t}; {_LEAVE_OUT}")
+            raise UnsupportedFeatureError(f"column {path!r}: {t} has more than the 38 digits of Spark's decimals; {_LEAVE_OUT}")
         return st.DecimalType(t.precision, t.scale)
     if pa.types.is_time(t):
         return _time_type(t, path)
@@ -161,12 +161,12 @@ def _time_type(t: pa.DataType, path: str) -> st.DataType:
         raise UnsupportedFeatureError(
             f"column {path!r}: Spark {pyspark.__version__} has no type for a time of day ({t}), Spark 4.1 has; {_LEAVE_OUT}"
         )
-    # Spark stores a time as nanoseconds in every precision; since 4.3 it also has the type that shows all nine digits.
+    # Spark stores times in nanoseconds at any precision; since 4.3 it has a type that shows all nine digits.
     return st.TimeType(9 if t.unit == "ns" and SPARK_VERSION >= (4, 3) else 6)
 
 
 def promised(schema: st.StructType) -> pa.Schema:
-    """The exact Arrow schema, with names and nullability, that Spark expects of the batches of a source with this schema.
+    """The exact Arrow schema, including names and nullability, of the batches that Spark expects from a source with this schema.
 
     Spark 4.2 and later compare it with the first batch; 4.0 and 4.1 take columns and children by position.
     """
@@ -177,9 +177,9 @@ def promised(schema: st.StructType) -> pa.Schema:
 def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
     """The Arrow schema of a new table made from a DataFrame of this schema.
 
-    `sizes` are the write options `<col>.arrow.fixed-size-list.size` by lower-cased column path; where a column has none, its
-    StructField's metadata of that name counts. Raises UnsupportedFeatureError for a type that Lance lacks, saying what to
-    do instead, and InvalidOptionError for a size on a column that is not an array.
+    `sizes` are the write options `<col>.arrow.fixed-size-list.size` by lower-cased column path; they take precedence over the metadata of
+    that name in the StructField. Raises UnsupportedFeatureError for a type that Lance lacks, with an alternative, and InvalidOptionError
+    for a size on a column that is not an array.
     """
     used: set[str] = set()
     out = pa.schema([_arrow_field(f, f.name, _Sizes(sizes, used)) for f in schema.fields])
@@ -191,7 +191,7 @@ def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The requested sizes of lists: from options by path, and from the metadata of the current StructField by `inner` path."""
+    """The requested list sizes: from options, by path, and from the metadata of the current StructField, by `inner` path."""
 
     options: Mapping[str, int]
     used: set[str]
@@ -215,7 +215,7 @@ class _Sizes:
 
 
 def _arrow_field(f: st.StructField, path: str, sizes: _Sizes) -> pa.Field:
-    # Keys with two underscores are Spark's own (char lengths, generated names) and do not belong to the table.
+    # Keys that start with two underscores are Spark's own (char lengths, generated names), not the table's.
     metadata = {k: v for k, v in f.metadata.items() if isinstance(v, str) and not k.startswith("__") and not k.endswith(FIXED_SIZE)}
     within = replace(sizes, metadata=f.metadata, inner="")
     return pa.field(f.name, _arrow_type(f.dataType, path, within), f.nullable, metadata or None)

@@ -1,4 +1,4 @@
-"""Writing a table from Spark: executors write data files; the driver commits all of them in one version, or none."""
+"""Writing a table from Spark: executors write data files, and the driver commits all of them in one version, or none."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from lance_spark.table.changes.replace_where import check_rows, replace_where
 from lance_spark.table.write import write
 
 STOPPED_AFTER_S = 5.0
-"""By then Spark has killed the Python workers of a failed job: it looks every 2 s, and gives them `spark.python.task.killTimeout`, 2 s."""
+"""Time until Spark has killed the workers of a failed job: it checks every 2 s and waits `spark.python.task.killTimeout` (2 s)."""
 
 
 @dataclass
 class LanceCommitMessage(WriterCommitMessage):
-    """The fragments that one task has written."""
+    """The fragments that a task has written."""
 
     fragments: tuple[Fragment, ...]
 
 
 class LanceWriter(DataSourceArrowWriter):
-    """Writes the rows of one DataFrame to one table; created on the driver, pickled for the tasks and for the process that commits."""
+    """Writes a DataFrame to a table. Created on the driver, and pickled for the tasks and for the process that commits."""
 
     def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None) -> None:
-        """`there` is the schema of the table to be overwritten, if it exists: its nullable columns remain nullable."""
+        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable."""
         if overwrite and options.write_mode == "create":
-            raise InvalidOptionError("the option write_mode=create needs Spark's mode append, not overwrite")
+            raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
         if options.replaceWhere is not None and not overwrite:
-            raise InvalidOptionError("the option replaceWhere needs Spark's mode overwrite")
+            raise InvalidOptionError("the option replaceWhere requires Spark's mode overwrite")
         self._replaced: Predicate | None = None
         if options.replaceWhere is not None and there is not None:
             self._replaced = parse(options.replaceWhere, from_arrow(there), None)
@@ -52,17 +52,17 @@ class LanceWriter(DataSourceArrowWriter):
         self._target = write.begin_write(uri, new, mode, _settings(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
-        """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
+        """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         keep_import_cache_small()
         check = None if self._replaced is None else partial(check_rows, self._replaced)
         return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""
+        """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
         fragments = _fragments(messages)
         if None in messages:
             raise LanceError(
-                f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again"
+                f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing was committed: run the write again"
             )
         try:
             if self._replaced is not None:
@@ -76,10 +76,10 @@ class LanceWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of all tasks, including those that still run after another one has failed.
+        """Delete the files of all tasks, including tasks that are still running after another one has failed.
 
-        Spark also aborts after a failed commit. Then every task has a message, `commit` has already handled the files, and this call, which
-        runs in another process and does not know whether a version refers to them, keeps them.
+        Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
+        keeps them, because it runs in another process and does not know whether a version refers to them.
         """
         if None in messages:
             write.discard_job(self._target)
@@ -89,7 +89,7 @@ class LanceWriter(DataSourceArrowWriter):
 
 
 def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
-    """The new fields, nullable if the old field with the same name is: a literal is not nullable, but later values may be null."""
+    """Make fields nullable if the old field of the same name is: a literal is not nullable, but later values may be null."""
     by_name = {f.name.lower(): f for f in old}
     return [_loosened(f, by_name[f.name.lower()]) if f.name.lower() in by_name else f for f in new]
 

@@ -1,1 +1,1 @@
-"""Bytes of a table wherever it is stored: ranged reads, listings, conditional put. The only folder that imports fsspec."""
+"""Access to the bytes of a table in any store: ranged reads, listings, conditional put. The only folder that imports fsspec."""

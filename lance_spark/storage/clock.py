@@ -1,4 +1,4 @@
-"""The time by the clock of a store, for whatever is compared with the times of its files: our own clock may be wrong."""
+"""The time on a store's own clock, for comparison with the modification times of its files. The local clock may be wrong."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from lance_spark.errors import StorageError
 from lance_spark.storage.store import Store
 
 _NOISE = timedelta(minutes=1)
-"""Clocks that differ by less are taken for equal: stores round the time, and asking takes a while."""
+"""Clocks that differ by less count as equal, since stores round times and a request takes time."""
 
-_ASK_AGAIN_S = 3600.0
-_ASKED: dict[tuple[int, str, str], tuple[float, bool]] = {}
-"""When each process asked each bucket, and whether the clocks differed."""
+_RECHECK_S = 3600.0
+_CHECKED: dict[tuple[int, str, str], tuple[float, bool]] = {}
+"""For each process and bucket: when the clocks were last compared (monotonic seconds), and whether they differed."""
 
 
 def store_time(store: Store, folder: str) -> datetime:
-    """The time now: by our own clock, unless that of the store differs, which a small file tells that is put into `folder` and deleted.
+    """Return the store's current time if its clock differs from the local one, otherwise the local time.
 
-    It is our own as well where the store does not say when a file was written, or refuses to write.
+    To read the store's clock, a small file is written to `folder` and deleted. The local time is also returned if the store does not
+    report modification times or refuses the write.
     """
     path, now = f"{folder}/.clock-{uuid.uuid4().hex}", datetime.now(UTC)
     with contextlib.suppress(StorageError):
@@ -37,14 +38,14 @@ def store_time(store: Store, folder: str) -> datetime:
 
 
 def clock_differs(store: Store, path: str) -> bool:
-    """Whether the store's clock, told by the file at `path`, which was just put, and ours differ; also if the store does not say.
+    """True if the store's clock differs from the local one or is unknown. `path` is a file that was just written.
 
-    Asked once an hour for each bucket and process.
+    The result is cached for one hour for each bucket and process.
     """
     place, now = (os.getpid(), store.location.kind, store.location.bucket), time.monotonic()
-    asked, differs = _ASKED.get(place, (-_ASK_AGAIN_S, True))
-    if now - asked >= _ASK_AGAIN_S:
+    checked, differs = _CHECKED.get(place, (-_RECHECK_S, True))
+    if now - checked >= _RECHECK_S:
         modified = store.about(path).modified
         differs = modified is None or abs(modified - datetime.now(UTC)) > _NOISE
-        _ASKED[place] = now, differs
+        _CHECKED[place] = now, differs
     return differs

@@ -1,8 +1,8 @@
-"""Local files, read and written directly. Whatever is written whole is synced to the disk before it gets its name.
+"""Local files, read and written directly. A file that is written in one piece is synced to disk before it gets its final name.
 
-A table from others may hold symbolic links that lead anywhere, and pipes in the place of files. The table's root and the folders above
-it may be links, for they are the user's; below the root no link is followed. Folders are opened one by one from the root (openat with
-O_NOFOLLOW), so that one that is exchanged for a link meanwhile is not followed either.
+An untrusted table may contain symbolic links to any place, or pipes instead of files. The table's root and the folders above it belong
+to the user and may be links; below the root no link is followed. Folders are opened one by one from the root (openat with O_NOFOLLOW),
+so a folder that is replaced by a link during the operation is not followed either.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lance_spark.buffers.memory import empty
 from lance_spark.errors import CorruptFileError
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
-"""How folders on the way are opened: where there is O_PATH, a folder that can be entered need not be readable."""
+"""Flags for opening the folders of a path. With O_PATH, a folder needs the permission to enter it, not to read it."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -35,7 +35,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in a folder: its name below the folder, its size in bytes, and when it was last written (None: the store does not say)."""
+    """A file in a folder: its path relative to the folder, its size in bytes, and its modification time (None: not known)."""
 
     name: str
     size: int
@@ -43,13 +43,13 @@ class Entry:
 
 
 Contents: TypeAlias = tuple[list[Entry], list[str]]
-"""The files of a folder, and the names of the folders in it."""
+"""The files and the names of the subfolders of a folder."""
 
 
 class Files(Protocol):
-    """The operations of `Store` on full paths, with whatever errors the place raises.
+    """The operations of `Store` on full paths. They raise the errors of the file system or client.
 
-    Ranges at most `gap` bytes apart are worth one read.
+    Ranges at most `gap` bytes apart are read together.
     """
 
     gap: int
@@ -69,10 +69,10 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """Files below the folder `root`. CorruptFileError for a link below it, and for what is read as a file and is none.
+    """Files below the folder `root`. Links below it, and pipes, devices or folders that are read as files, raise CorruptFileError.
 
-    Listings hold whatever is not a folder, so that nothing in the place of a file is passed over. Deleting and replacing concern the
-    name in its folder, also that of a link.
+    Listings contain everything that is not a folder, so that no replacement for a file goes unnoticed. Deleting or replacing a link
+    affects the link, not its target.
     """
 
     gap = 16 << 10
@@ -108,16 +108,16 @@ class LocalFiles:
 
     def list(self, folder: str) -> list[Entry]:
         files, folders = self.contents(folder)
-        # A folder with the name of a file, such as x.json, is an error for whoever reads it and must not look like nothing.
+        # A folder that is named like a file (x.json) is listed, so that the reader of that file raises an error.
         return files + [Entry(name, 0, None) for name in folders if "." in name[1:]]
 
     def contents(self, folder: str) -> Contents:
-        """What is in a folder: files, and the names of folders; nothing if there is no such folder."""
+        """The files and the names of the subfolders of a folder; empty if the folder does not exist."""
         files: list[Entry] = []
         folders: list[str] = []
         with contextlib.suppress(FileNotFoundError), self._folder(folder) as opened, _readable(opened) as fd, os.scandir(fd) as found:
             for f in found:
-                # Another writer's temporary file may vanish between the listing and the question; the others are there.
+                # Another writer's temporary file may vanish between the listing and its stat.
                 with contextlib.suppress(FileNotFoundError):
                     about = f.stat(follow_symlinks=False)
                     if stat.S_ISDIR(about.st_mode):
@@ -157,7 +157,7 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _folder(self, path: str, make: bool = False) -> Iterator[int]:
-        """The folder at `path`, opened from the root on; with `make` it is made if it is not there."""
+        """Open the folder at `path`, step by step from the root. With `make`, missing folders are created."""
         if make:
             _make_root(self._root)
         fd = os.open(self._root, _FOLDER)
@@ -179,17 +179,17 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _folder_of(self, path: str, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder that the file at `path` is in, and its name there."""
+        """The open parent folder of the file at `path`, and the file's name."""
         parent, name = os.path.split(path)
         with self._folder(parent, make) as folder:
             yield folder, name
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int]]:
-        """The file at `path`, open for reading, and its size."""
+        """The file at `path`, opened for reading, and its size in bytes."""
         with self._folder_of(path) as (folder, name):
             _file_size(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
-            # What takes the file's place after it was asked about must neither be followed nor block.
+            # The file may have been replaced after the check by a link or a pipe: do not follow it and do not block.
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         try:
             yield fd, _file_size(os.fstat(fd), path)
@@ -198,9 +198,9 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _temporary(self, path: str, data: bytes, durable: bool = True) -> Iterator[tuple[int, str, str]]:
-        """The folder of `path`, a new file with `data` in it, to be moved or linked, and the name.
+        """Write `data` to a temporary file. Yield its open folder, its name, and the final name of `path`, for a rename or a link.
 
-        If `durable`, the file is synced, and afterwards the folder, which keeps the name through a crash.
+        If `durable`, the file is synced before, and its folder afterwards, so that the name survives a crash.
         """
         with self._folder_of(path, make=True) as (folder, name):
             temporary = f".{name}.{uuid.uuid4().hex}.tmp"
@@ -219,18 +219,18 @@ class LocalFiles:
 
 
 def _file_size(about: os.stat_result, path: str) -> int:
-    """The size of a file; an error for what is none."""
+    """The size of a regular file in bytes. Raises CorruptFileError for anything else."""
     _refuse_link(about, path)
     if not stat.S_ISREG(about.st_mode):
-        raise CorruptFileError(f"{path} is {_KINDS.get(stat.S_IFMT(about.st_mode), 'no file')}, expected a file")
+        raise CorruptFileError(f"{path} is {_KINDS.get(stat.S_IFMT(about.st_mode), 'not a regular file')}, expected a file")
     return about.st_size
 
 
 def _refuse_link(about: os.stat_result, path: str) -> None:
     if stat.S_ISLNK(about.st_mode):
         raise CorruptFileError(
-            f"{path} is a symbolic link, or is in a folder that is one; links in a table's folder are not followed. "
-            "If you trust the table, copy it with what the links lead to (cp -rL)"
+            f"{path} is a symbolic link or is in a linked folder; links inside a table's folder are not followed. "
+            "If you trust the table, copy it with the files that the links point to (cp -rL)"
         )
 
 
@@ -242,7 +242,7 @@ def _modified(about: os.stat_result) -> datetime | None:
     try:
         return datetime.fromtimestamp(about.st_mtime, UTC)
     except (ValueError, OverflowError):
-        return None  # after the year 9999, as archives can say
+        return None  # after the year 9999, which some archives contain
 
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
@@ -262,13 +262,13 @@ def _make_root(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError as e:
-        # Said apart from "the file exists", which tells a commit that another writer was first.
+        # Not FileExistsError, which means to a commit that another writer was first.
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), e.filename) from None
 
 
 @contextlib.contextmanager
 def _readable(folder: int) -> Iterator[int]:
-    """An open folder, once more and so that it can be listed and synced."""
+    """Reopen a folder so that it can be listed and synced, which O_PATH does not allow."""
     fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
     try:
         yield fd

@@ -1,4 +1,4 @@
-"""Where a table is: URIs as users, Spark and manifests write them, taken apart. Pure, no I/O."""
+"""Locations: parsing of the URIs that users, Spark and manifests write. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.storage.secrets import is_signed, shown
 
-# Scheme in a URI -> the kind of store. Spark says s3a and abfss.
+# URI scheme -> kind of store. Spark uses s3a and abfss.
 _KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Location:
-    """One root, normalised.
+    """A normalised root.
 
-    `kind` is "file", "memory", "s3", "gs" or "az"; `bucket` the bucket or container, "" where there is none; `account` the Azure
-    storage account if the URI names it; `path` has no slash at the end. `uri` says all of it again, for a local file as the plain path.
+    `kind` is "file", "memory", "s3", "gs" or "az". `bucket` is the bucket or container, "" if there is none. `account` is the Azure
+    storage account if the URI names it. `path` has no trailing slash. `uri` is the whole location; for local files it is the plain path.
     """
 
     kind: str
@@ -30,25 +30,26 @@ class Location:
     account: str = ""
 
     def is_in_store_of(self, other: Location) -> bool:
-        """Whether both are on the local disks, or in the same bucket or container: where the same credentials count."""
+        """True if both are local or in the same bucket or container, where the same credentials apply."""
         return (self.kind, self.bucket, self.account) == (other.kind, other.bucket, other.account)
 
 
 def locate(uri: str) -> Location:
-    """The place that a URI or a local path names. Relative paths count from the working directory of this process.
+    """Parse a URI or a local path. Relative paths start at the working directory of this process.
 
-    The part after `file:` is percent-decoded, as pylance does; Spark writes `file:/x` for `file:///x`.
+    The part after `file:` is percent-decoded, as in pylance; Spark writes `file:/x` for `file:///x`. Raises InvalidOptionError for an
+    invalid location and UnsupportedFeatureError for an unknown scheme.
     """
     if not uri.strip():
         raise InvalidOptionError("the path of the table is empty")
     if not can_be_path(uri):
-        raise InvalidOptionError(f"{shown(uri)!r} has characters that no path can have")
+        raise InvalidOptionError(f"{shown(uri)!r} contains characters that are not allowed in a path")
     match = _SCHEME.fullmatch(uri)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", uri)
     if scheme == "file":
         path = urllib.parse.unquote("/" + rest.removeprefix("//localhost/").lstrip("/"))
         if not can_be_path(path):
-            raise InvalidOptionError(f"{shown(uri)!r} has characters that no path can have")
+            raise InvalidOptionError(f"{shown(uri)!r} contains characters that are not allowed in a path")
         return _local(path)
     if not scheme or not rest.startswith("/"):
         return _local(uri)
@@ -58,24 +59,24 @@ def locate(uri: str) -> Location:
     if scheme not in _KINDS or not rest.startswith("//"):
         known = ", ".join(f"{s}://" for s in _KINDS)
         slashes = "//" if rest.startswith("//") else "/"
-        raise UnsupportedFeatureError(f"there is no support for {scheme}:{slashes} locations; there is for local paths and {known}")
+        raise UnsupportedFeatureError(f"{scheme}:{slashes} locations are not supported; use a local path or one of {known}")
     authority, _, path = rest[2:].partition("/")
     path = path.strip("/")
     kind = _KINDS[scheme]
     bucket, at, host = authority.partition("@")
     if at and (kind != "az" or ":" in bucket or "@" in host or not host):
-        # What is before the @ is a password most of the time, and is not shown.
-        raise InvalidOptionError(f"a {scheme}:// location takes no user or password before an @; credentials are storage options")
+        # The part before the @ is usually a password, so it is not shown.
+        raise InvalidOptionError(f"a {scheme}:// location must not contain a user or password; pass credentials as storage options")
     if not bucket:
         raise UnsupportedFeatureError(f"a {scheme}:// location must name a bucket or container")
     if is_signed(path):
-        raise InvalidOptionError(f"a {scheme}:// location takes no signature in a query; credentials are storage options")
+        raise InvalidOptionError(f"a {scheme}:// location must not contain a signature; pass credentials as storage options")
     name = scheme if kind == "az" else kind
     return Location(kind, bucket, path, f"{name}://{authority}/{path}".rstrip("/"), host.partition(".")[0])
 
 
 def can_be_path(text: str) -> bool:
-    """Whether there are no characters in `text` that neither a file system nor an object store takes."""
+    """False if `text` contains characters that no file system or object store accepts."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
@@ -84,16 +85,16 @@ def can_be_path(text: str) -> bool:
 
 
 def split_manifest_store(uri: str) -> tuple[str, str]:
-    """A URI without the external manifest store that it names, and that store, "" for none.
+    """Split a URI into the table's URI and the external manifest store that it names ("" for none).
 
-    `s3+ddb://bucket/path?ddbTableName=t` is how pylance names a table of DynamoDB.
+    pylance names a DynamoDB table as `s3+ddb://bucket/path?ddbTableName=t`.
     """
     if not uri.lower().startswith("s3+ddb://"):
         return uri, ""
     place, _, query = uri.partition("?")
     names = urllib.parse.parse_qs(query).get("ddbTableName", [])
     if len(names) != 1:
-        raise UnsupportedFeatureError("an s3+ddb:// location must name one table of DynamoDB: s3+ddb://bucket/path?ddbTableName=name")
+        raise UnsupportedFeatureError("an s3+ddb:// location must name one DynamoDB table: s3+ddb://bucket/path?ddbTableName=name")
     return f"s3://{place[len('s3+ddb://') :]}", f"dynamodb://{names[0]}"
 
 

@@ -1,7 +1,7 @@
-"""Names of storage options, as pylance (Rust's object_store) has them, and what they mean to s3fs, gcsfs and adlfs. Pure tables, no I/O.
+"""Storage options: their names, as in pylance (Rust's object_store), and the matching arguments of s3fs, gcsfs and adlfs. No I/O.
 
-An option of a family that the table's scheme does not use is accepted and ignored, so that one set of options can serve
-tables on several stores; a name of no family is an error.
+Options for other kinds of store are accepted and ignored, so that one set of options can serve tables on several stores. An unknown
+name is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from lance_spark.errors import InvalidOptionError
 
 Arguments = dict[str, Any]
-"""Keyword arguments of an fsspec file system, nested where the package nests them."""
+"""Keyword arguments of an fsspec file system, nested as that file system expects them."""
 
 
 def _flag(text: str) -> bool:
@@ -28,7 +28,7 @@ def _not_flag(text: str) -> bool:
 
 
 def _seconds(text: str) -> float:
-    """A duration as object_store writes it: "500ms", "30s", "2m", or plain seconds."""
+    """Parse a duration in the syntax of object_store, such as "500ms", "30s" or "2m", or a plain number of seconds."""
     for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
         if text.endswith(suffix):
             return float(text.removesuffix(suffix)) * factor
@@ -43,7 +43,7 @@ def _anonymous_token(text: str) -> str | None:
     return "anon" if _flag(text) else None
 
 
-# Option -> (where its value goes in the arguments, how to convert it). An empty place: known, and nothing to do here.
+# Option -> (path of its value in the arguments, conversion). An empty path: the option is accepted and has no effect here.
 _Place = tuple[tuple[str, ...], Callable[[str], Any]]
 
 _S3: dict[str, _Place] = {
@@ -73,7 +73,7 @@ _S3: dict[str, _Place] = {
     "s3_express": ((), _flag),
 }
 _S3_CLIENT: dict[str, _Place] = {
-    "allow_http": ((), _flag),  # the endpoint's scheme says it already
+    "allow_http": ((), _flag),  # follows from the endpoint's scheme
     "allow_invalid_certificates": (("client_kwargs", "verify"), _not_flag),
     "timeout": (("config_kwargs", "read_timeout"), _seconds),
     "connect_timeout": (("config_kwargs", "connect_timeout"), _seconds),
@@ -116,7 +116,7 @@ def _named(table: Mapping[str, _Place], *prefixes: str) -> dict[str, _Place]:
     return {prefix + name: place for name, place in table.items() for prefix in prefixes}
 
 
-# Scheme of the file system -> all the option names that it understands.
+# Kind of store -> the options that it accepts.
 TABLES: dict[str, dict[str, _Place]] = {
     "s3": {**_named(_S3, "", "aws_"), **_S3_CLIENT},
     "gs": {
@@ -128,7 +128,7 @@ TABLES: dict[str, dict[str, _Place]] = {
 MANIFEST_STORE = "manifest_store"
 DYNAMODB_ENDPOINT = "dynamodb_endpoint"
 GENERAL = (MANIFEST_STORE, DYNAMODB_ENDPOINT)
-"""Options that are not the file system's: where commits are decided (see `table.manifest_store.external`), and how to get there."""
+"""Options of the external manifest store (see `table.manifest_store.external`), which no file system receives."""
 _KNOWN = sorted({*GENERAL, *(name for table in TABLES.values() for name in table)})
 
 
@@ -138,16 +138,16 @@ def is_known(name: str) -> bool:
 
 
 def check_names(options: Mapping[str, str]) -> None:
-    """Raise InvalidOptionError for a name of no family, with the nearest that there is. Values are never shown."""
+    """Raise InvalidOptionError for an unknown name and suggest the most similar one. Values are never shown."""
     for name in options:
         if not is_known(name):
             near = difflib.get_close_matches(name.lower(), _KNOWN, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidOptionError(f"there is no storage option {name!r}{hint}")
+            raise InvalidOptionError(f"unknown storage option {name!r}{hint}")
 
 
 def arguments(scheme: str, options: Mapping[str, str]) -> Arguments:
-    """The keyword arguments of the file system of `scheme` that say what `options` say."""
+    """Translate `options` into keyword arguments of the file system for `scheme`. Raises InvalidOptionError for an invalid value."""
     table, result = TABLES.get(scheme, {}), Arguments()
     for name, text in options.items():
         where, convert = table.get(name.lower(), ((), str))
@@ -156,12 +156,12 @@ def arguments(scheme: str, options: Mapping[str, str]) -> Arguments:
         try:
             value = convert(text)
         except ValueError:
-            raise InvalidOptionError(f"the storage option {name!r} has a value that it cannot take") from None
+            raise InvalidOptionError(f"the storage option {name!r} has an invalid value") from None
         inner = result
         for key in where[:-1]:
             inner = inner.setdefault(key, {})
         inner[where[-1]] = value
     if scheme == "s3" and "endpoint_url" in result:
-        # Where object_store is given an endpoint it puts the bucket into the path unless told otherwise; botocore would guess.
+        # With a custom endpoint, object_store uses path-style addressing by default; botocore would guess.
         result.setdefault("config_kwargs", {}).setdefault("s3", {}).setdefault("addressing_style", "path")
     return result

@@ -1,7 +1,7 @@
-"""Object stores and memory, through fsspec. No other module imports it.
+"""Object stores and in-memory files, through fsspec. No other module imports fsspec.
 
-Its "create" mode on local disks checks first and writes afterwards, which loses data when two commit at once: local files are read and
-written directly (see `storage.local`).
+Local files do not use fsspec (see `storage.local`): there, its "create" mode checks first and writes afterwards, so one of two
+concurrent commits could be lost.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.storage.local import Contents, Entry
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
-# Errors that the clients raise outside of OSError, looked up only once something has failed.
+# Errors of the clients that are not OSErrors. They are imported only after a failure.
 _CLIENT_ERRORS = {
     "s3": ("botocore.exceptions:BotoCoreError", "botocore.exceptions:ClientError", "aiohttp:ClientError"),
     "gs": ("gcsfs.retry:HttpError", "google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError", "requests:RequestException"),
     "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
 }
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError, RuntimeError)
-"""What clients raise for settings and names that they do not check."""
+"""Errors that clients raise for settings and names that they do not validate."""
 _MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")
 _UPLOAD_BLOCK = 16 << 20
 _MEMORY_LOCK = threading.Lock()
 
 
 def client_errors(kind: str, faults: bool = True) -> tuple[type[Exception], ...]:
-    """The errors outside of OSError that the client of a kind of store raises; with `faults` also those that other code raises, too."""
+    """The exception types, other than OSError, that the client of a store raises; `faults` adds general ones such as ValueError."""
     found: list[type[Exception]] = [*_FAULTS] if faults and kind in _CLIENT_ERRORS else []
     for place in _CLIENT_ERRORS.get(kind, ()):
         module, _, name = place.partition(":")
@@ -51,8 +51,8 @@ def client_errors(kind: str, faults: bool = True) -> tuple[type[Exception], ...]
 
 @lru_cache(maxsize=32)
 def remote_files(pid: int, kind: str, keywords: str) -> RemoteFiles:
-    """One client for each process and set of arguments, without fsspec's own cache, which shares what a fork must not share."""
-    import fsspec  # local tables do without
+    """Return the client for a process and its arguments. fsspec's own cache is not used, since it shares connections across a fork."""
+    import fsspec  # not needed for local tables
 
     try:
         fs = fsspec.filesystem(kind, skip_instance_cache=True, use_listings_cache=False, **json.loads(keywords))
@@ -63,7 +63,7 @@ def remote_files(pid: int, kind: str, keywords: str) -> RemoteFiles:
 
 
 class RemoteFiles:
-    """Files of a file system of fsspec, see `storage.local.Files`."""
+    """Files of an fsspec file system; implements `storage.local.Files`."""
 
     gap = 512 << 10
 
@@ -75,7 +75,7 @@ class RemoteFiles:
         return cast(bytes, self.fs.cat_file(path))
 
     def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
-        # One call for all: the asynchronous clients send the requests side by side.
+        # One call for all ranges: the asynchronous clients send the requests concurrently.
         answers = self.fs.cat_ranges([path] * len(reads), [r.start for r in reads], [r.stop for r in reads], on_error="raise")
         return [np.frombuffer(a, dtype=np.uint8) for a in answers]
 
@@ -141,7 +141,7 @@ class RemoteFiles:
             yield out
             out.close()
         except BaseException:
-            # Closing would finish the upload of what is there so far.
+            # Closing would complete the upload of a partial file.
             out.discard()
             out.closed = True
             with contextlib.suppress(OSError, *client_errors(self.kind)):
@@ -153,7 +153,7 @@ class RemoteFiles:
 
 
 def _is_refused_condition(e: OSError) -> bool:
-    """Whether an error of s3fs, which knows some stores' answers better than others', says that the file exists or is being written."""
+    """True if an error of s3fs means that the file exists or is being written. s3fs translates this answer only for some stores."""
     response = getattr(e.__cause__, "response", None) or {}
     return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 

@@ -1,4 +1,4 @@
-"""Texts without secrets: what URIs and options hold of keys and passwords is taken out before an error or a log shows it. Pure, no I/O."""
+"""Redaction: keys and passwords of URIs and options are removed from errors and logs. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _USER = re.compile(r"(?<=//)[^/\s\"']+(?=@)")
 _SCHEME = re.compile(r"\b[a-z0-9+]+://", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s;,&?=@:/\"'{}\[\]\\]+")
 _LONG = re.compile(r"[A-Za-z0-9+/=_%~-]{32,}")
-"""Keys, and what is calculated of them: signatures, encoded credentials."""
+"""Matches keys, signatures and encoded credentials."""
 _SHORTEST = 3
-"""Shorter parts of an option are found in any text."""
+"""Shorter parts of an option are not redacted, since they occur in any text."""
 
 
 def is_signed(uri: str) -> bool:
-    """Whether the query of a URI holds the right to read what it names."""
+    """True if the query of a URI contains credentials, such as a signature."""
     return _SIGNATURE.search(uri) is not None
 
 
@@ -32,14 +32,14 @@ def shown(uri: str) -> str:
         return uri
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
-    # The part before the @ is the container in URIs of Azure.
+    # In Azure URIs, the part before the @ is the container.
     is_container = scheme.lower() in ("az", "abfs", "abfss") and ":" not in user and "@" not in user
     path, query, _ = path.partition("?")
     return f"{scheme}://{user if is_container else HIDDEN * bool(at)}{at}{host}{slash}{path}{query}{HIDDEN * bool(query)}"
 
 
 def redacted(text: str, options: Mapping[str, str]) -> str:
-    """`text`, which a client wrote, without the values of options, whole or in parts and however encoded."""
+    """Remove the values of options, and parts of them in any encoding, from `text`, the message of a client."""
     values = {value for value in options.values() if value.lower() not in ("", "true", "false")}
     parts = {form for value in values for part in _parts(value) for form in _forms(part)}
     for part in sorted((p for p in parts if len(p) >= _SHORTEST), key=len, reverse=True):
@@ -48,7 +48,7 @@ def redacted(text: str, options: Mapping[str, str]) -> str:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What an option's value is made of: itself, the texts of JSON, the parts of connection strings, URLs and signatures."""
+    """The value of an option and its parts: strings in JSON, parts of connection strings, URLs and signatures."""
     yield value
     for text in (value, urllib.parse.unquote(value)):
         yield from _SEPARATORS.split(_SCHEME.sub("", text))
@@ -66,6 +66,6 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _forms(part: str) -> Iterator[str]:
-    """The ways in which clients write a text into URLs and messages."""
+    """The encodings of a text that clients use in URLs and messages."""
     yield from (part, urllib.parse.quote(part), urllib.parse.quote(part, safe=""), urllib.parse.quote_plus(part))
     yield from (urllib.parse.unquote(part), json.dumps(part)[1:-1], repr(part)[1:-1])

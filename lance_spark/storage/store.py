@@ -1,4 +1,4 @@
-"""Bytes of a table, wherever they are: ranged reads, listings, and the one atomic write that a commit stands on."""
+"""A table's files in any store: ranged reads, listings, and the atomic conditional write that commits depend on."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ from lance_spark.storage.vended import VendedOptions
 _HINTS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "the file would be larger than a limit of the system allows",
-    errno.EACCES: "check the permissions of the folder and who runs this process",
+    errno.EFBIG: "the file exceeds a limit of the system",
+    errno.EACCES: "check the permissions of the folder and the user of this process",
     errno.EPERM: "check the permissions of the folder; the file system must also allow hard links",
-    errno.EOPNOTSUPP: "the file system must allow hard links, which is how a commit is made atomic",
+    errno.EOPNOTSUPP: "the file system must allow hard links, which make commits atomic",
     errno.EROFS: "the file system is mounted read-only",
-    errno.ENOTDIR: "a file stands where a folder should be",
-    errno.EEXIST: "a file stands where a folder should be",
-    errno.EISDIR: "a folder stands where a file should be",
+    errno.ENOTDIR: "expected a folder, found a file",
+    errno.EEXIST: "expected a folder, found a file",
+    errno.EISDIR: "expected a file, found a folder",
     errno.EMFILE: "the process has too many files open (see ulimit -n)",
     errno.ENAMETOOLONG: "the path is too long for the file system",
 }
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
 _MAX_READ = 32 << 20
 _KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
-"""The process and the places that have refused to replace a file."""
+"""Process, kind, bucket and endpoint of stores that are known to honour conditional puts."""
 
 
 @dataclass
 class Counters:
-    """How often a store was asked and how much it gave; for tests and explanations."""
+    """Number of read requests and bytes read, for tests and diagnostics."""
 
     requests: int = 0
     bytes_read: int = 0
 
 
 class Store:
-    """The files below one root. Small, picklable, and safe after a fork: each process makes its own connection when it first needs one.
+    """The files below one root. Small, picklable, and safe after a fork: each process opens its own connection on first use.
 
-    Paths are relative to the root, with forward slashes; one that would leave the root is refused. A missing file is a MissingFileError,
-    any other trouble a StorageError that names the root and the path, and never what the options say.
+    Paths are relative to the root, with forward slashes; a path that leaves the root raises CorruptFileError. A missing file raises
+    MissingFileError. Any other failure raises StorageError, which names the root and the path but never the values of options.
 
-    Options that are `vended`, by a namespace for a table, are renewed before they expire, wherever the store is used.
+    Options that a namespace has `vended` for a table are renewed before they expire, in every process.
 
-    On local disks no symbolic link is followed below `top`: the root, or a folder above it, such as the root of the table of a branch.
+    On local disks no symbolic link is followed below `top`, which is the root or a folder above it: for a branch, the root of its table.
     """
 
     __slots__ = ("_given", "_top", "_vended", "counters", "location")
@@ -79,11 +79,11 @@ class Store:
 
     @property
     def uri(self) -> str:
-        """The root, normalised: a plain absolute path for local files, otherwise scheme://bucket/path; without a slash at the end."""
+        """The normalised root without a trailing slash: an absolute path for local files, otherwise scheme://bucket/path."""
         return self.location.uri
 
     def at(self, uri: str) -> Store:
-        """Another root, with the same options. If it is in the same table, links on the way to it are not followed either."""
+        """A store with another root and the same options. If that root is in the same table, links on the way to it are not followed."""
         there = Store(uri, self._given, vended=self._vended)
         if there.location.kind == "file" and f"{there.uri}/".startswith(f"{self._top.rstrip('/')}/"):
             there._top = self._top
@@ -91,15 +91,15 @@ class Store:
 
     @property
     def manifest_store(self) -> str:
-        """The external manifest store that commits go through, "" for none (see `table.manifest_store.external`)."""
+        """The external manifest store for commits, "" for none (see `table.manifest_store.external`)."""
         return self._options.get(MANIFEST_STORE, "")
 
     def client_options(self, names: Sequence[str]) -> dict[str, Any]:
-        """The arguments that this store's client is made with, and options of these names: for another client of the same account."""
+        """The arguments of this store's client and the options with these names, to make another client of the same account."""
         return {**arguments(self.location.kind, self._options), **{n: self._options[n] for n in names if n in self._options}}
 
     def redacted(self, e: Exception) -> str:
-        """What an error of a client says, without what the options say."""
+        """The message of a client's error, without the values of options."""
         said = e.strerror if isinstance(e, OSError) and e.strerror and e.errno else str(e)
         held = self._vended.held() if self._vended else {}
         return redacted(str(said) or type(e).__name__, {**self._given, **held})
@@ -117,14 +117,14 @@ class Store:
         return hash(self.uri)
 
     def read(self, path: str) -> bytes:
-        """The whole file."""
+        """Read a whole file."""
         with self._explained(path) as full:
             data = self._files().read(full)
         self._count(1, len(data))
         return data
 
     def read_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[Bytes]:
-        """The bytes of each range, as read-only arrays; ranges that lie close together are read as one. CorruptFileError beyond the end."""
+        """Read ranges as read-only arrays; nearby ranges are read together. Raises CorruptFileError for a range beyond the end."""
         files = self._files()
         reads = coalesce(ranges, files.gap, _MAX_READ)
         if not reads:
@@ -133,19 +133,19 @@ class Store:
             answers = files.read_ranges(full, reads)
         for (start, stop), answer in zip(reads, answers, strict=True):
             if len(answer) != stop - start:
-                raise CorruptFileError(f"{path}: bytes {start} to {stop} are needed, the file ends at {start + len(answer)}")
+                raise CorruptFileError(f"{path}: expected bytes {start} to {stop}, but the file ends at {start + len(answer)}")
         self._count(len(reads), sum(len(a) for a in answers))
         return cut(ranges, reads, answers)
 
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
-        """The last `n` bytes, or the whole file if it is smaller, and the size of the file."""
+        """Read the last `n` bytes, or the whole file if it is smaller. Also returns the size of the file."""
         with self._explained(path) as full:
             data, size = self._files().read_tail(full, n)
         self._count(1, len(data))
         return data, size
 
     def about(self, path: str) -> Entry:
-        """The name, the size in bytes, and the time of writing by the store's clock, of a file."""
+        """The name, the size in bytes and the modification time (on the store's clock) of a file."""
         with self._explained(path) as full:
             self._count(1, 0)
             return self._files().about(full)
@@ -155,7 +155,7 @@ class Store:
         return self.about(path).size
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file."""
+        """True if the file exists."""
         try:
             self.size(path)
         except FileNotFoundError:
@@ -163,13 +163,13 @@ class Store:
         return True
 
     def walk(self, folder: str) -> list[Entry]:
-        """The files in a folder and in all folders below it, named relative to it; none if there is no such folder."""
+        """The files in a folder and its subfolders, by path relative to it; empty if the folder does not exist."""
         with self._explained(folder) as full:
             self._count(1, 0)
             return sorted(self._files().walk(full), key=lambda entry: entry.name)
 
     def list(self, folder: str) -> list[Entry]:
-        """The files directly in a folder, by name; none if there is no such folder."""
+        """The files directly in a folder, sorted by name; empty if the folder does not exist."""
         with self._explained(folder) as full:
             self._count(1, 0)
             return sorted(self._files().list(full), key=lambda entry: entry.name)
@@ -182,27 +182,27 @@ class Store:
             return sorted(files, key=lambda entry: entry.name), sorted(folders)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
-        """Write a whole file, atomically; one that is there already is replaced.
+        """Write a whole file atomically; an existing file is replaced.
 
-        A file that is not `durable` may be older or empty after the machine has crashed.
+        Without `durable`, a crash of the machine may leave the old content or an empty file.
         """
         with self._explained(path, writes=True) as full:
             self._files().put(full, data, durable)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Write a whole file, atomically and durably, unless there is one.
+        """Write a whole file atomically and durably. Raises FileExistsError if it exists.
 
-        FileExistsError if there is one. On object stores it may be our own: their clients try again inside, after an answer was
-        lost. After any other error the file may have been written or not.
+        On object stores the existing file may be our own, because clients retry internally when a response is lost. After any other
+        error it is unknown whether the file was written.
         """
         with self._explained(path, writes=True) as full:
             self._files().put_if_absent(full, data)
 
     def require_put_if_absent(self, path: str) -> None:
-        """Raise UnsupportedFeatureError if this store replaces the file at `path`, which is there, when it is put if absent.
+        """Raise UnsupportedFeatureError if a conditional put replaces the existing file at `path` in this store.
 
-        Some servers and old clients ignore the condition, and commits would be lost. Asked once a process for each bucket; what is
-        written is what was there.
+        Some servers and old clients ignore the condition, so commits would be lost. Each process checks each bucket once, by writing
+        the file's own content.
         """
         place = (os.getpid(), self.location.kind, self.location.bucket, self._options.get("endpoint", ""))
         if self.location.kind in ("file", "memory") or place in _KEEPS_CONDITIONS:
@@ -215,18 +215,18 @@ class Store:
             _KEEPS_CONDITIONS.add(place)
             return
         raise UnsupportedFeatureError(
-            f"{self.uri}: this store replaces files that are to be written only if absent; commits could be lost, so nothing is committed"
+            f"{self.uri}: this store ignores the condition of conditional puts, so commits could be lost; nothing was committed"
         )
 
     @contextlib.contextmanager
     def create(self, path: str) -> Iterator[BinaryIO]:
-        """A new file to write to, finished at the end of the block; gone, as far as the store allows, if the block raises."""
-        # Errors of whoever writes pass through here, too.
+        """Open a new file for writing. It is completed when the block ends, and removed, where the store allows it, if the block raises."""
+        # Errors of the calling code pass through here, too.
         with self._explained(path, writes=True, faults=False) as full, self._files().create(full) as out:
             yield out
 
     def delete(self, path: str) -> bool:
-        """Remove a file; it is fine if there is none. False if it is known that there was none, which object stores do not tell."""
+        """Remove a file if it exists. Returns False if it is known not to have existed, which object stores do not report."""
         with self._explained(path) as full, contextlib.suppress(FileNotFoundError):
             self._files().delete(full)
             return True
@@ -254,7 +254,7 @@ class Store:
             raise self._unusable(e) from None
 
     def _unusable(self, e: Exception) -> InvalidOptionError:
-        return InvalidOptionError(f"{self.uri}: no client can be made with these storage options: {self.redacted(e)}")
+        return InvalidOptionError(f"{self.uri}: the storage options are not accepted by the client: {self.redacted(e)}")
 
     def _count(self, requests: int, size: int) -> None:
         self.counters.requests += requests
@@ -262,11 +262,11 @@ class Store:
 
     @contextlib.contextmanager
     def _explained(self, path: str, *, writes: bool = False, faults: bool = True) -> Iterator[str]:
-        """Gives the full path, and turns what goes wrong with it into our errors; see `client_errors` for `faults`."""
+        """Yield the full path and translate errors of the block into our own. See `client_errors` for `faults`."""
         if path.startswith("/") or ".." in path.split("/"):
             raise CorruptFileError(f"the path {path!r} leaves the folder {self.uri}")
         if not can_be_path(path):
-            raise CorruptFileError(f"the path {path!r} has characters that no path can have")
+            raise CorruptFileError(f"the path {path!r} contains characters that are not allowed in a path")
         try:
             yield posixpath.join(self.location.bucket, self.location.path, path)
         except (LanceError, FileExistsError):
@@ -282,6 +282,6 @@ class Store:
 
     def _failed(self, path: str, e: Exception, hint: str) -> StorageError:
         error = StorageError(f"{self.uri}/{path}: {self.redacted(e)}" + (f" ({hint})" if hint else ""))
-        # What a client raises without a number says it by its class.
+        # Some clients raise errors without an errno; their class tells it.
         error.errno = getattr(e, "errno", None) or next((n for kind, n in _NUMBERS if isinstance(e, kind)), None)
         return error

@@ -110,7 +110,7 @@ def test_a_version_a_tag_or_a_branch_is_shown(capsys: pytest.CaptureFixture[str]
     assert "version 2, " in Run(capsys, ["info", uri, "--tag", "v2"]).out
     assert "version 3 of branch dev, " in Run(capsys, ["info", uri, "--branch", "dev"]).out
     missing = Run(capsys, ["info", uri, "--version", "9"])
-    assert (missing.code, missing.err) == (2, f"lance-spark: error: {uri} has no version 9; there are: 1 to 3\n")
+    assert (missing.code, missing.err) == (2, f"lance-spark: error: {uri} has no version 9; existing versions: 1 to 3\n")
 
 
 def test_info_prints_the_columns_tags_branches_and_configuration(capsys: pytest.CaptureFixture[str], uri: str) -> None:
@@ -207,7 +207,7 @@ def test_a_storage_option_reaches_the_store(capsys: pytest.CaptureFixture[str], 
 def test_the_module_runs_as_a_program(uri: str) -> None:
     done = subprocess.run([sys.executable, "-m", "lance_spark", "info", f"{uri}x"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == f"python -m lance_spark: error: there is no Lance table at {uri}x\n"
+    assert done.stderr == f"python -m lance_spark: error: no Lance table found at {uri}x\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
@@ -250,7 +250,7 @@ def test_jar_says_why_spark_does_not_start(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "error: the planner is compiled by Spark, which does not start" in done.stderr.splitlines()[-1]
+    assert "error: Spark, which compiles the planner, does not start" in done.stderr.splitlines()[-1]
 
 
 def test_on_a_terminal_long_work_shows_its_progress_which_an_interrupt_removes(tmp_path: Path) -> None:

@@ -33,9 +33,9 @@ def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: A
 
     assert fragment.deletion is not None
     more = dataclasses.replace(fragment, deletion=dataclasses.replace(fragment.deletion, num_deleted=1))
-    with pytest.raises(CorruptFileError, match="the manifest says 1"):
+    with pytest.raises(CorruptFileError, match=r"expected 1 as in the manifest|expected at most 1"):
         read_deletions(more, snapshot.locations)
-    with pytest.raises(CorruptFileError, match="but the fragment has 5 rows"):
+    with pytest.raises(CorruptFileError, match="but the fragment has only 5 rows"):
         read_deletions(dataclasses.replace(fragment, physical_rows=5), snapshot.locations)
 
 

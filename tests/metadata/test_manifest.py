@@ -194,9 +194,9 @@ GOOD = serialise(FULL)
     ("data", "message"),
     [
         (b"", "16 bytes"),
-        (b"x" * 40, "ends with"),
-        (GOOD[:-16] + struct.pack("<QHH4s", len(GOOD), 0, 2, b"LANC"), "start at"),
-        (GOOD[:-16] + struct.pack("<QHH4s", 2**64 - 1, 0, 2, b"LANC"), "start at"),
+        (b"x" * 40, "at the end of a manifest"),
+        (GOOD[:-16] + struct.pack("<QHH4s", len(GOOD), 0, 2, b"LANC"), "manifest starts at"),
+        (GOOD[:-16] + struct.pack("<QHH4s", 2**64 - 1, 0, 2, b"LANC"), "manifest starts at"),
         (file_of(b"\xff\xff"), "not a valid message"),
         (file_of(pb.Manifest(version=1, fragments=[b"\xff"]).SerializeToString()), "fragment.*not a valid message"),
         (file_of(pb.Manifest(index_section=2**63).SerializeToString()), "index section"),

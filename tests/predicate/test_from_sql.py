@@ -51,7 +51,7 @@ def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql: Any) -> None
 
 
 def test_an_unknown_column_is_named_with_those_that_exist() -> None:
-    with pytest.raises(SchemaMismatchError, match=r"no column 'nope'; there are: id, i"):
+    with pytest.raises(SchemaMismatchError, match=r"no column 'nope'; existing columns: id, i"):
         parse("nope = 1", SCHEMA)
 
 

@@ -197,7 +197,7 @@ def test_databases_and_odd_places(sql: Sql, tmp_path: Path) -> None:
 
 
 def test_a_place_without_a_table_stays_an_error_without_a_declaration(spark: SparkSession, uri: str) -> None:
-    with pytest.raises(AnalysisException, match="there is no Lance table at"):
+    with pytest.raises(AnalysisException, match="no Lance table found at"):
         spark.read.format("lance").schema("id long").load(uri).collect()
 
 

@@ -102,11 +102,11 @@ for statement in ("CREATE OR REPLACE TABLE t USING lance AS SELECT 1 AS id", "RE
 print(spark.sql("SHOW TABLES").collect())
 """
     out = run(START + script, uri, f"{tmp_path}/warehouse", path=tmp_path)
-    assert out.count("lance tables are read whole") == 1
-    assert re.search(r"this version of Spark has no .*PythonTable#gone/0", out)
+    assert out.count("queries read whole lance tables") == 1
+    assert re.search(r"this version of Spark lacks .*PythonTable#gone/0", out)
     assert "Upgrade lance-spark" in out
     assert "PushedFilters" not in out
     assert out.count("['d']") == 2
-    assert len(re.findall(r"refused: .*default\.t is not replaced.*INSERT OVERWRITE default\.t", out)) == 2
+    assert len(re.findall(r"refused: .*default\.t was not replaced.*INSERT OVERWRITE default\.t", out)) == 2
     assert "tableName='t'" in out
     assert Dataset.open(uri).count_rows() == 10

@@ -314,7 +314,7 @@ def test_tables_of_other_sources_are_replaced_as_before(sql: Sql, spark: SparkSe
 def test_without_the_rule_a_table_is_not_dropped(sql: Sql, spark: SparkSession, place: str, replace: Replace) -> None:
     before = entry(spark), files(place)
     with settings(spark, optimizer__excludedRules=RULES[0]):
-        with pytest.raises(UnsupportedOperationException, match=r"planner\.t is not replaced.*INSERT OVERWRITE planner\.t"):
+        with pytest.raises(UnsupportedOperationException, match=r"planner\.t was not replaced.*INSERT OVERWRITE planner\.t"):
             replace(spark.range(3))
         with pytest.raises(UnsupportedOperationException, match=r"INSERT OVERWRITE planner\.t"):
             sql("CREATE OR REPLACE TABLE t (id INT) USING lance")

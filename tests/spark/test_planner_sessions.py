@@ -104,7 +104,7 @@ def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path:
     with zipfile.ZipFile(tmp_path / "connector.jar", "w") as jar:
         jar.writestr("org/lance/spark/LanceDataSource.class", b"")
     script = 'lance_spark.enable(builder.master("local[1]").config("spark.jars", sys.argv[2]).getOrCreate())'
-    assert "the JVM's lance connector is on the class path" in run(START + script, stored, f"{tmp_path}/connector.jar")
+    assert "the JVM connector for Lance is on the class path" in run(START + script, stored, f"{tmp_path}/connector.jar")
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path:
 def test_connect_without_the_jar_reads_whole_and_says_so(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
     out = run(START + script, stored)
-    assert out.count("lance tables are read whole") == 1
+    assert out.count("queries read whole lance tables") == 1
     assert "PushedFilters" not in out
     assert "['d']" in out
 
@@ -130,5 +130,5 @@ show(spark)
 """
     out = run(START + script, stored, jar)
     assert "PushedFilters: [id IS NOT NULL, id = 3]" in out
-    assert "lance tables are read whole" not in out
+    assert "queries read whole lance tables" not in out
     assert "['d']" in out

@@ -38,7 +38,7 @@ def test_only_rows_of_the_condition_are_replaced_in_one_version(save: Save, uri:
 
 def test_rows_that_do_not_fulfil_the_condition_are_refused(save: Save, uri: str) -> None:
     for wrong in ("tue", None):
-        with pytest.raises(PySparkException, match="does not fulfil the condition of replaceWhere"):
+        with pytest.raises(PySparkException, match="does not satisfy the condition of replaceWhere"):
             save([("mon", 10), (wrong, 11)], replaceWhere="day = 'mon'")
     assert lance.dataset(uri).version == 1
     assert len(list(Path(uri, "data").iterdir())) == len(lance.dataset(uri).get_fragments())
@@ -59,5 +59,5 @@ def test_the_columns_stay_without_overwrite_schema(save: Save, uri: str) -> None
 
 
 def test_the_option_goes_with_overwrite(spark: SparkSession, save: Save, uri: str) -> None:
-    with pytest.raises(PySparkException, match="needs Spark's mode overwrite"):
+    with pytest.raises(PySparkException, match="requires Spark's mode overwrite"):
         spark.range(1).write.format("lance").mode("append").option("replaceWhere", "id = 1").save(uri)

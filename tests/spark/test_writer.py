@@ -228,7 +228,7 @@ def test_insert_into_a_view(spark: SparkSession, uri: str) -> None:
     spark.sql("INSERT INTO v VALUES (2, NULL)")  # that the rows before were literals does not forbid nulls
     assert rows(uri)[1] == {"id": 2, "name": None}
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}', version '1')")
-    with pytest.raises(AnalysisException, match="'version' is only for reads"):
+    with pytest.raises(AnalysisException, match="'version' applies only to reads"):
         spark.sql("INSERT INTO v VALUES (9, 'nine')")
 
 
@@ -320,7 +320,7 @@ def test_a_commit_that_conflicts_leaves_no_files(uri: str) -> None:
     message = writer.write(iter([batch(2)]))
     overwriter = a_writer(uri, overwrite=True)
     overwriter.commit([overwriter.write(iter([batch(3)]))])
-    with pytest.raises(LanceError, match="cannot follow the Overwrite"):
+    with pytest.raises(LanceError, match="conflicts with the Overwrite"):
         writer.commit([message])
     assert [r["id"] for r in rows(uri)] == [3]
     assert files(uri) == named_files(uri)

@@ -152,7 +152,7 @@ def test_nothing_of_a_manifest_store_is_in_an_error(tmp_path: Path, secret: str,
 def test_what_is_wrong_with_a_manifest_store_is_said(tmp_path: Path, echo: str) -> None:
     with pytest.raises(StorageError, match="the manifest store in SQLite: unable to open database file"):
         Dataset.write(str(tmp_path / "t"), ROWS, storage_options={MANIFEST_STORE: "sqlite:///nowhere/m.db"})
-    with pytest.raises(InvalidOptionError, match="'manifest_store' takes dynamodb://TABLE and sqlite:///PATH"):
+    with pytest.raises(InvalidOptionError, match="'manifest_store' takes dynamodb://TABLE or sqlite:///PATH"):
         external(Store(tmp_path, {MANIFEST_STORE: "redis://x"}))
     with pytest.raises(StorageError, match=r"the manifest store in DynamoDB: .* when calling the DescribeTable operation"):
         external(Store("s3+ddb://b/t?ddbTableName=x", {**S3, DYNAMODB_ENDPOINT: f"http://{echo}"}))

@@ -30,8 +30,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The optimizer rule for statements that create and write tables of the session catalog. Spark passes neither the options nor the location of
- * such a table on to a Python source.
+ * The optimizer rule for statements that create or write tables of the session catalog. Spark itself passes neither the options nor the location
+ * of such a table to a Python source.
  */
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
@@ -47,12 +47,12 @@ public class CatalogTables extends Rule {
     try {
       return new Statements().in((LogicalPlan) plan);
     } catch (Throwable t) {
-      LancePlanner.LOG.warn("a statement on a lance table is planned without the table's options", t);
+      LancePlanner.LOG.warn("a statement on a lance table failed to get the table's options and runs without them", t);
       return plan;
     }
   }
 
-  /** Several INSERTs of one statement are children of one plan. */
+  /** A statement with several INSERTs is one plan with several children. */
   static class Statements extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
@@ -65,7 +65,7 @@ public class CatalogTables extends Rule {
     }
   }
 
-  /** The options of a table of the session catalog, its location as `path`. Null for other relations. */
+  /** The options of a table of the session catalog, with its location as `path`; null for other relations. */
   static Map options(DataSourceV2Relation relation) throws Exception {
     if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
     if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
@@ -84,7 +84,7 @@ public class CatalogTables extends Rule {
     return (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
   }
 
-  /** Spark's catalog would record partitions that the table does not have. */
+  /** Rejects partitions, because Spark's catalog would record them although the table has none. */
   private static void refusePartitions(V2CreateTablePlan plan) {
     if (isLance(plan) && !plan.partitioning().isEmpty()) {
       throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters: leave out PARTITIONED BY, CLUSTERED BY and "
@@ -92,7 +92,7 @@ public class CatalogTables extends Rule {
     }
   }
 
-  /** Whether the table that a statement creates is a lance table. */
+  /** True if a statement creates a lance table. */
   private static boolean isLance(V2CreateTablePlan plan) {
     Object[] arguments = SparkInternals.arguments((scala.Product) plan);
     for (int i = 0; i < arguments.length; i++) {
@@ -104,14 +104,14 @@ public class CatalogTables extends Rule {
     return false;
   }
 
-  /** CREATE TABLE .. AS SELECT must not append to a table that is at the location already. */
+  /** Makes CREATE TABLE .. AS SELECT fail if a table exists at the location, instead of appending to it. */
   private static LogicalPlan creation(CreateTableAsSelect plan) throws Exception {
     Map options = new HashMap(CollectionConverters.asJava(plan.writeOptions()));
     if (!isLance(plan) || "create".equals(options.put("write_mode", "create"))) return plan;
     return (LogicalPlan) SparkInternals.with(plan, "writeOptions", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
   }
 
-  /** The statement on a catalog that replaces in one commit, if there is a lance table to replace by another. */
+  /** If a statement replaces a lance table by another, moves it to a catalog that replaces tables in one commit. */
   private static LogicalPlan replacement(LogicalPlan plan) throws Exception {
     Object name = SparkInternals.argument((scala.Product) plan, "name");
     if (!(name instanceof ResolvedIdentifier) || !isLance((V2CreateTablePlan) plan)) return plan;
@@ -123,8 +123,8 @@ public class CatalogTables extends Rule {
   }
 
   /**
-   * Spark writes the options of a table or view that is created to its event log and web pages. It hides those whose names match the default of
-   * spark.redaction.regex, for tables whatever the session sets. So the settings of the store get the other names that they have, which match.
+   * Spark writes the options of a new table or view to its event log and web UI. It hides options whose names match spark.redaction.regex (for
+   * tables, always its default). Therefore storage options are replaced by their aliases, which match.
    */
   private static LogicalPlan withHiddenSettings(LogicalPlan plan) throws Exception {
     Object[] arguments = SparkInternals.arguments((scala.Product) plan);
@@ -157,7 +157,7 @@ public class CatalogTables extends Rule {
     return changed ? scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(renamed)) : options;
   }
 
-  /** A planned write to a table of the session catalog, with the table's options under those of the statement. */
+  /** A planned write to a table of the session catalog. The statement's options take precedence over the table's. */
   private static LogicalPlan write(V2WriteCommand command) throws Exception {
     if (!(command.table() instanceof DataSourceV2Relation) || !(command instanceof scala.Product)) return (LogicalPlan) command;
     DataSourceV2Relation relation = (DataSourceV2Relation) command.table();
@@ -179,7 +179,7 @@ public class CatalogTables extends Rule {
     return (LogicalPlan) (changed ? SparkInternals.copy((scala.Product) command, arguments) : command);
   }
 
-  /** The rows' schema, nullable where the catalog's is: that a query's values are not null says nothing about the table. */
+  /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
   static StructType declared(StructType rows, StructType table) {
     if (rows.length() != table.length()) return rows;
     StructField[] fields = new StructField[rows.length()];
@@ -192,7 +192,7 @@ public class CatalogTables extends Rule {
   }
 }
 
-/** What Spark says of a write, with the options and the schema of the catalog's table. */
+/** Spark's description of a write, with the options and the schema of the catalog's table. */
 class WriteInfo implements LogicalWriteInfo {
   private final LogicalWriteInfo info;
   private final Map stored;
@@ -207,7 +207,7 @@ class WriteInfo implements LogicalWriteInfo {
   public CaseInsensitiveStringMap options() {
     Map all = new HashMap(stored);
     all.putAll(info.options().asCaseSensitiveMap());
-    // Not even an option of the statement makes it write to another table than the one that it names.
+    // No option of the statement may redirect the write to another table.
     if (stored.containsKey("path")) all.put("path", stored.get("path"));
     return new CaseInsensitiveStringMap(all);
   }

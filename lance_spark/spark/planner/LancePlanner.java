@@ -18,12 +18,12 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The optimizer rule that lets Spark push columns, filters, limits and aggregates into lance scans.
  *
- * Spark plans every Python source as a scan of all columns. This rule replaces the table of such a scan by LanceTable, whose scan builder has
- * the public connector interfaces, and runs Spark's own V2ScanRelationPushDown: what is pushed is decided by Spark's rules. Nothing in here
- * translates Catalyst expressions.
+ * Spark plans every Python source as a scan of all columns. This rule replaces the table of such a scan by LanceTable, whose scan builder
+ * implements the public connector interfaces, and then runs Spark's own V2ScanRelationPushDown. So Spark's rules decide what is pushed, and
+ * Catalyst expressions are not translated here.
  *
- * The sources of this package are compiled at run time by Janino on Spark 4.0 to 4.3. It knows no lambdas and no type inference, so they cast
- * at every getter. Whatever is not Spark's public connector API is listed in SparkInternals.
+ * Janino compiles the sources of this package at run time on Spark 4.0 to 4.3. It supports neither lambdas nor type inference, hence the
+ * casts. SparkInternals lists everything that is not in Spark's public connector API.
  */
 public class LancePlanner extends Rule {
   static final String SOURCE = "lance";
@@ -36,8 +36,8 @@ public class LancePlanner extends Rule {
   public String ruleName() { return "lance_spark.LancePlanner"; }
 
   /**
-   * As a rule of the session's extensions it runs before Spark's push-down and sees relations. As an extra optimization it runs after the
-   * push-down, sees finished scans and runs the push-down once more. After any failure the plan stays as it was: slower, never wrong.
+   * As a session extension, this rule runs before Spark's push-down and gets relations. As an extra optimization, it runs after the push-down,
+   * gets finished scans and repeats the push-down. After a failure the plan stays unchanged, which is slower but correct.
    */
   public TreeNode apply(TreeNode plan) {
     if (!SparkInternals.areKnown()) return plan;
@@ -46,12 +46,12 @@ public class LancePlanner extends Rule {
       LogicalPlan swapped = swap.in((LogicalPlan) plan);
       return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(swapped) : swapped;
     } catch (Throwable t) {
-      if (failures++ < WARNINGS) LOG.warn("a query on a lance table is planned without push-down", t);
+      if (failures++ < WARNINGS) LOG.warn("push-down failed: the query reads whole lance tables", t);
       return plan;
     }
   }
 
-  /** Installs the rules: for spark.sql.extensions and for the extensions of a session that exists. */
+  /** Installs the rules through spark.sql.extensions, or into the extensions of an existing session. */
   public static class Extensions implements scala.Function1 {
     private static final Map done = Collections.synchronizedMap(new WeakHashMap());
 
@@ -74,7 +74,7 @@ public class LancePlanner extends Rule {
     public Object apply(Object session) { return rule; }
   }
 
-  /** Replaces relations and finished scans, which it counts. */
+  /** Replaces relations and finished scans, and counts them. */
   static class Swap extends Walk {
     int scans = 0;
 
@@ -98,9 +98,9 @@ public class LancePlanner extends Rule {
   }
 }
 
-/** One walk through a plan, from its root to its leaves. */
+/** A walk through a plan from its root to its leaves. */
 abstract class Walk {
-  /** What takes the place of a node; the node itself where nothing does. */
+  /** Returns the replacement of a node, or the node itself. */
   abstract LogicalPlan changed(LogicalPlan plan) throws Exception;
 
   LogicalPlan in(LogicalPlan plan) throws Exception {

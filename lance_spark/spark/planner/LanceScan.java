@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.*;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What one scan was asked for: as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
+/** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
 class Request {
   final List predicates = new ArrayList();
   final ArrayNode filters = PlanJson.array();
@@ -24,7 +24,7 @@ class Request {
   String shownTopN, shownAggregates;
   boolean rowsOnly = false;
 
-  /** The request as JSON, from what every request on the source says and with the run-time filters of one execution. */
+  /** The request as JSON: the part common to all requests on the source, and the run-time filters of one execution. */
   String json(ObjectNode json, List runtimeFilters) {
     json.set("filter", filters.deepCopy().addAll(runtimeFilters));
     if (limit >= 0) json.put("limit", limit);
@@ -34,7 +34,7 @@ class Request {
     return PlanJson.text(json);
   }
 
-  /** What explain shows. */
+  /** The text that explain shows. */
   Map shown(StructType schema, List runtimePredicates) {
     Map out = new LinkedHashMap();
     out.put("PushedFilters", predicates.toString());
@@ -47,7 +47,7 @@ class Request {
   }
 }
 
-/** Takes columns only. */
+/** Accepts only columns. */
 class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
   final Source source;
   final Request request = new Request();
@@ -63,7 +63,7 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
     schema = required;
     StructField[] all = source.table.schema().fields();
     if (required.fields().length > 0 || all.length == 0) return;
-    // Without columns Spark 4.0 loses the number of rows: read the narrowest one and say that its values do not matter.
+    // Without columns, Spark 4.0 loses the number of rows: request the narrowest column and only the number of its rows.
     StructField narrowest = all[0];
     for (int i = 1; i < all.length; i++) if (all[i].dataType().defaultSize() < narrowest.dataType().defaultSize()) narrowest = all[i];
     schema = new StructType(new StructField[] { narrowest });
@@ -74,8 +74,8 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
 }
 
 /**
- * Collects what Spark pushes. Spark computes the final result of a top-N, of a limit after a filter and of most aggregates itself, since the
- * reader gives at most n rows of each partition, or one row of partial aggregates.
+ * Collects what Spark pushes down. The reader returns at most n rows or one row of partial aggregates per partition, so Spark computes the final
+ * result of a top-N, of a limit after a filter, and of most aggregates.
  */
 class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
     SupportsPushDownAggregates {
@@ -119,10 +119,10 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     return true;
   }
 
-  /** A limit without a filter is exact: planning counts rows, and all partitions together give no more. */
+  /** A limit without a filter is exact, because planning counts rows. */
   public boolean isPartiallyPushed() { return request.topN != null || !request.predicates.isEmpty(); }
 
-  /** Complete is only what the manifest answers, as one row for the whole table. */
+  /** Only aggregates that the manifest answers are complete, as one row for the whole table. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
     AggregateFunc[] functions = aggregation.aggregateExpressions();
     for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
@@ -131,7 +131,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
 
   public boolean pushAggregation(Aggregation aggregation) {
     AggregateFunc[] functions = aggregation.aggregateExpressions();
-    // An aggregate without functions is one row of which nothing is wanted.
+    // An aggregate without functions is one row without columns.
     if (aggregation.groupByExpressions().length > 0 || functions.length == 0) return false;
     PlanJson json = new PlanJson(source.table.schema());
     ArrayNode aggregates = PlanJson.array();
@@ -150,7 +150,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
   }
 }
 
-/** A finished scan. It stays on the driver: executors get Spark's own readers of Python sources. */
+/** A finished scan. It stays on the driver; executors get Spark's own readers of Python sources. */
 class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
   private static final Statistics UNKNOWN = new Size(OptionalLong.empty(), OptionalLong.empty());
   private final Source source;
@@ -199,14 +199,14 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   private String json() { return request.json(source.request(), runtimeFilters); }
 
-  /** Plans in Python, once for each set of run-time filters. */
+  /** Plans in Python once for each set of run-time filters. */
   public synchronized Batch toBatch() {
     String json = json();
     if (batch != null && batch.request.equals(json)) return batch;
     try {
       batch = new LanceBatch(this, json, source.batch(json, schema));
     } catch (Exception e) {
-      // Python's errors are checked exceptions that Scala does not declare: they go on unchanged.
+      // Python's errors are checked exceptions that Scala does not declare; rethrow them unchanged.
       Platform.throwException(e);
     }
     return batch;
@@ -220,7 +220,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
     }
   }
 
-  /** The sums over the partitions, which are kept for the execution. */
+  /** The sums over the partitions. The partitions are kept for the execution. */
   public Statistics estimateStatistics() {
     try {
       InputPartition[] partitions = toBatch().planInputPartitions();
@@ -233,7 +233,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
       }
       return new Size(OptionalLong.of(rows), OptionalLong.of(Math.max(bytes, 1)));
     } catch (Exception e) {
-      // The query plans again when it runs, and then reports the error.
+      // Execution plans again and reports the error.
       return UNKNOWN;
     }
   }
@@ -241,7 +241,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   public NamedReference[] filterAttributes() {
     boolean takesFilters = request.aggregates == null && request.limit < 0 && !source.options.containsKey("limit");
     StructField[] fields = takesFilters ? schema.fields() : new StructField[0];
-    // Spark fails at a name that it cannot resolve, such as one of two that differ only in case.
+    // Spark fails on a name that it cannot resolve, for example if two names differ only in case.
     HashSet<String> names = new HashSet<String>(), ambiguous = new HashSet<String>();
     for (int i = 0; i < fields.length; i++) {
       String name = fields[i].name().toLowerCase(Locale.ROOT);
@@ -276,7 +276,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   public int hashCode() { return schema.hashCode() * 31 + request.filters.hashCode(); }
 }
 
-/** Spark's own batch. Batches with equal requests on one relation are equal, so that Spark reuses exchanges. */
+/** Spark's own batch. Batches with equal requests on a relation are equal, so that Spark reuses exchanges. */
 class LanceBatch implements Batch {
   final String request;
   private final LanceScan scan;

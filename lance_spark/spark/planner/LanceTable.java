@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Spark's table of a Python source, with a scan builder that takes what Spark pushes. */
+/** Spark's table of a Python source, with a scan builder that supports push-down. */
 class LanceTable implements Table, SupportsRead, SupportsWrite {
   private final PythonTable inner;
   private final boolean isCatalogTable;
@@ -30,7 +30,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite {
     this.isCatalogTable = isCatalogTable;
   }
 
-  /** The same relation over LanceTable. A table of the session catalog gets its options and its location, which Spark does not pass on. */
+  /** The same relation over LanceTable. A table of the session catalog gets its options and location, which Spark does not pass. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
     Map stored = CatalogTables.options(relation);
     LanceTable table = new LanceTable((PythonTable) relation.table(), stored != null);
@@ -46,16 +46,16 @@ class LanceTable implements Table, SupportsRead, SupportsWrite {
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = new Source(inner, options, isCatalogTable);
-    // The user's limit comes before everything that Spark could push.
+    // The limit in the user's options must be applied before anything that Spark pushes.
     return options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return inner.newWriteBuilder(info); }
 }
 
-/** The pickled data source of one table with its options, and the scans that are made of it. */
+/** The pickled data source of one table with its options, and its scans. */
 class Source {
-  /** For tables of the session catalog, which Spark opens without options: the sources opened with them, by PythonDataSourceV2 and options. */
+  /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
   final PythonTable table;
   final CaseInsensitiveStringMap options;
@@ -69,14 +69,14 @@ class Source {
 
   PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
 
-  /** A new one that Spark has not opened. */
+  /** A new PythonDataSourceV2 that Spark has not opened. */
   static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName(LancePlanner.SOURCE);
     return source;
   }
 
-  /** The pickled source. It keeps the version that was the latest when it was first asked for. */
+  /** The pickled source. It is pinned to the version that was the latest at the first call. */
   private PythonDataSourceCreationResult inPython() throws Exception {
     scala.Option schema = new scala.Some(table.schema());
     if (!isCatalogTable) return spark().getOrCreateDataSourceInPython(table.name(), options, schema);
@@ -89,7 +89,7 @@ class Source {
     }
   }
 
-  /** Spark's own batch over the source, which is bound to the request. */
+  /** Spark's own batch over the source with the request. */
   Batch batch(String request, StructType schema) throws Exception {
     PythonDataSourceCreationResult result = inPython();
     PythonDataSourceV2 bound = unopened();
@@ -97,7 +97,7 @@ class Source {
     return new PythonBatch(bound, table.name(), schema, options);
   }
 
-  /** Whether it is a partitioned namespace, which says so in its pickle. */
+  /** True for a partitioned namespace, which has a mark in its pickle. */
   boolean isPartitioned() {
     try {
       return Pickle.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
@@ -106,7 +106,7 @@ class Source {
     }
   }
 
-  /** What every request on this source says. */
+  /** The part common to all requests on this source. */
   ObjectNode request() {
     ObjectNode request = PlanJson.object().put("parallelism", LancePlanner.session().sparkContext().defaultParallelism());
     return isCatalogTable ? request.put("declared", table.schema().json()) : request;
@@ -121,9 +121,9 @@ class Source {
   }
 }
 
-/** The two places where Java writes or reads pickles. */
+/** Writing and reading of pickles in Java. */
 class Pickle {
-  /** Four signed 64-bit integers, little-endian, follow it (LancePartition in lance_spark.spark.reader). */
+  /** The mark before four little-endian signed 64-bit integers (LancePartition in lance_spark.spark.reader). */
   private static final byte[] SIZE_MARK = "LanceSize:".getBytes(StandardCharsets.US_ASCII);
   static final byte[] PARTITIONED_MARK = "LancePartitioned:".getBytes(StandardCharsets.US_ASCII);
 
@@ -146,15 +146,15 @@ class Pickle {
   }
 
   /**
-   * Of a pickled partition its rows and bytes, and the numbers of tables of a partitioned namespace that are read and that there are; or null.
-   * The partition's own mark is the first one: it precedes all text of users.
+   * Rows and bytes of a pickled partition, and the numbers of tables of a partitioned namespace: those to be read, and all; or null.
+   * The first mark is the partition's own, because it precedes all user data.
    */
   static long[] size(byte[] pickle) {
     int at = after(pickle, SIZE_MARK, 32);
     return at < 0 ? null : new long[] { integer(pickle, at), integer(pickle, at + 8), integer(pickle, at + 16), integer(pickle, at + 24) };
   }
 
-  /** Where the first mark ends that so many bytes follow; -1 if there is none. */
+  /** The end of the first mark that at least this number of bytes follows; -1 if there is none. */
   static int after(byte[] pickle, byte[] mark, int bytes) {
     for (int at = 0; at + mark.length + bytes <= pickle.length; at++) {
       int same = 0;

@@ -15,21 +15,21 @@ import org.apache.spark.sql.types.*;
 
 /**
  * Connector expressions as JSON, which lance_spark.predicate.from_json reads: ["c","a","b"] is the column a.b, ["l","long",5] a literal,
- * ["AND",x,y] a call. An expression that has no such form stays with Spark.
+ * ["AND",x,y] a call. Spark evaluates expressions that have no such form.
  */
 class PlanJson {
   private static final Set CALLS = new HashSet(Arrays.asList(new Object[] { "=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "IS_NULL",
       "IS_NOT_NULL", "STARTS_WITH", "ENDS_WITH", "CONTAINS", "ALWAYS_TRUE", "ALWAYS_FALSE" }));
-  /** Calls whose arguments after the first must be literals. */
+  /** Functions that require literals after the first argument. */
   private static final Set OF_LITERALS = new HashSet(Arrays.asList(new Object[] { "IN", "STARTS_WITH", "ENDS_WITH", "CONTAINS" }));
   private static final int MAX_DEPTH = 50, MAX_CHARACTERS = 1 << 20;
-  /** Days from 1970 to the years 1 and 9999, the range of Python's dates. */
+  /** The range of Python's dates, the years 1 to 9999, in days since 1970. */
   private static final long FIRST_DAY = -719162, LAST_DAY = 2932896;
   private static final long MICROS_A_DAY = 86400000000L;
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final ObjectWriter WRITER = new ObjectMapper().writer().with(JsonWriteFeature.ESCAPE_NON_ASCII);
 
-  /** Whether the reader computes the expressions so far exactly as Spark does. If not, Spark must filter again. */
+  /** True while the reader evaluates all expressions exactly as Spark does. Otherwise Spark must filter again. */
   boolean isExact = true;
   private final StructType schema;
 
@@ -38,7 +38,7 @@ class PlanJson {
   static ObjectNode object() { return NODES.objectNode(); }
   static ArrayNode array() { return NODES.arrayNode(); }
 
-  /** As text in ASCII. */
+  /** The JSON text, in ASCII. */
   static String text(JsonNode node) {
     try {
       return WRITER.writeValueAsString(node);
@@ -47,7 +47,7 @@ class PlanJson {
     }
   }
 
-  /** The expression, or null when the reader cannot compute it. */
+  /** The expression, or null if the reader cannot evaluate it. */
   JsonNode expression(Expression e) {
     JsonNode node = expression(e, 0);
     return node == null || text(node).length() >= MAX_CHARACTERS ? null : node;
@@ -75,7 +75,7 @@ class PlanJson {
     return call;
   }
 
-  /** Spark nests a chain of AND or OR as deep as it is long. It becomes one call. */
+  /** Flattens a chain of AND or OR, which Spark nests, into one call. */
   private static void addOperands(Expression e, String name, List to) {
     Expression[] children = e.children();
     for (int i = 0; i < children.length; i++) {
@@ -85,7 +85,7 @@ class PlanJson {
     }
   }
 
-  /** `anyType`: only whether there is a value matters, so the column may have any type. */
+  /** `anyType`: only nullness matters, so the column may have any type. */
   private JsonNode column(NamedReference column, boolean anyType) {
     DataType type = typeOf(column);
     if (type == null || !anyType && !isComparedExactly(type) && !isFloat(type)) return null;
@@ -115,7 +115,7 @@ class PlanJson {
     ArrayNode node = array().add("l").add(t instanceof DecimalType ? "decimal" : typeName(t));
     if (value == null) return node.addNull();
     if (t.equals(DataTypes.StringType)) {
-      // Bytes that are not UTF-8 would come out as the replacement character.
+      // Invalid UTF-8 would become replacement characters.
       return value.toString().indexOf('\ufffd') >= 0 ? null : node.add(value.toString());
     }
     if (isFloat(t) || t instanceof DecimalType) return node.add(value.toString());
@@ -136,7 +136,7 @@ class PlanJson {
     return t.typeName();
   }
 
-  /** One aggregate as ["max",column], or null when the reader cannot compute it. */
+  /** An aggregate such as ["max",column], or null if the reader cannot compute it. */
   JsonNode aggregate(AggregateFunc function) {
     if (function instanceof CountStar) return array().add("count");
     Expression argument = argumentOf(function);
@@ -147,7 +147,7 @@ class PlanJson {
     return array().add(isCount ? "count" : function instanceof Min ? "min" : "max").add(column((NamedReference) argument, isCount));
   }
 
-  /** The type of an aggregate that `aggregate` takes. */
+  /** The result type of an aggregate that `aggregate` accepts. */
   DataType aggregateType(AggregateFunc function) {
     boolean isCount = function instanceof CountStar || function instanceof Count;
     return isCount ? DataTypes.LongType : typeOf((NamedReference) argumentOf(function));
@@ -161,7 +161,7 @@ class PlanJson {
 
   private static boolean isFloat(DataType t) { return t instanceof FloatType || t instanceof DoubleType; }
 
-  /** Types that the reader compares as Spark does. Strings with a collation are not among them. */
+  /** Types that the reader compares as Spark does. Strings with a collation are excluded. */
   private static boolean isComparedExactly(DataType t) {
     return t.equals(DataTypes.StringType) || t instanceof ByteType || t instanceof ShortType || t instanceof IntegerType || t instanceof LongType
         || t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType || t instanceof BooleanType || t instanceof DecimalType

@@ -8,10 +8,10 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 
 /**
- * The optimizer rule that refuses what would lose a table: CREATE OR REPLACE TABLE and its like on a lance table, in a plan in which Spark would
- * drop the table before it runs the query. It runs after CatalogTables, which replaces in one commit, and refuses what that left as it was.
+ * The optimizer rule that rejects CREATE OR REPLACE TABLE and similar statements on a lance table if Spark would drop the table before it runs
+ * the query. It runs after CatalogTables, which replaces tables in one commit, and rejects the statements that CatalogTables did not change.
  *
- * It must work where the others do not, so it uses nothing of Spark beyond the public API but the two classes that every rule needs.
+ * It must work where the other rules do not, so beyond the public API it uses only the two classes that every rule needs.
  */
 public class ReplaceGuard extends Rule {
   public ReplaceGuard() {}
@@ -21,14 +21,14 @@ public class ReplaceGuard extends Rule {
   public TreeNode apply(TreeNode plan) {
     String table = plan.getClass().getSimpleName().startsWith("ReplaceTable") ? dropped((scala.Product) plan) : null;
     if (table != null) {
-      throw new UnsupportedOperationException("the lance table " + table + " is not replaced, because Spark would drop it before running the query: "
-          + "lance_spark's rule for tables of the session catalog is switched off, or does not know this version of Spark. INSERT OVERWRITE " + table
-          + " replaces its rows in one commit (insertInto with mode overwrite); for other columns, write a new table");
+      throw new UnsupportedOperationException("the lance table " + table + " was not replaced, because Spark would drop it before running the query: "
+          + "lance_spark's rule for catalog tables is disabled or does not support this version of Spark. Use INSERT OVERWRITE " + table
+          + " (insertInto with mode overwrite), which replaces the rows in one commit; for other columns, write a new table");
     }
     return plan;
   }
 
-  /** The name of the lance table that a statement would drop to make another lance table, or null. */
+  /** The name of the lance table that a statement would drop and replace by another lance table, or null. */
   private static String dropped(scala.Product statement) {
     boolean makesLanceTable = false;
     String table = null;
@@ -57,7 +57,7 @@ public class ReplaceGuard extends Rule {
     return hasLanceTable((TableCatalog) catalog, (Identifier) name) ? name.toString() : null;
   }
 
-  /** Whether the name is that of a lance table, in the session catalog or in an extension of it. */
+  /** True for the name of a lance table in the session catalog or in an extension of it. */
   static boolean hasLanceTable(TableCatalog catalog, Identifier name) {
     if (!catalog.name().equals("spark_catalog") || !catalog.tableExists(name)) return false;
     Table table;

@@ -17,8 +17,8 @@ import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The session catalog for one statement that replaces a lance table. Being a StagingTableCatalog, it makes Spark run its atomic replace
- * instead of dropping the table first.
+ * The session catalog for a statement that replaces a lance table. Because it is a StagingTableCatalog, Spark replaces the table atomically
+ * instead of dropping it first.
  */
 class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
   ReplacingCatalog(CatalogPlugin session) { setDelegateCatalog(session); }
@@ -44,7 +44,7 @@ class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTabl
 
 /** The entry of a table in the session catalog. */
 class Entry {
-  /** What the statement declares, as Spark would create it. The table stays where it is unless the statement has a location. */
+  /** The entry that the statement declares. The table keeps its location unless the statement has one. */
   static CatalogTable of(CatalogTable old, StructType schema, Map properties) {
     String location = (String) properties.get(TableCatalog.PROP_LOCATION);
     scala.Product storage = SparkInternals.with(old.storage(), "properties", immutable(options(old, properties)));
@@ -61,7 +61,7 @@ class Entry {
     return (CatalogTable) SparkInternals.with(table, "stats", scala.Option.empty());
   }
 
-  /** The statement's options. A table that stays where it is keeps the settings of its store, which say how to reach it. */
+  /** The statement's options. A table that keeps its location also keeps its storage options. */
   private static Map options(CatalogTable old, Map properties) {
     Map options = new TreeMap(String.CASE_INSENSITIVE_ORDER);
     boolean stays = properties.get(TableCatalog.PROP_LOCATION) == null;
@@ -87,15 +87,15 @@ class Entry {
   static void store(CatalogTable entry) {
     ExternalCatalog catalog = LancePlanner.session().sessionState().catalog().externalCatalog();
     catalog.alterTable(entry);
-    // Hive's catalog leaves the columns of alterTable aside.
+    // Hive's catalog ignores the columns of alterTable.
     catalog.alterTableDataSchema((String) entry.identifier().database().get(), entry.identifier().table(), entry.schema());
   }
 }
 
 /**
- * A lance table that is being replaced: the new rows become one overwriting commit on the table that is there, and its versions stay.
+ * A lance table that is being replaced: one commit overwrites the rows of the existing table, which keeps its old versions.
  *
- * The catalog's entry and the table cannot change in one step. The entry changes just before the commit, and back if the commit fails.
+ * The catalog entry and the table cannot change atomically. The entry changes just before the commit, and is restored if the commit fails.
  */
 class ReplacedTable implements StagedTable, SupportsWrite {
   private final CatalogTable old, entry;
@@ -115,13 +115,13 @@ class ReplacedTable implements StagedTable, SupportsWrite {
   public Set capabilities() { return EnumSet.of(TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.ACCEPT_ANY_SCHEMA); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new ReplacingWrite(this, info); }
 
-  /** Spark's write to a Python source, which truncates. */
+  /** Spark's overwriting write to a Python source. */
   Write write(LogicalWriteInfo info) {
     LogicalWriteInfo full = new WriteInfo(info, CatalogTables.options(entry), CatalogTables.declared(info.schema(), schema()));
     return new PythonWrite(Source.unopened(), LancePlanner.SOURCE, full, true);
   }
 
-  /** One at a time, so that the last commit and the last entry are of one statement. */
+  /** Synchronized, so that the last commit and the last entry come from the same statement. */
   void commit(BatchWrite batch, WriterCommitMessage[] messages) {
     synchronized (ReplacedTable.class) {
       boolean isStored = false;
@@ -139,7 +139,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
 
   private void undo(BatchWrite batch, boolean isStored, Throwable cause) {
     try {
-      // A commit that has failed has deleted the new files itself. Without a message of each task, Python deletes them here.
+      // A failed commit has deleted the new files itself. If a task sent no message, Python deletes them here.
       if (!isStored) batch.abort(new WriterCommitMessage[] { null });
     } catch (Throwable t) {
       cause.addSuppressed(t);
@@ -151,16 +151,16 @@ class ReplacedTable implements StagedTable, SupportsWrite {
     }
   }
 
-  /** Spark calls it after the commit of a query's rows, or at once for a statement without a query. */
+  /** Called after the commit of a query's rows, or immediately for a statement without a query. */
   public void commitStagedChanges() {
     if (!isCommitted) commitWithoutRows();
     if (isMoved && old.tableType().equals(CatalogTableType$.MODULE$.MANAGED())) {
-      // Two locations can be one place under two names, so nothing is deleted here.
-      LancePlanner.LOG.warn("the table " + entry.identifier() + " has moved to " + Entry.path(entry) + "; its files at " + Entry.path(old) + " stay there");
+      // Two different locations may refer to the same folder, so nothing is deleted.
+      LancePlanner.LOG.warn("the table " + entry.identifier() + " has moved to " + Entry.path(entry) + "; its files at " + Entry.path(old) + " were not deleted");
     }
   }
 
-  /** The table becomes empty. A table at another location is declared as it is, as CREATE TABLE does; so is one without columns. */
+  /** Empties the table. With another location or without columns, an existing table is only declared, as in CREATE TABLE. */
   private void commitWithoutRows() {
     if (hasColumns && !isMoved) {
       BatchWrite batch = write(new NoRows(schema())).toBatch();
@@ -210,7 +210,7 @@ class ReplacingBatch implements BatchWrite {
   public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
 }
 
-/** What Spark says of a write, for one without rows. */
+/** Spark's description of a write without rows. */
 class NoRows implements LogicalWriteInfo, PhysicalWriteInfo {
   private final StructType schema;
 

@@ -7,21 +7,21 @@ import java.util.*;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the planner uses of Spark beyond its public connector API, and the only code that reads or writes private fields.
+ * The list of Spark's internals that the planner uses beyond the public connector API, and the only code that accesses private fields.
  *
- * Another version of Spark may change any of it. So it is listed in one place, compared with the Spark that runs before a plan is touched, and
- * by a test with the compiled classes. This class names Spark's classes as text only: it loads where the others do not.
+ * Another version of Spark may change any of them. Therefore the list is checked against the running Spark before a plan is changed, and a
+ * test checks it against the compiled classes. This class refers to Spark's classes only by name, so it loads in every version.
  */
 public class SparkInternals {
-  /** The versions of Spark in which everything listed was seen. */
+  /** The versions of Spark that contain everything in the list. */
   public static final String VERSIONS = "4.0, 4.1, 4.2 and 4.3";
 
   private static final String SQL = "org.apache.spark.sql.", CATALYST = SQL + "catalyst.", LOGICAL = CATALYST + "plans.logical.";
   private static final String V2 = SQL + "execution.datasources.v2.", PYTHON = V2 + "python.";
 
   /**
-   * Each row: a class and its members that are used. `name/2` is a method, `new/2` a constructor, each with its number of parameters, `.name`
-   * a private field; in each of the VERSIONS.
+   * Each row has a class and the members in use: `name/2` is a method and `new/2` a constructor with two parameters, `.name` a private field.
+   * All VERSIONS have them.
    */
   private static final String[][] USED = {
     { PYTHON + "PythonTable", ".ds", "name/0", "schema/0", "capabilities/0", "newWriteBuilder/1" },
@@ -65,12 +65,12 @@ public class SparkInternals {
     { "org.apache.spark.unsafe.Platform", "throwException/1" },
   };
 
-  private static final String READ_WHOLE = "lance tables are read whole; to read less use the options columns, filter and limit: ";
+  private static final String READ_WHOLE = "queries read whole lance tables without push-down; to read less, use the options columns, filter and limit: ";
   private static Boolean known = null;
 
   public SparkInternals() {}
 
-  /** Every class of the list as `class#`, and every member as `class#member`. */
+  /** All entries: classes as `class#`, members as `class#member`. */
   public List used() {
     List out = new ArrayList();
     for (int i = 0; i < USED.length; i++) {
@@ -80,7 +80,7 @@ public class SparkInternals {
     return out;
   }
 
-  /** The entries that the Spark of `loader` does not have. */
+  /** The entries that are missing in the Spark of `loader`. */
   public List missing(ClassLoader loader) {
     List out = new ArrayList();
     for (int i = 0; i < USED.length; i++) {
@@ -118,14 +118,14 @@ public class SparkInternals {
     }
   }
 
-  /** What the Spark of `loader` lacks and what to do about it, as a sentence; empty if it lacks nothing. */
+  /** A sentence with the entries that the Spark of `loader` lacks and what to do; empty if it lacks none. */
   public String complaint(ClassLoader loader) {
     List missing = missing(loader);
-    return missing.isEmpty() ? "" : "this version of Spark has no " + String.join(", ", (String[]) missing.toArray(new String[0])) + ", which Spark "
+    return missing.isEmpty() ? "" : "this version of Spark lacks " + String.join(", ", (String[]) missing.toArray(new String[0])) + ", which Spark "
         + VERSIONS + " have. Upgrade lance-spark, or use one of these versions";
   }
 
-  /** Whether Spark has everything that is listed. If not, a warning says so, once. */
+  /** True if Spark has all entries. Otherwise logs one warning. */
   static synchronized boolean areKnown() {
     if (known == null) {
       String complaint = new SparkInternals().complaint(SparkInternals.class.getClassLoader());
@@ -144,17 +144,17 @@ public class SparkInternals {
     return field;
   }
 
-  /** The constructor's arguments of a case class. */
+  /** The constructor arguments of a case class. */
   static Object[] arguments(scala.Product value) {
     Object[] all = new Object[value.productArity()];
     for (int i = 0; i < all.length; i++) all[i] = value.productElement(i);
     return all;
   }
 
-  /** An argument by its name, since their number differs between versions. */
+  /** An argument by name, since versions differ in the number of arguments. */
   static Object argument(scala.Product value, String name) { return value.productElement(position(value, name)); }
 
-  /** A copy of a case class with another value of one argument; a node of a plan keeps its tags. */
+  /** A copy of a case class with one argument replaced; a plan node keeps its tags. */
   static scala.Product with(scala.Product value, String name, Object argument) {
     Object[] all = arguments(value);
     all[position(value, name)] = argument;

@@ -1,1 +1,1 @@
-"""The planner that is installed into Spark: the Java sources, their installation, and the requests they send."""
+"""The planner for Spark: its Java sources, their installation, and the requests that they send."""

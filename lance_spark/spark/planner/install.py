@@ -1,8 +1,8 @@
-"""Installs the planner into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
+"""Installation of the planner into a session, so that Spark pushes columns, filters, limits and aggregates into lance scans.
 
-The Java sources of this folder are compiled in memory by the compiler that Spark carries (Janino). Their rules are installed twice: into
-the session's extensions, where they run before Spark's own push-down and new sessions inherit them, and as extra optimizations, which a
-session sees that was built before. Where they cannot be installed, as with Spark Connect, queries read whole tables.
+The Java sources in this folder are compiled in memory by Janino, the compiler that Spark includes. Their rules are installed twice: into
+the session's extensions, where they run before Spark's own push-down and new sessions inherit them, and as extra optimizations, which
+also work in a session that is already built. Where installation is impossible, as with Spark Connect, queries read whole tables.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
-_JAVA_8 = 8  # the lowest class file version that may call static methods of interfaces
+_JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
 
 def install(spark: SparkSession) -> None:
-    """Install the rules into `spark`, once; logs a warning, once in a process, when that is not possible.
+    """Install the rules into `spark` unless they are installed. If that is impossible, log one warning per process.
 
-    For a session that has not run anything yet this must come before everything else that is asked of it.
+    In a new session, this must be the first call, because the first query builds the session's planner.
     """
     try:
         _install(spark)
     except (Py4JError, PySparkException) as e:
-        # A platform that forbids these classes, or a Spark that has changed.
+        # The platform forbids these classes, or this version of Spark is different.
         warn(_after_failure(spark) or _first_line(e))
 
 
@@ -48,14 +48,14 @@ def _install(spark: SparkSession) -> None:
     loader = _loader(spark)
     session: Any = spark._jsparkSession
     if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
-        _LOG.warning("the JVM's lance connector is on the class path: there the format lance means that one, not this package")
-    # First, because everything else builds the session's planner, which looks at the extensions when it is built.
+        _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
+    # This must come first: other calls build the session's planner, which reads the extensions when it is built.
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
     _add_rules(spark, loader, _RULES)
 
 
 def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:
-    """Add rules as extra optimizations, but for those that are there already."""
+    """Add rules as extra optimizations, except those that exist."""
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     converters = jvm.scala.jdk.javaapi.CollectionConverters
@@ -75,11 +75,11 @@ def _new(spark: SparkSession, loader: Any, name: str) -> Any:
 
 
 _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""The class loader of the compiled classes by JVM, so that these are the same whenever `install` is called."""
+"""The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""
 
 
 def _loader(spark: SparkSession) -> Any:
-    """The class loader that knows the classes: that of the jar, if there is one on the class path, or one with the compiled classes."""
+    """The class loader of the planner's classes: from the jar if it is on the class path, otherwise compiled from source."""
     gateway: Any = spark.sparkContext._gateway
     if gateway not in _loaders:
         context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
@@ -89,13 +89,13 @@ def _loader(spark: SparkSession) -> Any:
 
 
 def sources() -> dict[str, str]:
-    """The planner's Java sources, by file name."""
+    """The planner's Java sources by file name."""
     files = importlib.resources.files(__package__).iterdir()
     return {file.name: file.read_text(encoding="ascii") for file in files if file.name.endswith(".java")}
 
 
 def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:
-    """The class files, as a Java map of bytes by path; the sources may name each other and the classes of `context`."""
+    """Compile sources that use each other and the classes of `context`. Returns a Java map of class files: path -> bytes."""
     resource = gateway.jvm.org.codehaus.commons.compiler.util.resource
     units = gateway.new_array(resource.Resource, len(texts))
     for i, (name, text) in enumerate(sorted(texts.items())):
@@ -116,9 +116,9 @@ def _class_loader(gateway: Any, context: Any, classes: Any) -> Any:
 
 
 def _after_failure(spark: SparkSession) -> str:
-    """Install the guard alone, which needs nothing that a Spark could lack; returns what this Spark lacks for the other rules.
+    """Install only the guard, which works in every version of Spark. Returns what the other rules miss in this version.
 
-    Empty if it lacks nothing, or if that cannot be found out.
+    The result is empty if nothing is missing or if this cannot be determined.
     """
     try:
         gateway: Any = spark.sparkContext._gateway
@@ -137,11 +137,14 @@ def _first_line(e: Exception) -> str:
 
 
 def write_jar(path: str) -> None:
-    """Compile the planner into a jar, for Connect servers and for spark.sql.extensions=lancespark.LancePlanner$Extensions."""
+    """Compile the planner into a jar for Connect servers and for spark.sql.extensions=lancespark.LancePlanner$Extensions.
+
+    Raises UnsupportedFeatureError if Spark, which compiles it, does not start.
+    """
     try:
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     except PySparkException as e:
-        raise UnsupportedFeatureError(f"the planner is compiled by Spark, which does not start: {e}") from None
+        raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
     gateway: Any = spark.sparkContext._gateway
     classes = _compile(gateway, gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader(), sources())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:

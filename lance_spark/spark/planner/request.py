@@ -1,4 +1,4 @@
-"""What Spark's planner asks of a scan: the JSON of LancePlanner.java, and the plan that it makes of the one the options give."""
+"""Requests of Spark's planner to a scan: the JSON of LancePlanner.java, and its application to the plan from the options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lance_spark.table.scan.top_n import SortKey
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of one scan: conditions that all must hold, `limit` rows of each task (the first in the order `top`), or aggregates.
+    """The request for one scan: conditions that all must hold, and either `limit` rows per task (the first ones by `top`) or aggregates.
 
-    `rows_only`: the values of the columns do not matter, only how many rows there are. `parallelism` is how many tasks run at once.
-    `declared` is the schema, as Spark's JSON, that the session catalog has for the table, which without data is a table without rows.
-    Columns and conditions are in the form of `predicate.from_json`.
+    `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
+    schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. Columns and conditions have
+    the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -34,15 +34,15 @@ class Request:
 
     @classmethod
     def parse(cls, text: str) -> Request:
-        """From the planner's JSON."""
+        """Parse the planner's JSON."""
         return cls(**json.loads(text))
 
     def apply(self, plan: ScanPlan, schema: Schema) -> ScanPlan:
-        """The plan with everything that is asked; `schema` is all that the table has."""
+        """Add the request to a plan. `schema` contains all columns of the table."""
         conditions: list[Predicate] = [] if plan.predicate is None else [plan.predicate]
         conditions += [from_json(tree, schema) for tree in self.filter]
         if plan.limit is not None and (self.filter or self.limit is not None or self.aggregates):
-            raise ValueError("Spark's planner must not ask this of a scan that has a limit of its own")
+            raise ValueError("Spark's planner must not push a filter, limit or aggregate into a scan with the option limit")
         plan = replace(
             plan,
             predicate=conjunction(conditions) if conditions else None,

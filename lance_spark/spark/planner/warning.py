@@ -1,4 +1,4 @@
-"""What a user is told, once, when Spark's planner cannot be taught about lance tables."""
+"""The warning that the planner could not be installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ _warned: set[str] = set()
 
 
 def warn(reason: str) -> None:
-    """Log a warning, in each process only the first time."""
+    """Log a warning once per process."""
     if not _warned:
-        _LOG.warning("lance tables are read whole; to read less use the options columns, filter and limit: %s", reason)
+        _LOG.warning(
+            "queries read whole lance tables without push-down; to read less, use the options columns, filter and limit: %s", reason
+        )
     _warned.add(reason)

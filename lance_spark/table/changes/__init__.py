@@ -1,1 +1,1 @@
-"""Changes to existing tables without Spark: delete, alter, restore."""
+"""Changes to existing tables, without Spark: rows, columns, compaction, restore."""

@@ -1,7 +1,7 @@
-"""ADD COLUMNS with values: one new file a fragment, with the new columns only; nothing else is written.
+"""ADD COLUMNS with values: writes one new file per fragment, which contains only the new columns.
 
-Files that are written stay good while their fragment stays: when other writers append or delete meanwhile, only what is missing is
-calculated again.
+A written file stays valid as long as the files of its fragment stay the same. If other writers append or delete meanwhile, only the
+missing files are computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_tar
 
 @dataclass(frozen=True)
 class ColumnsAdded:
-    """What adding columns did. `version` is the version that it made."""
+    """The result of adding columns. `version` is the new version."""
 
     version: int
     num_files_added: int = 0
@@ -41,7 +41,7 @@ class ColumnsAdded:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the values come from: `schema` are the new columns, `write` gives files for the fragments with the given ids."""
+    """The source of the values: `schema` has the new columns, and `write` writes their files for the fragments with the given ids."""
 
     schema: pa.Schema
     write: Callable[[Snapshot, ColumnTarget, frozenset[int]], list[ColumnFile]]
@@ -83,7 +83,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
 def _still_good(
     manifest: Manifest, known: Mapping[int, tuple[Fragment, ColumnFile]], write: WriteTarget
 ) -> dict[int, tuple[Fragment, ColumnFile]]:
-    """Those files whose fragments still have the data that the values were calculated from, and whose columns have the same ids."""
+    """The files that are still valid: their fragments have the same data files, and their columns have the same ids."""
     ids = {f.id for f in write.schema.walk()}
     now = manifest.lazy_fragments.of_ids(known)
     return {
@@ -94,7 +94,7 @@ def _still_good(
 
 
 def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], options: WriteOptions) -> ColumnsAdded:
-    """Add columns with these values, SQL text by name, in this process."""
+    """Add columns in this process. `values` are SQL expressions by column name."""
     schema = with_row_columns(snapshot.manifest.schema)
     compute = Formulas({name: parse_formula(text, schema) for name, text in values.items()})
 

@@ -1,4 +1,4 @@
-"""Changes of a table that touch no data file: its columns, its config, an older version restored. Each is one transaction."""
+"""Changes that write no data files: to the columns, the config or the primary key, and Restore. Each is one transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 
 
 class AlterColumn(TypedDict, total=False):
-    """What to change of the column at `path` (dots lead into structs): its name, type, or whether it may be null. As pylance has it."""
+    """A change of the column at `path` (dots for nested fields): a new name, type or nullability. The keys are those of pylance."""
 
     path: Required[str]
     name: str
@@ -45,7 +45,7 @@ NOTHING_NOTED: Mapping[str, str] = {}
 def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
     if isinstance(columns, Mapping):
-        raise TypeError("add_columns takes fields or a schema; columns with values come from a job, not from expressions")
+        raise TypeError("expected fields or a schema; to add columns with values, pass expressions or functions to LanceTable.addColumns")
     added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
     return _commit(with_own_ids(snapshot), lambda latest: _with_null_columns(latest, added))
 
@@ -66,7 +66,7 @@ def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
 
 
 def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
-    """Remove columns; the data files keep them, if they have others too."""
+    """Remove columns. Data files with other columns are kept as they are."""
     paths = list(columns)
 
     def project(latest: Snapshot) -> Project:
@@ -83,16 +83,16 @@ def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str,
 def alter_columns(
     snapshot: Snapshot, alterations: Iterable[AlterColumn], options: WriteOptions = NO_OPTIONS, runner: Runner | None = None
 ) -> RowChanges:
-    """Rename columns, change their types, or whether they may be null, in one commit; tasks that write new values run on `runner`.
+    """Change names, types or nullability of columns in one commit. Tasks that write new values run on `runner`.
 
-    Only columns whose type changes are written anew; see `alter_types` for the types. Raises SchemaMismatchError for a column that has
-    nulls and must have none (it names a row), and for a value that does not fit the new type.
+    Only columns with a new type are rewritten; see `alter_types` for the types. Raises SchemaMismatchError for a null in a column that
+    is to become non-nullable (it names the row), and for a value that does not fit the new type.
     """
     wanted = list(alterations)
     for alteration in wanted:
         if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
             known = ", ".join(AlterColumn.__annotations__)
-            raise UnsupportedFeatureError(f"altering the {', '.join(sorted(unknown))} of a column; expected keys: {known}")
+            raise UnsupportedFeatureError(f"cannot alter {', '.join(sorted(unknown))} of a column; expected keys: {known}")
     if not _altered(snapshot, wanted)[1]:
         return RowChanges(_commit(snapshot, lambda latest: _altered(latest, wanted)[0], options.noted).version)
 
@@ -151,7 +151,7 @@ def _check_no_nulls(snapshot: Snapshot, path: Sequence[Field]) -> None:
 
 
 def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> tuple[Field, ...]:
-    """The fields as `edit` makes them, children first; without those that it gives None for, and structs that lose all their children."""
+    """Apply `edit` to all fields, children first. Drops fields for which it returns None, and structs that lose all children."""
     done = []
     for field in fields:
         children = _edited(field.children, edit)
@@ -162,22 +162,22 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
 
 
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
-    """Set keys of the table's config, or remove them (None); with `replace_all` nothing else remains."""
+    """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed."""
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 
 
 def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
-    """Declare the columns that tell rows apart, in this order. Nothing enforces it; a table's key is declared once.
+    """Declare the columns of the primary key, in this order. The key is not enforced, and it can be declared only once.
 
-    Raises SchemaMismatchError for columns that may be null, and ValueError for a table that has another key.
+    Raises SchemaMismatchError for nullable or struct columns, and ValueError for an empty key or if the table has another key.
     """
     if not columns:
-        raise ValueError("a primary key needs at least one column")
+        raise ValueError("a primary key must have at least one column")
 
     def update(latest: Snapshot) -> UpdateConfig:
         fields = [latest.manifest.schema.resolve(path)[-1] for path in columns]
         if unfit := [f.name for f in fields if f.nullable or f.children]:
-            raise SchemaMismatchError(f"columns of a primary key are plain and not nullable; these are not: {', '.join(unfit)}")
+            raise SchemaMismatchError(f"the columns of a primary key must be non-nullable leaf columns; these are not: {', '.join(unfit)}")
         values = {
             f.id: UpdateMap({PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(position)})
             for position, f in enumerate(fields, start=1)
@@ -188,7 +188,7 @@ def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[s
 
 
 def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
-    """Make the snapshot's version the latest again, as a new one."""
+    """Commit the snapshot's version again as the latest one."""
     check_whole(snapshot)
     latest = max(list_versions(snapshot.store))
     return commit(snapshot.store, Transaction(latest, Restore(snapshot.version), properties=noted))

@@ -1,7 +1,7 @@
-"""New files for some columns of fragments that exist: the rows stay where they are, and no other column is written.
+"""Column files: new data files for some columns of existing fragments. Rows stay in place, and other columns are not written.
 
-Implements "Data Evolution" of the table specification. A data file has a value for every row of its fragment, deleted ones included, in
-the order of the rows. Values arrive by row address in ascending order; a row without one gets null, or keeps its old value.
+Implements "Data Evolution" of the table specification. A data file has a value for every row of its fragment, including deleted rows, in
+row order. Values arrive in ascending order of their row addresses; a row without a new value gets null or keeps its old value.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _ONE_FILE = 2**62
 
 @dataclass(frozen=True)
 class ColumnTarget:
-    """What tasks that write columns of one version must know. Pickles small: a task opens the version itself.
+    """The target of tasks that write columns of one version. Its pickle is small, because tasks open the version themselves.
 
-    `write.schema` has the columns to be written. `keeps_old`: rows without a new value keep their old one; otherwise they get null.
+    `write.schema` has the columns to be written. With `keeps_old`, rows without a new value keep their old value; otherwise they get null.
     """
 
     write: WriteTarget
@@ -48,7 +48,7 @@ class ColumnTarget:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The version that the row addresses are of."""
+        """The version that the row addresses refer to."""
         opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
         return replace(opened, verify_checksums=self.verify_checksums)
 
@@ -57,7 +57,7 @@ class ColumnTarget:
 
 
 def column_target(snapshot: Snapshot, write: WriteTarget, keeps_old: bool = False) -> ColumnTarget:
-    """A target for columns of a version."""
+    """The target for columns of a snapshot."""
     return ColumnTarget(write, snapshot.version, keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
 
 
@@ -72,10 +72,9 @@ class ColumnFile:
 
 
 def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> list[ColumnFile]:
-    """Write the columns of `target` that are in `batches` beside `ROW_ADDRESS`: one file for each fragment that has a row there.
+    """Write the columns of `batches`, except `ROW_ADDRESS`, to one file for each fragment with rows in `batches`.
 
-    Rows come in the order of their addresses. If this fails the files are deleted. Raises AmbiguousMergeError for an address that is
-    duplicated.
+    Rows must be sorted by address. If this fails, the files are deleted. Raises AmbiguousMergeError for a duplicate address.
     """
     done: list[ColumnFile] = []
     writer: _ColumnFileWriter | None = None
@@ -93,7 +92,7 @@ def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> li
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
-    """The batches cut by fragment: its id, the offsets of the rows in it, and the rows."""
+    """Split the batches by fragment: the fragment's id, the offsets of the rows in it, and the rows."""
     seen: set[int] = set()
     last = -1
     for batch in batches:
@@ -102,7 +101,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
         start = 0
         for fragment_id, offsets in by_fragment(addresses):
             if fragment_id != last and (fragment_id in seen or fragment_id < last):
-                raise LanceError(f"the values of fragment {fragment_id} are not in the order of their row addresses")
+                raise LanceError(f"the values of fragment {fragment_id} are not sorted by row address")
             seen.add(fragment_id)
             last = fragment_id
             yield fragment_id, offsets.astype(np.int64), values.slice(start, len(offsets))
@@ -122,12 +121,12 @@ def _blanks(t: pa.DataType, count: int) -> pa.Array:
 
 
 class _ColumnFileWriter:
-    """One file of new columns. What lies between the rows that get a value is filled in as they come."""
+    """Writes one column file, and fills in the rows without a new value."""
 
     def __init__(self, target: ColumnTarget, fragment_id: int) -> None:
         found = target.snapshot.manifest.lazy_fragments.of_ids([fragment_id])
         if not found:
-            raise LanceError(f"{target.snapshot} has no fragment {fragment_id}, which a row address names")
+            raise LanceError(f"{target.snapshot} has no fragment {fragment_id}, but a row address refers to it")
         self.fragment: Fragment = found[fragment_id]
         self._target = target
         write = target.write
@@ -137,7 +136,7 @@ class _ColumnFileWriter:
         self._next = 0
 
     def write(self, offsets: np.ndarray, values: pa.RecordBatch) -> None:
-        """Add the values of the rows at `offsets`, which ascend."""
+        """Add the values of the rows at the ascending `offsets`."""
         steps = np.diff(np.concatenate([[self._next - 1], offsets]))
         if len(steps) and steps.min() <= 0:
             self._refuse(offsets, steps)
@@ -151,24 +150,24 @@ class _ColumnFileWriter:
         self._rows |= BitMap(offsets.astype(np.uint32))
 
     def finish(self) -> ColumnFile:
-        """Fill the rest of the rows in and complete the file."""
+        """Fill in the remaining rows and complete the file."""
         self._fill(self.fragment.physical_rows)
         (written,) = self._writer.finish()
         self._rows.run_optimize()
         return ColumnFile(self.fragment.id, written.files[0], bytes(self._rows.serialize()), len(self._rows))
 
     def abort(self) -> tuple[Fragment, ...]:
-        """Drop the open file; return what is complete."""
+        """Discard the open file and return the complete fragments, whose files the caller must delete."""
         return self._writer.abort()
 
     def _put(self, offsets: np.ndarray, values: pa.RecordBatch) -> None:
-        """Write the rows up to the last of `offsets`. They are about as many as `offsets` are, or read in pieces before."""
+        """Write the rows up to the last of `offsets`."""
         start, stop = self._next, int(offsets[-1]) + 1
         if stop - start == len(offsets):
             self._writer.write_conformed(values)
             self._next = stop
             return
-        # Sparse values: whole stretches between them are written in pieces.
+        # Sparse values: rows in between are written in windows of bounded size.
         cuts = np.searchsorted(offsets, np.arange(start, stop, BATCH_ROWS)[1:])
         for part, at in zip(np.split(offsets, cuts), np.split(np.arange(len(offsets)), cuts)):
             self._put_window(part, values, at, min(self._next + BATCH_ROWS, stop))
@@ -191,7 +190,7 @@ class _ColumnFileWriter:
             self._next = until
 
     def _between(self, start: int, stop: int) -> pa.RecordBatch:
-        """Rows without a new value, in the types of the file."""
+        """Rows without a new value, in the file's storage types."""
         if not self._target.keeps_old:
             fields = [f.to_arrow() for f in self._schema.fields]
             arrays = [pa.nulls(stop - start, f.type) if f.nullable else _blanks(f.type, stop - start) for f in fields]
@@ -203,7 +202,7 @@ class _ColumnFileWriter:
     def _old(self) -> FragmentReader:
         from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
 
-        # Deleted rows have values in the file like the others.
+        # The file has values of deleted rows, too.
         return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations)
 
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
@@ -211,4 +210,4 @@ class _ColumnFileWriter:
         if steps[at] == 0:
             address = RowAddress.of(self.fragment.id, int(offsets[at]))
             raise AmbiguousMergeError(f"row {offsets[at]} of fragment {self.fragment.id} gets more than one new value", address)
-        raise LanceError(f"the values of fragment {self.fragment.id} are not in the order of their row addresses")
+        raise LanceError(f"the values of fragment {self.fragment.id} are not sorted by row address")

@@ -1,6 +1,6 @@
-"""New values for some columns of rows that stay where they are: one new file a fragment, and the old columns are struck out.
+"""Updates in place: new column files replace some columns of a fragment, and its rows stay in place.
 
-Implements "Update" with rewritten columns of the transaction specification. Where few columns of many rows change this writes far less
+Implements "Update" with rewritten columns of the transaction specification. If few columns of many rows change, this writes much less
 than moving the rows.
 """
 
@@ -25,7 +25,7 @@ from lance_spark.table.write.write import WriteTarget
 
 @dataclass(frozen=True)
 class InPlacePlan:
-    """`files` writes new files of the columns `names` (top-level, by their exact names) for rows of the snapshot."""
+    """An update in place of the top-level columns `names` (exact names); `files` writes their new files."""
 
     snapshot: Snapshot
     files: Callable[[ColumnTarget], list[ColumnFile]]
@@ -77,7 +77,10 @@ def columns_of(snapshot: Snapshot, names: Sequence[str]) -> Schema:
 
 
 def is_possible(snapshot: Snapshot, names: Sequence[str]) -> bool:
-    """Whether columns can be struck out where they are: not in files of the 0.1 family, and not where only some are in a file's own."""
+    """True if the columns can be replaced in place.
+
+    This excludes blob columns, files of storage version 0.1, and fragments that have only a part of the columns.
+    """
     schema = columns_of(snapshot, names)
     leaves, everything = tuple(leaf.id for leaf in schema.leaves()), {f.id for f in schema.walk()}
     for fragment in snapshot.manifest.fragments:
@@ -88,7 +91,7 @@ def is_possible(snapshot: Snapshot, names: Sequence[str]) -> bool:
 
 
 def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, int]) -> bool:
-    """Whether writing these columns of whole fragments takes fewer bytes than moving the rows; `matched` are rows by fragment id."""
+    """True if rewriting these columns takes fewer bytes than moving the rows. `matched` is the number of rows by fragment id."""
     fragments: list[Fragment] = list(snapshot.manifest.lazy_fragments.of_ids(matched).values())
     parts = [Part(fragment, 0, fragment.physical_rows) for fragment in fragments]
     in_place = sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, columns_of(snapshot, names))))
@@ -97,5 +100,5 @@ def is_cheaper(snapshot: Snapshot, names: Sequence[str], matched: Mapping[int, i
 
 
 def nullable(field: Field) -> Field:
-    """The field, allowed to be null: whether there are nulls where there must be none is seen in the values."""
+    """The field as nullable. Nulls in non-nullable columns are detected in the values instead."""
     return replace(field, nullable=True)

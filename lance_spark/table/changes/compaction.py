@@ -1,7 +1,7 @@
-"""Compaction: which fragments are rewritten together, and the commit of what they became.
+"""Compaction: the choice of fragments that are rewritten together, and the commit of the result.
 
-Fragments that are too small are joined with their neighbours, those with many deleted rows are written without these, and those that
-are too large are divided. Implements "Rewrite" of the transaction specification; the choice is pylance's.
+Small fragments are joined with their neighbours, fragments with many deleted rows are rewritten without them, and large fragments are
+split. Implements "Rewrite" of the transaction specification; the choice is that of pylance.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from lance_spark.table.scan.plan import all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
 
 TOO_LARGE = 2
-"""A fragment is divided from this many times the target on: fewer rows would leave pieces that are too small."""
+"""A fragment is split if it has more than this many times the target's rows. Splitting smaller ones would leave small pieces."""
 
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """What is to be compacted; the names and defaults are pylance's.
+    """Options of compaction. The names and defaults are those of pylance.
 
-    Fragments with fewer rows than `target_rows_per_fragment` are joined. With `materialize_deletions`, fragments of which more than
-    `materialize_deletions_threshold` of the rows are deleted are rewritten. In tables without stable row ids, fragments that an index
-    covers are left out, unless `drop_index_coverage`: then the index does not cover their rows any more, until it is optimized.
+    Fragments with fewer rows than `target_rows_per_fragment` are joined. With `materialize_deletions`, fragments are rewritten if the
+    fraction of deleted rows exceeds `materialize_deletions_threshold`. In tables without stable row ids, fragments that an index covers
+    are skipped unless `drop_index_coverage` is True; then the index no longer covers their rows until it is optimized.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -39,9 +39,9 @@ class CompactionOptions:
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, it is {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.materialize_deletions_threshold <= 1:
-            raise ValueError(f"materialize_deletions_threshold is a share from 0 to 1, not {self.materialize_deletions_threshold}")
+            raise ValueError(f"materialize_deletions_threshold must be from 0 to 1, not {self.materialize_deletions_threshold}")
 
 
 COMPACTION = CompactionOptions()
@@ -49,16 +49,16 @@ COMPACTION = CompactionOptions()
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Groups of neighbours that are rewritten together, and the ids of fragments that stay as they are because an index covers them."""
+    """Groups of neighbouring fragments to be rewritten together, and the ids of fragments that are skipped because an index covers them."""
 
     groups: tuple[tuple[Fragment, ...], ...]
     left_out: tuple[int, ...]
 
 
 def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: Container[int] | None = None) -> CompactionPlan:
-    """What to compact of a version; with `fragments` only of those with these ids.
+    """Plan the compaction of a version, or only of the fragments with the ids `fragments`.
 
-    Neighbours are joined only if the same indexes cover them.
+    Neighbouring fragments are joined only if the same indexes cover them.
     """
     covers = _covers(snapshot)
     groups: list[tuple[Fragment, ...]] = []
@@ -86,7 +86,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
 
 
 def _covers(snapshot: Snapshot) -> Callable[[int], frozenset[str]]:
-    """Which index segments cover a fragment; all of those that do not say."""
+    """Return a function: fragment id -> the index segments that cover it. A segment without recorded coverage covers all."""
     segments = [(i.uuid.hex(), fragments_of(i)) for i in snapshot.manifest.indexes if i.name not in SYSTEM_INDEXES]
     return lambda fragment_id: frozenset(uuid for uuid, covered in segments if covered is None or fragment_id in covered)
 
@@ -102,7 +102,7 @@ def _has_many_deletions(fragment: Fragment, live: int, options: CompactionOption
 
 
 def _divided(candidates: Sequence[tuple[Fragment, int]], options: CompactionOptions) -> Iterable[tuple[Fragment, ...]]:
-    """Neighbours cut into groups of at least the target; a group that would be one fragment as good as it was is left alone."""
+    """Split neighbours into groups of at least the target. Groups of one fragment that would not improve are omitted."""
     groups: list[list[tuple[Fragment, int]]] = [[]]
     for candidate in candidates:
         if sum(live for _, live in groups[-1]) >= options.target_rows_per_fragment:
@@ -123,14 +123,14 @@ def _is_worth_it(fragment: Fragment, live: int, options: CompactionOptions) -> b
 
 @dataclass(frozen=True)
 class Compacted:
-    """A group of fragments and what they became. No rows are left of fragments whose rows are all deleted."""
+    """A group of fragments and their replacements. There are none if all rows are deleted."""
 
     old: tuple[Fragment, ...]
     new: tuple[Fragment, ...]
 
 
 def commit_compaction(snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str]) -> Snapshot:
-    """Commit what was planned for `snapshot`, whatever else was committed since, if it left these fragments alone.
+    """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
     Raises what `table.commit.commit.commit` raises.
     """

@@ -1,4 +1,4 @@
-"""Rewriting one group of fragments: encoded pages are copied where nothing about them changes, other rows are decoded and written anew."""
+"""Rewriting of one group of fragments: encoded pages are copied if they stay the same, other rows are decoded and encoded again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lance_spark.table.write.write import WriteTarget, discard
 
 LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 WHOLE_PAGES_ROWS = 1 << 16
-"""Pages of fragments with at least this many rows are copied; smaller ones are worth joining."""
+"""Pages of fragments with at least this many rows are copied; smaller pages are better joined."""
 
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """A group of fragments: `rows` scans their columns, `lineage` the columns `LINEAGE` where row ids are stable."""
+    """A group of fragments: `rows` scans their columns, and with stable row ids `lineage` scans the columns `LINEAGE`."""
 
     group: tuple[Fragment, ...]
     locations: Locations
@@ -35,7 +35,7 @@ class CompactionTask:
 
 
 def compact(task: CompactionTask) -> Compacted:
-    """Write the rows of the group to new fragments. If that fails the files are deleted."""
+    """Write the rows of the group to new fragments. If this fails, the files are deleted."""
     new: Sequence[Fragment] = ()
     try:
         new = _with_copied_pages(task) or _written_anew(task)
@@ -61,7 +61,7 @@ def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
 
 
 def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
-    """One fragment with the encoded pages of all of the group; none where pages cannot be copied."""
+    """One fragment with the encoded pages of the whole group; none if pages cannot be copied."""
     from lance_spark.file.reader import open_data_file
     from lance_spark.file.writer import DataFileWriter
 
@@ -83,7 +83,7 @@ def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
 
 
 def _can_copy(group: Sequence[Fragment], target: WriteTarget, rows_per_fragment: int) -> bool:
-    """Whether all fragments are single files as this writer would lay them out, without deleted rows and with pages of some size."""
+    """True if each fragment is one file in this writer's layout, without deleted rows and with large pages."""
     version = WRITABLE[target.data_format]
     leaves = tuple(leaf.id for leaf in target.schema.leaves())
     alike = all(
@@ -99,7 +99,7 @@ def _can_copy(group: Sequence[Fragment], target: WriteTarget, rows_per_fragment:
 
 
 def _with_lineage(new: Sequence[Fragment], lineage: ScanTask | None) -> tuple[Fragment, ...]:
-    """The fragments with the ids and versions that the rows had before."""
+    """The fragments with the row ids and row versions from before."""
     if lineage is None:
         return tuple(new)
     columns = [np.concatenate(parts) for parts in zip(*_lineage(lineage))]

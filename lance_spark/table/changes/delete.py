@@ -1,4 +1,4 @@
-"""Deleting rows: deletion files for the fragments that keep some, and one transaction."""
+"""Deleting rows: writes deletion files for fragments that keep rows, and commits one transaction."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 
 TRIES = 10
-"""How often the rows are looked for again when other writers changed the same ones meanwhile; as pylance."""
+"""Number of tries if other writers change the same rows, as in pylance."""
 
 
 def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
-    """Delete the rows that fulfil `predicate`, a condition in Spark's SQL, in one new version, even if there are none.
+    """Delete the rows that satisfy `predicate`, a Spark SQL condition. This makes one new version, even if no row matches.
 
-    Rows that others deleted meanwhile stay deleted; where they changed the same rows, these are looked at again. Raises
-    CommitConflictError when that was tried in vain, or the table is no longer what it was.
+    Rows that others deleted meanwhile stay deleted. If others changed the same rows, the rows are searched again. Raises
+    CommitConflictError after the last try, or if the delete no longer applies to the table.
     """
     for _ in range(TRIES - 1):
         try:
@@ -70,7 +70,7 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
 
 
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
-    """Fragment id -> the offsets of the rows that fulfil the plan's predicate."""
+    """Fragment id -> the offsets of the rows that satisfy the plan's predicate."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
     parts: dict[int, list[np.ndarray]] = {}
@@ -83,9 +83,9 @@ def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
 
 
 def _discard(store: Store, fragments: Iterable[Fragment]) -> None:
-    """Best effort: what is left behind is found by cleaning up the table."""
+    """Delete files that no version refers to. Failures are logged; a cleanup removes the remaining files."""
     for fragment in fragments:
         if fragment.deletion is not None:
             path = fragment.deletion.path(fragment.id)
-            with logged(f"{store.uri}: deleting {path}, which no version names"):
+            with logged(f"{store.uri}: deleting {path}, which no version refers to"):
                 store.delete(path)

@@ -1,9 +1,9 @@
-"""Row-level changes: rows that are deleted, updated or inserted, written by many tasks and committed as one transaction.
+"""Row-level changes: many tasks delete, update or insert rows, and one transaction commits the result.
 
-Every verb that changes rows takes this way. A task gets delta rows: an operation, the address of the row that it changes,
-and new values (see `delta_writer`). It gives back new fragments and, for each old fragment, a bitmap of the rows that left (`DeltaPart`).
-The driver unites the parts, writes deletion files and commits an Update or a Delete (`commit_delta`).
-Implements "Update" and "Delete" of the transaction specification.
+All verbs that move rows use this. A task gets delta rows, which consist of an operation, the address of the row to change, and new values
+(see `delta_writer`). It returns new fragments and, for each old fragment, a bitmap of the rows that left it (`DeltaPart`). The driver
+combines the parts, writes deletion files, and commits an Update or a Delete (`commit_delta`). Implements "Update" and "Delete" of the
+transaction specification.
 """
 
 from __future__ import annotations
@@ -33,18 +33,17 @@ from lance_spark.table.write.write import WriteTarget
 OPERATION = "__row_operation"
 ROW_ADDRESS = "_rowaddr"
 DELETED, UPDATED, INSERTED, REINSERTED = 1, 2, 3, 4
-"""The values of `OPERATION`, which are those of Spark's row-level commands."""
+"""The values of the column `OPERATION`, as in Spark's row-level commands."""
 
 _WRITERS = 16
 
 
 @dataclass(frozen=True)
 class DeltaTarget:
-    """What tasks that change rows of one version must know. Pickles small: a task opens the version when it needs it.
+    """The target of tasks that change rows of one version. Its pickle is small, because tasks open the version themselves.
 
-    `assigned` are the top-level columns whose values delta rows bring for an update; a task reads the others from the table.
-    `key` are the fields of the primary key if the change must tell the keys of the rows that it inserts. With `repeats`, delta rows may
-    delete one row more than once.
+    `assigned` are the top-level columns with new values in updated delta rows; a task reads the other columns from the table. `key` has the
+    fields of the primary key if the keys of inserted rows must be recorded. With `repeats`, delta rows may delete a row more than once.
     """
 
     write: WriteTarget
@@ -57,7 +56,7 @@ class DeltaTarget:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The version that the row addresses are of."""
+        """The version that the row addresses refer to."""
         opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
         return replace(opened, verify_checksums=self.verify_checksums)
 
@@ -67,9 +66,9 @@ class DeltaTarget:
 
 @dataclass(frozen=True)
 class DeltaPart:
-    """What one task did: the rows that left each fragment (fragment id -> portable roaring bitmap), and new fragments.
+    """The result of one task: the rows that left each fragment (fragment id -> portable roaring bitmap), and new fragments.
 
-    `moved` hold rows that were updated, with their row ids where these are stable; `inserted` hold new ones, whose keys are `keys`.
+    `moved` has the updated rows, with their row ids if these are stable. `inserted` has the new rows, and `keys` their primary keys.
     """
 
     left: Mapping[int, bytes]
@@ -83,14 +82,14 @@ class DeltaPart:
 
 def ambiguous(fragment_id: int, offset: int) -> AmbiguousMergeError:
     return AmbiguousMergeError(
-        f"row {offset} of fragment {fragment_id} is changed more than once; each row of the table may match one change at most",
+        f"row {offset} of fragment {fragment_id} is changed more than once; each row of the table may match at most one change",
         RowAddress.of(fragment_id, offset),
     )
 
 
 @dataclass(frozen=True)
 class Delta:
-    """All parts of a change together."""
+    """The combined parts of a change."""
 
     left: Mapping[int, BitMap]
     moved: tuple[Fragment, ...]
@@ -102,7 +101,7 @@ class Delta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """True if nothing changes."""
         return not (self.left or self.moved or self.inserted)
 
     @property
@@ -112,7 +111,7 @@ class Delta:
 
 
 def united(parts: Iterable[DeltaPart]) -> Delta:
-    """The parts as one change. Raises AmbiguousMergeError when two tasks change the same row."""
+    """Combine parts. Raises AmbiguousMergeError if two tasks change the same row."""
     left: dict[int, BitMap] = {}
     moved: list[Fragment] = []
     inserted: list[Fragment] = []
@@ -135,9 +134,9 @@ def united(parts: Iterable[DeltaPart]) -> Delta:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a change says of itself: the condition of a delete, the fields that an update assigns (ids), the table's new schema.
+    """Information for the transaction: the condition of a delete, the ids of the fields that an update assigns, and a new schema.
 
-    A `schema` has the fields of the table, and then new ones, which are null in rows that the change does not write.
+    `schema` has the fields of the table, followed by new ones, which are null in rows that the change does not write.
     """
 
     predicate: str = ""
@@ -146,10 +145,10 @@ class Intent:
 
 
 def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
-    """Commit a change of the rows of `snapshot` as one transaction; one that changes nothing makes no version.
+    """Commit a change of the rows of `snapshot` as one transaction. An empty change makes no version.
 
-    Raises what `table.commit.commit.commit` raises; then the deletion files are gone, unless the version may exist, and the data files
-    are left to the caller.
+    Raises the errors of `table.commit.commit.commit`. Then the deletion files are deleted unless the version may exist, and the caller must
+    handle the data files.
     """
     if delta.is_empty:
         return snapshot
@@ -185,25 +184,27 @@ def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], remo
 def _with_deletions(
     snapshot: Snapshot, fragments: Mapping[int, Fragment], left: Mapping[int, BitMap], updated: list[Fragment], keep_empty: bool
 ) -> tuple[int, ...]:
-    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none.
+    """Write deletion files. Adds the fragments that keep rows to `updated`, and returns the ids of those that keep none.
 
-    With `keep_empty`, fragments without rows get deletion files too.
+    With `keep_empty`, fragments without rows get deletion files, too.
     """
     if missing := left.keys() - fragments.keys():
-        raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, which row addresses name")
+        raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, but row addresses refer to them")
 
     def deletion(fragment_id: int) -> DeletionFile | None:
         fragment = fragments[fragment_id]
         gone = np.array(left[fragment_id].to_array(), dtype=np.uint32)
         offsets = np.union1d(gone, read_deletions(fragment, snapshot.locations))
         if len(offsets) and offsets[-1] >= fragment.physical_rows:
-            raise LanceError(f"{snapshot}: row {offsets[-1]} of fragment {fragment_id} is changed, which has {fragment.physical_rows} rows")
+            raise LanceError(
+                f"{snapshot}: row {offsets[-1]} of fragment {fragment_id} is changed, but it has only {fragment.physical_rows}"
+            )
         if len(offsets) == fragment.physical_rows and not keep_empty:
             return None
         return write_deletions(snapshot.store, fragment_id, snapshot.version, offsets)
 
     removed: list[int] = []
-    # One file a fragment: their latency, not their bytes, is what costs.
+    # There is one small file per fragment, so latency dominates.
     with ThreadPoolExecutor(min(_WRITERS, len(left)) or 1) as pool:
         ids = sorted(left)
         for fragment_id, file in zip(ids, pool.map(deletion, ids)):
@@ -215,7 +216,7 @@ def _with_deletions(
 
 
 def delete_deletion_files(snapshot: Snapshot, fragments: Iterable[Fragment]) -> None:
-    """Delete the deletion files of fragments that were not committed. Best effort: cleaning up the table finds what is left."""
+    """Delete the deletion files of uncommitted fragments. Failures are ignored; a cleanup removes the remaining files."""
     for fragment in fragments:
         if fragment.deletion is not None:
             with contextlib.suppress(StorageError):

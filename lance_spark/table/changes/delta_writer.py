@@ -1,4 +1,4 @@
-"""What one task does with delta rows: it notes which rows leave their fragments, and writes the rows that are updated or inserted."""
+"""The writer of one task's delta rows: records the rows that leave their fragments, and writes updated and inserted rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WAITING_BYTES = 32 << 20
 
 
 def write_rows(target: DeltaTarget, batches: Iterable[pa.RecordBatch]) -> DeltaPart:
-    """Write the delta rows of one task. If that fails the files that were written are deleted."""
+    """Write the delta rows of one task. If this fails, the written files are deleted."""
     writer = DeltaWriter(target)
     try:
         for batch in batches:
@@ -53,7 +53,7 @@ def write_rows(target: DeltaTarget, batches: Iterable[pa.RecordBatch]) -> DeltaP
 
 
 class DeltaWriter:
-    """Takes the delta rows of one task. Memory is bounded: updated rows wait until their other columns are worth a read."""
+    """Writes the delta rows of one task. Updated rows are buffered, up to a limit, until their other columns are read."""
 
     def __init__(self, target: DeltaTarget) -> None:
         self._target = target
@@ -71,7 +71,7 @@ class DeltaWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add delta rows: the columns `OPERATION` and `ROW_ADDRESS`, and values by name.
 
-        Inserted rows bring all values; missing ones are null.
+        Columns that are missing in inserted rows are null.
         """
         operations = batch.column(OPERATION).cast(pa.int32())
         for operation in pc.unique(operations).to_pylist():
@@ -88,7 +88,7 @@ class DeltaWriter:
             self._counts[INSERTED if operation == REINSERTED else operation] += count
 
     def finish(self) -> DeltaPart:
-        """Complete the files and return what was done."""
+        """Complete the files and return the result."""
         self._move()
         moved, inserted = self._moved.finish(), self._inserted.finish()
         if self._row_ids:
@@ -128,7 +128,7 @@ class DeltaWriter:
             self._move()
 
     def _move(self) -> None:
-        """Write the updated rows that wait, in the order of their addresses, with the values of the columns that are not assigned."""
+        """Write the buffered updated rows, sorted by address, with the table's values in columns that are not assigned."""
         if not self._waiting:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
@@ -155,7 +155,7 @@ def _with_column(rows: pa.Table, name: str, known: pa.Table) -> pa.Table:
 
 
 def _values(rows: pa.RecordBatch | pa.Table, schema: Schema) -> pa.RecordBatch | pa.Table:
-    """The columns of the table that are in `rows`."""
+    """The columns of `rows` that are in `schema`."""
     known = {f.name.lower() for f in schema.fields}
     return rows.select([name for name in rows.schema.names if name.lower() in known])
 
@@ -163,7 +163,7 @@ def _values(rows: pa.RecordBatch | pa.Table, schema: Schema) -> pa.RecordBatch |
 def _addresses(rows: pa.RecordBatch | pa.Table) -> np.ndarray:
     column = rows.column(ROW_ADDRESS)
     if column.null_count:
-        raise ValueError(f"a row that is deleted or updated has no {ROW_ADDRESS}")
+        raise ValueError(f"a deleted or updated row lacks its {ROW_ADDRESS}")
     return np.asarray(column.to_numpy()).astype(np.uint64, copy=False)
 
 
@@ -189,7 +189,7 @@ def _with_row_ids(fragments: Iterable[Fragment], ids: np.ndarray) -> tuple[Fragm
 
 
 def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
-    """The rows at these addresses, which ascend. Raises LanceError for an address that no row has, or a row that is deleted."""
+    """Read the rows at these ascending addresses. Raises LanceError for an address without a row or with a deleted row."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
 
     batches: list[pa.RecordBatch] = []
@@ -197,7 +197,7 @@ def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.T
     fragments = snapshot.manifest.lazy_fragments.of_ids([i for i, _ in groups])
     for fragment_id, offsets in groups:
         if fragment_id not in fragments:
-            raise LanceError(f"{snapshot} has no fragment {fragment_id}, which a row address names")
+            raise LanceError(f"{snapshot} has no fragment {fragment_id}, but a row address refers to it")
         fragment = fragments[fragment_id]
         deleted = read_deletions(fragment, snapshot.locations)
         if len(gone := np.intersect1d(offsets, deleted)):

@@ -1,4 +1,4 @@
-"""Merging rows in memory into a table by key, in this process: upserts, inserts of what is new, deletes of what the source lacks."""
+"""MERGE of in-memory rows into a table by key, in this process: updates, inserts and deletes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _CHUNK_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class MergeInsert:
-    """What becomes of matched rows (`update`, `delete`), of new ones (`insert`), and of rows that the source lacks (`delete_by_source`: a
-    condition, "" for all, None for none). The names `source` and `target` lead into the columns of either side in `update_condition`.
+    """The actions of a merge: on matched rows (`update`, `delete`), on source rows without a match (`insert`), and on table rows without a
+    match (`delete_by_source`: a condition, "" for all rows, None for none). `update_condition` may refer to `source.x` and `target.x`.
     """
 
     on: tuple[str, ...]
@@ -44,11 +44,11 @@ class MergeInsert:
 
 
 def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> RowChanges:
-    """Merge the rows of `source`. Raises AmbiguousMergeError when two of its rows match the same row of the table."""
+    """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table."""
     if merge.update and merge.delete:
-        raise ValueError("matched rows are either updated or deleted")
+        raise ValueError("matched rows can be updated or deleted, not both")
     if not (merge.update or merge.delete or merge.insert or merge.delete_by_source is not None):
-        raise ValueError("the merge says neither what becomes of matched rows nor of others")
+        raise ValueError("the merge has no action; call at least one when_... method")
 
     def plan(snapshot: Snapshot) -> RowPlan:
         schema = snapshot.manifest.schema
@@ -88,7 +88,7 @@ def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], sou
 
 
 def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iterator[pa.Table]:
-    """The columns of the table that the merge looks at, many rows at once."""
+    """Read the columns of the table that the merge needs, in large batches."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
     schema = snapshot.manifest.schema
@@ -109,7 +109,7 @@ def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iter
 
 
 def _matches(target: pa.Table, source: pa.Table, keys: Sequence[str], snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the source and of the target that have equal keys, pair by pair. Nulls equal nothing."""
+    """Pairs of source and target rows with equal keys. Nulls are not equal to anything."""
     fields = Schema(tuple(f for f in snapshot.manifest.schema.fields if f.name in keys))
     wanted = pa.Table.from_batches(
         [conform(b, fields) for b in source.to_batches()], schema=pa.schema([f.to_arrow() for f in fields.fields])
@@ -136,7 +136,7 @@ def _matched(merge: MergeInsert, target: pa.Table, source: pa.Table, place: np.n
 
 
 def _condition(text: str, source: pa.Table, target: pa.Table) -> pa.BooleanArray:
-    """The condition on pairs of rows, whose columns are called `source.x` and `target.x`."""
+    """Parse a condition on pairs of rows, whose columns are named `source.x` and `target.x`."""
     from lance_spark.schema.schema import from_arrow
 
     sides = [pa.StructArray.from_arrays([c.combine_chunks() for c in t.columns], fields=list(t.schema)) for t in (source, target)]

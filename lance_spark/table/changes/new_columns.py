@@ -1,4 +1,4 @@
-"""Adding columns with values: the fields that they become, the tasks that calculate them, and the commit."""
+"""New columns with values: their fields, the tasks that compute them, and the commit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import WriteTarget, discard
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""The new columns of a batch of rows: as many rows, in the same order."""
+"""Compute the new columns of a batch, with the same rows in the same order."""
 
 
 def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
-    """Fields for columns to be added, which are nullable: rows that are deleted have no value.
+    """The fields of new columns. They are nullable, because deleted rows have no value.
 
-    Raises SchemaMismatchError for a name that there is already, or that is reserved.
+    Raises SchemaMismatchError for an existing or reserved name.
     """
     manifest = snapshot.manifest
     fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(manifest))
@@ -40,14 +40,14 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
     check_no_dots(fields.names)
     names = {f.name.lower() for f in manifest.schema.fields}
     if known := [f.name for f in fields.fields if f.name.lower() in names]:
-        raise SchemaMismatchError(f"the table has a column {', '.join(map(repr, known))} already")
+        raise SchemaMismatchError(f"the table already has the columns {', '.join(map(repr, known))}")
     check_names((*manifest.schema.fields, *fields.fields))
     return fields
 
 
 @dataclass(frozen=True)
 class ColumnTask:
-    """New columns of whole fragments, calculated from the columns that `scan` reads (and `ROW_ADDRESS`)."""
+    """A task that computes new columns of whole fragments from the columns that `scan` reads (including `ROW_ADDRESS`)."""
 
     scan: ScanTask
     target: ColumnTarget
@@ -56,9 +56,9 @@ class ColumnTask:
 def plan_columns(
     snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Container[int], predicate: Predicate | None = None
 ) -> list[ColumnTask]:
-    """A task for each of these fragments that has rows, which are those that fulfil `predicate`.
+    """One task for each of these fragments with rows, for the rows that satisfy `predicate`.
 
-    `columns` are those that the new ones are calculated from, None: all.
+    `columns` are the columns that the new ones are computed from (None: all).
     """
     names = columns if columns is not None else [f.name for f in snapshot.manifest.schema.fields]
     return [
@@ -79,18 +79,18 @@ def _computed(batches: Iterable[pa.RecordBatch], compute: Compute) -> Iterator[p
         new = compute(batch.drop_columns([ROW_ADDRESS]))
         if not isinstance(new, pa.RecordBatch) or new.num_rows != batch.num_rows:
             found = f"{new.num_rows} rows" if isinstance(new, pa.RecordBatch) else type(new).__name__
-            raise SchemaMismatchError(f"the function must return a record batch of {batch.num_rows} rows, it returned {found}")
+            raise SchemaMismatchError(f"the function must return a record batch of {batch.num_rows} rows, not {found}")
         yield new.append_column(ROW_ADDRESS, batch.column(ROW_ADDRESS))
 
 
 @dataclass(frozen=True)
 class Formulas:
-    """Computes columns from formulas; pickles."""
+    """A picklable function that computes columns from formulas."""
 
     formulas: Mapping[str, Formula]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The value of each formula."""
+        """Evaluate each formula."""
         return pa.RecordBatch.from_arrays([calculate(f, batch) for f in self.formulas.values()], names=list(self.formulas))
 
     @property
@@ -100,9 +100,9 @@ class Formulas:
 
 
 def commit_columns(snapshot: Snapshot, target: WriteTarget, files: Mapping[int, ColumnFile], properties: Mapping[str, str]) -> Snapshot:
-    """Commit new columns of `snapshot`, whose fragments have these new files; in others the columns are null.
+    """Commit new columns of `snapshot`. `files` are the new files by fragment id; in other fragments, the columns are null.
 
-    Raises what `table.commit.commit.commit` raises; then the files stay, since they can be committed to a later version.
+    Raises the errors of `table.commit.commit.commit`. Then the files stay, since they can be committed to a later version.
     """
     schema = replace(snapshot.manifest.schema, fields=(*snapshot.manifest.schema.fields, *target.schema.fields))
     fragments = tuple(_with_file(fragment, files.get(fragment.id)) for fragment in snapshot.manifest.fragments)
@@ -117,5 +117,5 @@ def _with_file(fragment: Fragment, new: ColumnFile | None) -> Fragment:
 
 
 def discard_columns(target: WriteTarget, files: Iterable[ColumnFile]) -> None:
-    """Delete the files of a change that was given up."""
+    """Delete the files of an abandoned change."""
     discard(target, [Fragment(0, (f.file,), 0) for f in files])

@@ -1,4 +1,4 @@
-"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in steps, each of which lands by itself."""
+"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in independent steps."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget,
 
 Result = TypeVar("Result")
 _STEP_TASKS = 16
-"""Tasks of a step for each core: what a conflict or a lost driver costs is at most one step."""
+"""Tasks per core in a step. A conflict or a lost driver costs at most one step."""
 
 
 @dataclass(frozen=True)
 class CompactionMetrics:
-    """What compaction did; the first names are pylance's.
+    """The result of a compaction. The first names are those of pylance.
 
-    `left_out` are the ids of fragments that were not compacted because an index covers them, `conflicts` the number of groups that
-    other writers changed meanwhile, which stay as they are. `version` is the latest version that it made, or saw.
+    `left_out` are the ids of fragments that were skipped because an index covers them. `conflicts` is the number of groups that were
+    skipped because other writers changed them. `version` is the last version that it made, or the latest one if it made none.
     """
 
     version: int
@@ -55,7 +55,7 @@ def optimize(
     write: WriteOptions,
     progress: bool | None = False,
 ) -> CompactionMetrics:
-    """Compact the fragments with these ids, None: all. `progress` shows a bar."""
+    """Compact the fragments with these ids (None: all). `progress` shows a progress bar."""
     snapshot = with_own_ids(snapshot)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
@@ -85,7 +85,7 @@ def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOp
 def _commit(
     snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
 ) -> tuple[int, Sequence[Compacted], int]:
-    """Commit a step; where that conflicts, its groups one by one, so that a change of one fragment costs one group."""
+    """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
     try:
         return commit_compaction(snapshot, done, write.noted).version, done, 0
     except CommitConflictError as e:
@@ -123,7 +123,7 @@ def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], con
 
 @dataclass(frozen=True)
 class Optimizer(Generic[Result]):
-    """Operations that keep a table fast, in this process; `result` is called with the resulting version."""
+    """Maintenance operations in this process. `result` is called with the new version."""
 
     snapshot: Snapshot
     result: Callable[[int], Result]

@@ -1,4 +1,4 @@
-"""Replacing the rows that fulfil a condition with others, in one version."""
+"""Replacement of the rows that satisfy a condition, in one version."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lance_spark.table.write.write import WriteTarget
 
 
 def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
-    """Raise SchemaMismatchError unless the predicate is true for every one of `rows`, which have the table's columns."""
+    """Raise SchemaMismatchError unless the predicate is true for all `rows`, which have the table's columns."""
     selected = pc.fill_null(evaluate(predicate, rows), False)
     if not pc.all(selected, min_count=0).as_py():
         wrong = rows.filter(pc.invert(selected)).slice(0, 1).select(_named(predicate, rows)).to_pylist()[0]
-        raise SchemaMismatchError(f"a row does not fulfil the condition of replaceWhere, {predicate.text!r}: {wrong}")
+        raise SchemaMismatchError(f"a row does not satisfy the condition of replaceWhere, {predicate.text!r}: {wrong}")
 
 
 def _named(predicate: Predicate, rows: pa.RecordBatch) -> list[str]:
@@ -33,9 +33,9 @@ def _named(predicate: Predicate, rows: pa.RecordBatch) -> list[str]:
 
 
 def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence[Fragment]) -> Snapshot:
-    """Commit `fragments` in the place of all rows that fulfil the predicate in the latest version.
+    """Replace all rows that satisfy the predicate in the latest version by `fragments`.
 
-    Raises what `table.commit.commit.commit` raises; the files of `fragments` are left to the caller.
+    Raises the errors of `table.commit.commit.commit`. The caller must handle the files of `fragments`.
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(target.store)

@@ -1,4 +1,4 @@
-"""Making a change of rows and committing it, and making it again from the new version when other writers got in between."""
+"""Execution of a change of rows: write, commit, and start again from the new version after a conflict."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
 
 TRIES = 10
-"""How often a change is made again from the new version when others changed the same rows meanwhile; as in pylance."""
+"""Number of tries if other writers change the same rows, as in pylance."""
 
 
 @dataclass(frozen=True)
 class RowChanges:
-    """What a change of rows did. `version` is the version that it made, or the latest one if nothing changed."""
+    """The result of a change of rows. `version` is the new version, or the latest one if nothing changed."""
 
     version: int
     num_deleted_rows: int = 0
@@ -33,28 +33,28 @@ class RowChanges:
 
 
 class Written(Protocol):
-    """A change whose files are written."""
+    """A change whose files have been written."""
 
     @property
     def changes(self) -> RowChanges:
-        """What it does; `version` is the version that it was made from."""
+        """The result; `version` is the version that it is based on."""
 
     def commit(self, noted: Mapping[str, str]) -> Snapshot:
-        """Commit it. The caller deletes its data files if that fails for certain."""
+        """Commit the change. The caller deletes its data files if the commit has certainly failed."""
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """A change of the rows of one version: `write` writes its files. `adds_rows` is False if it only deletes."""
+    """A plan for changing rows of one version; `write` writes its files. `adds_rows` is False if it only deletes."""
 
     write: Callable[[WriteTarget], Written]
     adds_rows: bool = True
 
 
 def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snapshot], RowPlan]) -> RowChanges:
-    """Carry out what `plan` makes of a version, which is the snapshot's, and that of a later one when a commit conflicts.
+    """Run the plan for the snapshot's version. After a conflict, plan again for the later version.
 
-    Files of a change that is not committed are deleted. Raises CommitConflictError after `TRIES` tries.
+    Files of an uncommitted change are deleted. Raises CommitConflictError after `TRIES` tries.
     """
     snapshot = with_own_ids(snapshot)
     for attempt in range(TRIES):
@@ -84,9 +84,9 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
 
 @dataclass(frozen=True)
 class DeltaPlan:
-    """A change by delta rows: `parts` writes them and returns what each task did.
+    """A change by delta rows: `parts` writes them and returns the result of each task.
 
-    `assigned` are the columns whose values delta rows bring for updates; for `key` and `repeats` see `DeltaTarget`.
+    For `assigned`, `key` and `repeats`, see `DeltaTarget`.
     """
 
     snapshot: Snapshot

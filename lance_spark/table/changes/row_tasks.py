@@ -1,4 +1,4 @@
-"""Row-level changes that need no engine: tasks that find their rows by a filter and calculate new values by formulas."""
+"""Row-level changes without an engine: tasks find rows by a filter and compute new values by formulas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RowTask:
-    """A scan whose rows are deleted, or (`values` is not None) updated: `values` are formulas over the scan's columns, by column."""
+    """A scan whose rows are deleted or, if `values` is not None, updated. `values` are formulas over the scan's columns, by column."""
 
     scan: ScanTask
     target: DeltaTarget
@@ -28,14 +28,14 @@ class RowTask:
 def plan_rows(
     snapshot: Snapshot, target: DeltaTarget, predicate: Predicate | None, values: Mapping[str, Formula] | None = None, cores: int = 1
 ) -> list[RowTask]:
-    """The tasks that change the rows which fulfil `predicate` (None: all rows)."""
+    """Plan the tasks that change the rows that satisfy `predicate` (None: all rows)."""
     needed = [column for formula in (values or {}).values() for column in formula.columns]
     plan = ScanPlan(columns=(ROW_ADDRESS, *dict.fromkeys(needed)), predicate=predicate)
     return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores) if task.parts]
 
 
 def run_row_task(task: RowTask) -> DeltaPart:
-    """Run one task. If that fails the files that it has written are deleted."""
+    """Run one task. If this fails, the files that it has written are deleted."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
     return write_rows(task.target, (_delta_rows(batch, task.values) for batch in read_task(task.scan)))
@@ -49,7 +49,7 @@ def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> 
 
 
 def matched_rows(scan: ScanTask) -> dict[int, int]:
-    """How many rows of each fragment a scan of `ROW_ADDRESS` gives, by the fragment's id."""
+    """Count the rows of each fragment, by id, in a scan of `ROW_ADDRESS`."""
     from lance_spark.table.scan.task import read_task
 
     found: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Where the tasks of a change run: in this process, or on the executors of an engine."""
+"""Runners of tasks: in this process, or on the executors of an engine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """Runs tasks somewhere; `cores` is how many at once."""
+    """Runs tasks; `cores` is the number of concurrent tasks."""
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """The number of concurrent tasks."""
 
     def run(self, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
         """The result of `function` for each task, in order."""
@@ -26,5 +26,5 @@ class Here:
     cores = 1
 
     def run(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """The result of `function` for each task."""
+        """The result of `function` for each task, in order."""
         return [function(task) for task in tasks]

@@ -1,4 +1,4 @@
-"""Updates by formulas: rows get new values, in place or by moving, whichever takes fewer bytes."""
+"""Updates by formulas, in place or by moving the rows, whichever writes fewer bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lance_spark.table.write.write import WriteOptions
 
 
 def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None, options: WriteOptions) -> RowChanges:
-    """Give columns new values, SQL text by name, in the rows that fulfil `condition`; in all rows without one. In this process."""
+    """Update rows in this process. `values` are SQL expressions by column name; without `condition`, all rows are updated."""
 
     def plan(snapshot: Snapshot) -> RowPlan:
         schema = with_row_columns(snapshot.manifest.schema)
@@ -42,19 +42,19 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
 def _top_level(snapshot: Snapshot, name: str) -> str:
     path = snapshot.manifest.schema.resolve(name)
     if len(path) > 1:
-        raise SchemaMismatchError(f"{name!r} is a part of a column; an update gives values to whole columns")
+        raise SchemaMismatchError(f"{name!r} is a nested field; assign the whole column")
     return path[0].name
 
 
 def check_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> None:
-    """Raise SchemaMismatchError unless the types of the formulas, which are by exact column name, fit the columns."""
+    """Raise SchemaMismatchError unless the types of the formulas fit the columns, whose exact names are the keys."""
     fields = {f.name: f for f in snapshot.manifest.schema.fields}
     types = pa.schema([pa.field(name, formula.root.type) for name, formula in formulas.items()])
     check_fits(types, Schema(tuple(nullable(fields[name]) for name in formulas)))
 
 
 def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None, formulas: Mapping[str, Formula]) -> RowPlan:
-    """An update by formulas, which are by exact column name, of the rows that fulfil `predicate`."""
+    """Plan an update of the rows that satisfy `predicate`. The formulas have exact column names as keys."""
     names = tuple(formulas)
     if is_possible(snapshot, names):
         matched = live_rows(snapshot) if predicate is None else rows_by_fragment(runner, snapshot, predicate)
@@ -74,18 +74,18 @@ def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None,
 
 
 def assigned_ids(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
-    """The ids of the columns with these names and of all fields in them."""
+    """The ids of the columns with these names and of all their nested fields."""
     wanted = {name.lower() for name in names}
     return tuple(f.id for top in schema.fields if top.name.lower() in wanted for f in Schema((top,)).walk())
 
 
 def live_rows(snapshot: Snapshot) -> dict[int, int]:
-    """How many rows each fragment has, without deleted ones."""
+    """The number of live rows of each fragment."""
     return {f.id: rows for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)) if rows}
 
 
 def rows_by_fragment(runner: Runner, snapshot: Snapshot, predicate: Predicate) -> dict[int, int]:
-    """How many rows of each fragment fulfil the predicate, for fragments where some do."""
+    """The number of rows that satisfy the predicate, for each fragment with such rows."""
     found: dict[int, int] = {}
     tasks = plan_tasks(snapshot, ScanPlan(columns=(ROW_ADDRESS,), predicate=predicate), runner.cores)
     for counts in runner.run([task for task in tasks if task.parts], matched_rows):

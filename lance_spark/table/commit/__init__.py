@@ -1,1 +1,1 @@
-"""Committing a transaction: the conditional put, the conflict rules, rebase and retry."""
+"""Commits of transactions: the conditional put, conflict rules, rebase and retry."""

@@ -1,7 +1,7 @@
-"""Committing a transaction: the one put that makes a new version visible, and what to do when others commit at the same time.
+"""The commit of a transaction: retries, conflict checks and rebases until its version is written or a conflict is found.
 
-Implements the commit protocol of the transaction specification. Whether a version is ours is told by the transaction's uuid, which
-stays the same through all tries: a transaction that landed while the store's answer was lost is found, not applied twice.
+Implements the commit protocol of the transaction specification. The transaction's uuid stays the same in all tries and identifies its
+version, so that a transaction is not applied twice if it was committed but the store's response was lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_pa
 
 TRIES = 20
 PATIENCE_S = 120.0
-"""A commit that other writers overtake gives up after so many tries and so long a time, whichever comes last."""
+"""A commit that other writers overtake fails after both this number of tries and this time."""
 _LONGEST_WAIT = 2.0
 
 
@@ -46,14 +46,14 @@ def commit(
     base: Snapshot | None = None,
     files: NewFiles = UNKNOWN_FILES,
 ) -> Snapshot:
-    """Make `transaction` the next version of the table at `store`; read version 0 makes the table.
+    """Commit `transaction` as the next version of the table at `store`. Read version 0 creates the table.
 
-    `base` may be the snapshot of the read version, which is then not read again; `settings` matter where the table is made or overwritten.
-    The new files must be there (see `table.commit.new_files`); what is known of them is in `files`.
-    Raises CommitConflictError when a version since the read version stands against it, TableAlreadyExistsError, and
-    CommitStateUnknownError when the store does not tell whether the version was written. After the latter, and only then, the
-    files that the transaction names must stay. A transaction that is numbered (see `table.commit.idempotence`) and was done before is left
-    out; then the version returned is another's.
+    `base` may be the snapshot of the read version, to avoid reading it again. `settings` apply if the table is created or overwritten. The
+    new files must exist (see `table.commit.new_files`); `files` describes them. A numbered transaction that was committed before is
+    skipped, and the version of another transaction is returned (see `table.commit.idempotence`).
+
+    Raises CommitConflictError if it conflicts with a version since the read version, TableAlreadyExistsError, and CommitStateUnknownError
+    if it is unknown whether the version was written. Only in the last case, the files of the transaction must be kept.
     """
     if done := done_before(store, transaction):
         return done
@@ -65,13 +65,13 @@ def commit(
     except (LanceError, ValueError):
         _discard(store, names)
         raise
-    # What is left of tries that were overtaken and then rebased, or of a write that another job has done.
+    # Transaction files of tries that were rebased later, or of a write that another job has already committed.
     _discard(store, [name for name in names if name != done.manifest.transaction_file])
     return done
 
 
 def _discard(store: Store, names: Iterable[str]) -> None:
-    """Delete transaction files. Best effort: what is left behind is found by cleaning up the table."""
+    """Delete transaction files. Failures are logged; a cleanup of the table removes the remaining files."""
     for name in names:
         with logged(f"{store.uri}: deleting the transaction file {name}"):
             store.delete(f"{TRANSACTIONS}/{name}")
@@ -80,7 +80,7 @@ def _discard(store: Store, names: Iterable[str]) -> None:
 def _commit(
     store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, files: NewFiles, names: list[str]
 ) -> Snapshot:
-    """Commit the transaction; the names of the transaction files that this takes are put into `names`."""
+    """Commit the transaction. The names of all transaction files that are written are appended to `names`."""
     content = _put_transaction(store, transaction, names)
     check = check_files(store, transaction, base.manifest if base is not None else None, files)
     if external(store) is None:
@@ -94,7 +94,7 @@ def _commit(
         if done:
             return done
         seen, rebase = current.version if current else 0, rebase or overlaps
-        # What replaces all fragments is not hindered by those that there are.
+        # Existing fragments do not matter to an operation that replaces all of them.
         keeps = not isinstance(transaction.operation, Overwrite | Restore)
         if current and keeps and len(current.manifest.lazy_fragments.shared_ids):
             _separate(store, current)
@@ -112,18 +112,18 @@ def _commit(
                 return done
         known = seen + 1
         slot = slot or min(time.monotonic() - started, 1.0)
-        # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
+        # Exponential backoff: wait for a random number of slots, each as long as one try, so that colliding writers spread out.
         time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
         attempt += 1
-    raise CommitConflictError(f"{store.uri}: {attempt} tries to commit were all overtaken by other writers", retryable=True)
+    raise CommitConflictError(f"{store.uri}: other writers committed first in all {attempt} tries; run the operation again", retryable=True)
 
 
 def _next(
     store: Store, current: Snapshot | None, transaction: Transaction, content: bytes, settings: TableSettings, check: Callable[[], None]
 ) -> Snapshot | None:
-    """The version that `transaction`, which is `content` when serialised, makes of `current`; None if another writer was first.
+    """Write the version after `current` that `transaction` makes. Returns None if another writer was first.
 
-    `check` is what comes last before that is tried.
+    `content` is the serialised transaction. `check` is called right before the write.
     """
     manifest = current.manifest if current else None
     source = _restored(store, transaction.operation, manifest)
@@ -134,9 +134,9 @@ def _next(
 
 
 def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles = UNKNOWN_FILES) -> Snapshot | None:
-    """Make `transaction` the version right after `base`, for which it was prepared (None: the first version of a table).
+    """Commit `transaction` as the version right after `base`, for which it was prepared (None: it creates the table), without a rebase.
 
-    Returns None if another writer has committed a version since `base`: nothing is rebased. Raises CommitStateUnknownError, as `commit`.
+    Returns None if another writer has committed a version since `base`. Raises CommitStateUnknownError, as `commit`.
     """
     names: list[str] = []
     content = _put_transaction(store, transaction, names)
@@ -144,7 +144,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
     try:
         if external(store) is None:
             store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
-        # A cleanup may have removed the version that is next, which leaves its name free.
+        # A cleanup may have removed the next version. Its name is then free, and the put alone would succeed.
         started = time.monotonic()
         latest = _latest(store, base, transaction.read_version)
         overtaken = (latest.version if latest else 0) != transaction.read_version
@@ -162,7 +162,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
 
 
 def with_own_ids(snapshot: Snapshot) -> Snapshot:
-    """The snapshot; or if fragments of it share an id, the latest version, in which they have got different ones."""
+    """Return the snapshot. If its fragments share ids, commit a version in which they do not, and return that."""
     while len(snapshot.manifest.lazy_fragments.shared_ids):
         _separate(snapshot.store, snapshot)
         snapshot = reopened(snapshot)
@@ -181,7 +181,7 @@ def _separate(store: Store, current: Snapshot) -> None:
 
 
 def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
-    """Write the transaction's file, noting its name, and return its content."""
+    """Write the transaction file, append its name to `names`, and return its content."""
     content = serialise_transaction(transaction)
     names.append(transaction.file_name)
     store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
@@ -189,7 +189,7 @@ def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -
 
 
 def _follow_up(snapshot: Snapshot) -> None:
-    """What remains to be done after the commit of `snapshot`. Never raises: the version is there, and its files must stay."""
+    """Complete the commit of `snapshot`. Never raises, since the version exists and its files must stay."""
     move_hint(snapshot.store, snapshot.version)
     with logged(f"{snapshot}: cleaning up after the commit"):
         auto_cleanup(snapshot)
@@ -198,16 +198,16 @@ def _follow_up(snapshot: Snapshot) -> None:
 def commit_operation(
     store: Store, operation: Operation, read_version: int | None, properties: Mapping[str, str], settings: TableSettings = NO_SETTINGS
 ) -> Snapshot:
-    """Commit an operation that was prepared for `read_version`; None, for Overwrite and Restore only, means whatever is there now.
+    """Commit an operation that was prepared for `read_version`. Only Overwrite and Restore accept None, which means the latest version.
 
-    Its new files are opened and compared with what the operation says of them. Raises what `commit` raises, and InvalidOperationError for
-    an operation that does not fit the table.
+    The new files are opened and compared with the operation. Raises the errors of `commit`, and InvalidOperationError if the operation does
+    not fit the table or its files.
     """
     if not isinstance(operation, Operation):
         raise TypeError(f"the operation must be one of lance_spark.metadata.operations, not {type(operation).__name__}")
     if read_version is None:
         if not isinstance(operation, Overwrite | Restore):
-            raise ValueError(f"the operation {type(operation).__name__} needs the version that it was prepared for, read_version")
+            raise ValueError(f"the operation {type(operation).__name__} needs read_version, the version that it was prepared for")
         base = _latest(store, None, 0)
         read_version = base.version if base else 0
     else:
@@ -216,7 +216,7 @@ def commit_operation(
 
 
 def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
-    """The latest version; None if there is no table. `known` is a version that there was, however old a listing is."""
+    """Open the latest version; None if there is no table. `known` is a version that existed, even if a stale listing lacks it."""
     for _ in range(TRIES):
         try:
             versions = list_versions(store)
@@ -230,12 +230,14 @@ def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
             return base
         if (latest := find_version(store, max(versions))) is not None:
             return latest
-        # It was overtaken and cleaned up since it was listed.
-    raise CommitConflictError(f"{store.uri}: the latest version is cleaned up again and again before it can be opened", retryable=True)
+        # After the listing, a newer version was committed and a cleanup removed this one.
+    raise CommitConflictError(
+        f"{store.uri}: cleanups removed the latest version in all {TRIES} tries to open it; run the operation again", retryable=True
+    )
 
 
 def _restored(store: Store, operation: Operation, current: Manifest | None) -> Manifest | None:
-    """The version that a Restore goes back to."""
+    """The manifest that a Restore brings back; None for other operations."""
     if not isinstance(operation, Restore):
         return None
     return separated(open_snapshot(store, version=operation.version), highest_fragment_id(current) + 1 if current else 0)

@@ -1,7 +1,7 @@
-"""Finding a version that was put into a gap: below later versions, where a cleanup had removed another version of that number.
+"""Versions in gaps: a version that was written below later versions, where a cleanup had removed the version of that number.
 
-A writer that is suspended between finding the latest version and its put can do so. Nobody would see its rows, since the latest
-version is another. Such a version is withdrawn, and the transaction is committed again on top of the latest version.
+This happens to a writer that is suspended between finding the latest version and writing the next one. Its rows would not be visible,
+because a later version is the latest. Such a version is withdrawn, and its transaction is committed again after the latest version.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions
 
 
 def withdrawn(snapshot: Snapshot, elapsed: float) -> bool:
-    """Remove `snapshot`, which was just put, if it is in a gap; return whether it was.
+    """Remove `snapshot`, which was just written, if it is in a gap. Returns whether it was.
 
-    `elapsed` is the time in seconds since the latest version was looked for. Our cleanups pause so long that no gap appears within
-    PAUSE_S, so that commits as fast as that ask only for the hint. A failure to find out is logged, since the version has been put.
+    `elapsed` is the time in seconds since the latest version was determined. Our cleanups pause so that no gap appears within PAUSE_S, so
+    faster commits check only the hint. A failure of the check is logged, since the version has been written.
     Raises CommitStateUnknownError if the version cannot be removed.
     """
     store = snapshot.store
     in_gap = False
-    with logged(f"{snapshot}: checking that no later version is older"):
+    with logged(f"{snapshot}: checking for later versions"):
         in_gap = external(store) is None and (elapsed >= PAUSE_S or (read_hint(store) or 0) > snapshot.version) and _is_in_gap(snapshot)
     if in_gap:
         try:
             store.delete(snapshot.path)
         except StorageError as e:
             raise CommitStateUnknownError(
-                f"{snapshot} was put below later versions and could not be removed; its rows are not seen: {e}"
+                f"{snapshot}, was written below later versions, so its rows are not visible, and could not be removed: {e}"
             ) from e
     return in_gap
 
 
 def _is_in_gap(snapshot: Snapshot) -> bool:
-    """Whether the next version was there before this one."""
+    """True if the following version is older than this one."""
     versions = list_versions(snapshot.store)
     later = [version for version in versions if version > snapshot.version]
     if not later:

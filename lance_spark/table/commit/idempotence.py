@@ -1,7 +1,7 @@
-"""Writes that take place once, however often a job is run: the writer's name and a number that grows are kept with the transaction.
+"""Idempotent writes: the application's name and an increasing number are stored in the transaction, so that reruns are skipped.
 
-A write is left out when a version that is still there was made by the same application with the same or a higher number. Cleaning up
-old versions ends that guarantee for the numbers that it forgets.
+A write is skipped if the same application has made an existing version with the same or a higher number. Once a cleanup has removed
+all versions of an application, its writes are no longer recognised.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 APP_ID = "txnAppId"
 APP_VERSION = "txnVersion"
 _DIGITS = 100
-"""Numbers of more digits are none of ours, and Python reads none of more than some thousands."""
+"""Longer numbers are ignored: ours are shorter, and Python limits the digits that it parses."""
 
 
 def covers(theirs: Transaction, ours: Transaction) -> bool:
-    """Whether `theirs`, which was committed, makes `ours` superfluous."""
+    """True if the committed transaction `theirs` makes `ours` redundant."""
     done = _number(theirs, ours.properties.get(APP_ID))
     wanted = _number(ours, ours.properties.get(APP_ID))
     return done is not None and wanted is not None and done >= wanted
 
 
 def done_before(store: Store, transaction: Transaction) -> Snapshot | None:
-    """The latest version, if what `transaction` does was done up to the version that it was made for; None if not, or if it has no number.
+    """The latest version if `transaction` is redundant at its read version; None if it is not or has no number.
 
-    Newest first, so that the search ends with the last write of the same application. A Restore undoes what came after the version that it
-    went back to.
+    Versions are searched newest first, up to the last write of the same application. A Restore undoes the versions after the restored one.
     """
     app = transaction.properties.get(APP_ID)
     if app is None or not transaction.read_version:
@@ -47,7 +46,7 @@ def done_before(store: Store, transaction: Transaction) -> Snapshot | None:
 
 
 def _number(transaction: Transaction, app: str | None) -> int | None:
-    """The number that the application gave the transaction; None if it is not of this application, or has none."""
+    """The transaction's number; None if it has none or belongs to another application."""
     text = transaction.properties.get(APP_VERSION, "")
     if app is None or transaction.properties.get(APP_ID) != app or not text.isascii() or not text.isdigit():
         return None

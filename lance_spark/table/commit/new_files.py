@@ -1,7 +1,7 @@
-"""The files that an operation brings: whether they are there, and what the operation says they are.
+"""Checks of an operation's new files before the commit: they exist and match the operation.
 
-A cleanup by a client whose clock is ahead removes the files of writers at work, which it takes for old ones that nobody needs. So before
-a version is committed, its new files are asked for. Files at base paths are passed over: their tables look after them.
+A cleanup by a client with a fast clock takes the files of active writers for old, unreferenced ones and removes them. So the new files
+are checked before each commit. Files at base paths are not checked.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from lance_spark.table.build.checks import added_fragments, changed_fragments
 from lance_spark.table.versions.history import TRANSACTIONS
 
 _CONNECTIONS = 32
-"""So many files of a remote store are asked for at once."""
+"""Maximum number of concurrent requests to a remote store."""
 _YOUNG_S = 3600.0
 _FEW = 4
 
 
 @dataclass(frozen=True)
 class NewFiles:
-    """What is known of the files that a transaction brings.
+    """Known facts about the new files of a transaction.
 
-    `schema` is the one that its data files were written with; none of the files is older than `since` (our clock, seconds since 1970).
-    What was prepared `by_hand` may be anything.
+    `schema` is the schema of its data files. No file is older than `since` (local clock, seconds since 1970). Files of an operation that a
+    user prepared (`by_hand`) may have any content.
     """
 
     schema: Schema | None = None
@@ -51,9 +51,9 @@ UNKNOWN_FILES = NewFiles()
 
 
 def _new_parts(operation: Operation, before: Manifest | None) -> Iterator[Fragment]:
-    """The fragments that an operation adds or changes, with only their new files in the table's own folder.
+    """The fragments that an operation adds or changes, reduced to their new files in the table's own folder.
 
-    `before` is the version that the operation was prepared for. Where it is not known, all files of changed fragments count.
+    `before` is the version that the operation was prepared for. If it is unknown, all files of changed fragments count as new.
     """
     changed = changed_fragments(operation)
     if isinstance(operation, DataReplacement):
@@ -75,11 +75,11 @@ def _own(fragment: Fragment, was: Fragment | None) -> Fragment:
 
 
 def check_files(store: Store, transaction: Transaction, before: Manifest | None, files: NewFiles) -> Callable[[], None]:
-    """Ask for the new files of a transaction that was prepared for `before`, if that is known; the function returned gives the answer.
+    """Start to check the new files of a transaction, prepared for `before` (None: unknown). Returns a function that waits for the result.
 
-    It raises MissingFileError if one is gone, and CorruptFileError if one has another size than the operation says. What was prepared by
-    hand is opened too: InvalidOperationError for other rows, columns or types than the operation says. A remote store is asked in the
-    background, and only for a few of the files where all are younger than an hour.
+    That function raises MissingFileError for a missing file and CorruptFileError for another size than the operation records. Files that
+    were prepared by hand are also opened: it raises InvalidOperationError if their rows, columns or types differ from the operation.
+    Requests to a remote store run in the background. If all files are younger than an hour, only some of them are checked.
     """
     operation = transaction.operation
     named = dict(_paths(operation, before))
@@ -102,18 +102,18 @@ def check_files(store: Store, transaction: Transaction, before: Manifest | None,
 
 
 def _are_young(store: Store, transaction: Transaction, since: float | None) -> bool:
-    """Whether files written since `since` are young by the store's clock too, which the transaction's file tells: it was just put."""
+    """True if files written since `since` are young, also by the store's clock. The new transaction file shows that clock."""
     if since is None or not 0 <= time.time() - since < _YOUNG_S:
         return False
     return not clock_differs(store, f"{TRANSACTIONS}/{transaction.file_name}")
 
 
 def _paths(operation: Operation, before: Manifest | None) -> Iterator[tuple[str, int | None]]:
-    """The new files and their sizes, where these are known."""
+    """The paths of the new files, with their sizes if known."""
     for part in _new_parts(operation, before):
         for file in part.files:
             check_relative(file.path, "data file")
-            # What old writers of legacy files took for the size is not.
+            # Old writers of 0.1 files recorded wrong sizes.
             yield f"{DATA}/{file.path}", None if file.is_legacy else file.size
         if part.deletion is not None:
             yield part.deletion.path(part.id), None
@@ -129,14 +129,14 @@ def _check_size(store: Store, path: str, size: int | None) -> None:
     try:
         found = store.size(path)
     except MissingFileError as e:
-        why = "no such file; nothing is committed. A cleanup by a client whose clock is ahead may have removed it: write it again"
+        why = "no such file; nothing was committed. A cleanup by a client with a fast clock may have removed it: write the data again"
         raise MissingFileError(e.errno, why, e.filename) from None
     if size is not None and found != size:
-        raise CorruptFileError(f"{store.uri}/{path} has {found} bytes, it should have {size}; nothing is committed")
+        raise CorruptFileError(f"{store.uri}/{path} has {found} bytes, expected {size}; nothing was committed")
 
 
 def _contents_checks(store: Store, operation: Operation, before: Manifest | None) -> Iterator[Callable[[], None]]:
-    """What compares the new files with what the operation says is in them."""
+    """Checks that compare the content of the new files with the operation."""
     schema: Schema | None = getattr(operation, "schema", before.schema if before is not None else None)
     fields = {f.id: f for f in schema.walk()} if schema is not None else {}
     for part in _new_parts(operation, before):
@@ -150,33 +150,35 @@ def _check_deletions(store: Store, part: Fragment) -> None:
 
 
 def _check_data_file(store: Store, part: Fragment, file: DataFile, fields: dict[int, Field]) -> None:
-    from lance_spark.file.reader import open_data_file  # loads the decoders, which other commits do without
+    from lance_spark.file.reader import open_data_file  # loads the decoders, which other commits do not need
 
     path = f"{DATA}/{file.path}"
     check_relative(file.path, "data file")
     reader = open_data_file(store, path, None if file.is_legacy else file.size)
     if reader.num_rows != part.physical_rows:
-        raise InvalidOperationError(f"{store.uri}/{path} has {reader.num_rows} rows, its fragment {part.physical_rows}")
+        raise InvalidOperationError(f"{store.uri}/{path} has {reader.num_rows} rows, expected {part.physical_rows} as in its fragment")
     leaves = [leaf for field in reader.schema.fields for leaf in field.leaves()]
     for i, column in file.columns.items():
         if column >= reader.num_columns:
-            raise InvalidOperationError(f"{store.uri}/{path} has {reader.num_columns} columns, but the field {i} is to be column {column}")
-        # Only in files from 2.1 on are columns the leaves of the schema.
+            raise InvalidOperationError(
+                f"{store.uri}/{path} has {reader.num_columns} columns, but the operation has field {i} in column {column}"
+            )
+        # Columns are the leaves of the schema only in 2.1 and later.
         field, stored = fields.get(i), leaves[column] if reader.version >= (2, 1) and column < len(leaves) else None
         if field is not None and stored is not None and not _alike(field, stored):
-            what = f"column {column} ({stored.logical_type}) is to be the field {field.name!r} ({field.logical_type})"
+            what = f"column {column} has the type {stored.logical_type}, but its field {field.name!r} has {field.logical_type}"
             raise InvalidOperationError(f"{store.uri}/{path}: {what}")
 
 
 def _alike(field: Field, stored: Field) -> bool:
-    """Whether values that are stored as one field can be read as another, as far as the widths of simple types tell."""
+    """True if values of one field can be read as another, judging by the width of simple types."""
     simple = [f for f in (field, stored) if not f.children and not f.is_blob]
     widths = [_width(f.type) for f in simple]
     return len(simple) < 2 or 0 in widths or widths[0] == widths[1]
 
 
 def _width(type: pa.DataType) -> int:
-    """The bits of a value, 0 for nulls, -1 if values have different sizes."""
+    """The size of a value in bits: 0 for nulls, -1 for variable-length values."""
     try:
         return int(type.bit_width)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one put that makes a new version visible, and what to make of it when the store's answer is lost."""
+"""The conditional put that makes a new version visible, and its outcome when the store's response is lost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lance_spark.table.manifest_store.external import external, put_manifest
 
 _LOST_ANSWERS = 3
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT)
-"""Answers that prove that a remote store did nothing."""
+"""Errors that prove that a remote store wrote nothing."""
 
 
 def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -> bool:
-    """Whether the version at `path` is ours now; if not, it is another's.
+    """Write the manifest at `path` if it does not exist. Returns False if another writer was first.
 
-    An answer that is lost is asked for again with the same manifest, so that the version is never left in doubt: raises
-    CommitStateUnknownError if it cannot be known, and StorageError if it is certain that nothing was written.
+    If a response is lost, the same put is repeated. Raises CommitStateUnknownError if the outcome stays unknown, and StorageError if
+    certainly nothing was written.
     """
     data, certain = serialise(manifest), store.location.kind in ("file", "memory")
     lost: StorageError | None = None
@@ -28,12 +28,12 @@ def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -
             put_manifest(store, manifest.version, path, data)
             return True
         except FileExistsError:
-            # Object stores' clients try again inside, and may have met our own file.
-            return not certain and _landed(store, path, data, transaction, lost or StorageError("there is such a version"))
+            # Clients of object stores retry internally, so the existing file may be our own.
+            return not certain and _landed(store, path, data, transaction, lost or StorageError("the version exists"))
         except StorageError as e:
             if _landed(store, path, data, transaction, e):
                 return True
-            # A refusal says nothing of an earlier request, which may still be on its way.
+            # A refusal proves nothing about an earlier request, which may still be in transit.
             if certain or (lost is None and e.errno in _REFUSALS):
                 raise
             lost = e
@@ -42,18 +42,18 @@ def put(store: Store, manifest: Manifest, path: str, transaction: Transaction) -
 
 
 def _landed(store: Store, path: str, data: bytes, transaction: Transaction, error: StorageError) -> bool:
-    """After a put of `data` that failed with `error`: whether it is what stands at `path`."""
+    """True if a put of `data`, which failed with `error`, was written to `path` after all."""
     try:
         if (manifests := external(store)) is not None:
-            manifests.latest()  # puts the manifest in place, if the database took it
+            manifests.latest()  # completes the commit if the database has it
         return store.read(path) == data
     except FileNotFoundError:
         return False
     except Exception as e:
-        # Any other error would say that the commit failed, and its files would be deleted.
+        # Any other error would mean that the commit failed, and its files would be deleted.
         raise _unknown(store, path, transaction, error) from e
 
 
 def _unknown(store: Store, path: str, transaction: Transaction, error: StorageError) -> CommitStateUnknownError:
-    told = f"it took place if {path} names the transaction {transaction.uuid}"
-    return CommitStateUnknownError(f"{store.uri}: whether the commit took place is not known; {told}. The store said: {error}")
+    how = f"it succeeded if {path} contains the transaction {transaction.uuid}"
+    return CommitStateUnknownError(f"{store.uri}: it is unknown whether the commit succeeded; {how}. The store's error: {error}")

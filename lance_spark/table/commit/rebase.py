@@ -1,7 +1,7 @@
-"""Rebasing: a transaction that was prepared for one version, made to fit a later one.
+"""Rebase: adapting a transaction that was prepared for one version to a later one.
 
-Implements "Rebase Mechanism" of the transaction specification. Which rows a Delete or an Update takes out of a fragment is told by its
-deletion files: those in the new one that were not in that of the version that was read.
+Implements "Rebase Mechanism" of the transaction specification. The rows that a Delete or an Update removes from a fragment are those in
+its new deletion file that are not in the deletion file of the read version.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from lance_spark.table.versions.snapshot import Snapshot, find_version
 
 
 def read_snapshot(store: Store, transaction: Transaction, base: Snapshot | None) -> Snapshot:
-    """The version that the transaction was prepared for. Raises CommitConflictError if it is gone."""
+    """Open the read version of the transaction. Raises CommitConflictError if it was removed."""
     found = base if base is not None and base.version == transaction.read_version else find_version(store, transaction.read_version)
-    if found is None:  # pragma: no cover: a cleanup may remove it after it was last looked at
-        raise CommitConflictError(f"{store.uri}: version {transaction.read_version} was read, but is gone", retryable=True)
+    if found is None:  # pragma: no cover: a cleanup may remove it after the last check
+        what = f"version {transaction.read_version}, which was read, has been removed; run the operation again"
+        raise CommitConflictError(f"{store.uri}: {what}", retryable=True)
     return found
 
 
 def rebased(transaction: Transaction, read: Snapshot, current: Snapshot) -> Transaction:
-    """`transaction`, prepared for the version `read`, as one for `current`. Writes deletion files where rows are merged.
+    """Adapt `transaction` from the version `read` to `current`. Writes deletion files for fragments in which both deleted rows.
 
-    Raises CommitConflictError, which is retryable, when both changed the same rows.
+    Raises a retryable CommitConflictError if both changed the same rows.
     """
     operation = transaction.operation
     if isinstance(operation, CreateIndex):
@@ -59,7 +60,7 @@ def _merge(updated: tuple[Fragment, ...], removed: tuple[int, ...], read: Snapsh
     before, now = (s.manifest.lazy_fragments.of_ids(ids) for s in (read, current))
     for fragment_id in removed:
         if _differs(fragment_id, before, now):
-            raise _conflict(current, f"fragment {fragment_id}, which it removes, was changed")
+            raise _conflict(current, f"fragment {fragment_id}, which this operation removes, was changed")
     kept, gone = [], list(removed)
     for ours in updated:
         if not _differs(ours.id, before, now):
@@ -79,14 +80,14 @@ def _differs(fragment_id: int, before: Mapping[int, Fragment], now: Mapping[int,
 
 
 def _merge_rows(ours: Fragment, before: Fragment, now: Fragment | None, read: Snapshot, current: Snapshot) -> Fragment | None:
-    """The fragment without the rows that either side deleted; None if none is left."""
+    """The fragment without the rows that either side deleted; None if no rows are left."""
     if now is None or not before.files == ours.files == now.files:
-        # Columns that were written anew in place hold values of rows that the other side has moved, and the other way round.
-        raise _conflict(current, f"fragment {ours.id} was removed, or its columns were written anew")
+        # One side rewrote columns in place, and the other may have moved rows: neither has the other's values.
+        raise _conflict(current, f"fragment {ours.id} was removed, or its columns were rewritten")
     try:
         was, theirs = read_deletions(before, read.locations), read_deletions(now, current.locations)
     except FileNotFoundError:
-        raise _conflict(current, f"rows of fragment {ours.id} were deleted, and the versions that say which were cleaned up") from None
+        raise _conflict(current, f"rows of fragment {ours.id} were deleted, and the deletion files that list them were removed") from None
     mine = np.setdiff1d(read_deletions(ours, read.locations), was, assume_unique=True)
     both = np.intersect1d(mine, theirs, assume_unique=True)
     if len(both):

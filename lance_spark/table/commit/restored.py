@@ -1,4 +1,4 @@
-"""After a Restore: whether the version that was restored was removed meanwhile, and going back if so."""
+"""The check after a Restore that a cleanup has not removed the restored version meanwhile, and the way back if it has."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_p
 
 
 def check_restored(restored: Snapshot, version: int) -> None:
-    """Raise VersionNotFoundError if a cleanup has removed `version`, which `restored`, a new version, was to bring back.
+    """Raise VersionNotFoundError if a cleanup removed `version` while it was restored as the new version `restored`.
 
-    The cleanup may not have seen the new version, whose files are gone then. So one more version is committed, what was the latest before,
-    and the new version is removed.
+    Such a cleanup may have removed files of the new version. Therefore the version before `restored` is committed again, and `restored` is
+    removed.
     """
     store = restored.store
     reason: VersionNotFoundError | None = None
-    with logged(f"{restored}: checking whether all files of the restored version {version} are there"):
+    with logged(f"{restored}: checking that all files of the restored version {version} exist"):
         try:
             check_whole(open_snapshot(store, version=version))
         except VersionNotFoundError as e:
@@ -36,7 +36,7 @@ def check_restored(restored: Snapshot, version: int) -> None:
 
 
 def _go_back(restored: Snapshot) -> str:
-    """Commit the version before `restored` once more, and say so."""
+    """Commit the version before `restored` again. Returns a text about the outcome."""
     store, before = restored.store, restored.version - 1
     transaction = Transaction(restored.version, Restore(before))
     content = serialise_transaction(transaction)
@@ -46,7 +46,7 @@ def _go_back(restored: Snapshot) -> str:
     try:
         put_manifest(store, manifest.version, manifest_path(manifest.version, is_v2_path(restored.path)), serialise(manifest))
     except FileExistsError:
-        return f"version {restored.version}, whose files may be gone, has been written to since: restore version {before}"
+        return f"version {restored.version}, which may lack files, is no longer the latest: restore version {before}"
     move_hint(store, manifest.version)
     store.delete(restored.path)
-    return f"version {manifest.version} is what version {before} was"
+    return f"version {manifest.version} has the content of version {before}"

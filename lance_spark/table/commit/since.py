@@ -1,6 +1,6 @@
-"""What others committed since the version that a transaction was prepared for, and whether it can follow that.
+"""The check of a transaction against the versions that were committed since its read version.
 
-Whether a version is ours is told by the transaction's uuid, which stays the same through all tries.
+A version is our own if it has the transaction's uuid, which stays the same in all tries.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from lance_spark.table.versions.snapshot import Snapshot, find_version
 def judged(
     store: Store, transaction: Transaction, seen: int, current: Snapshot | None, base: Snapshot | None, written: Schema | None
 ) -> tuple[Snapshot | None, bool]:
-    """Judge `transaction` by every version after `seen`.
+    """Check `transaction` against every version after `seen`.
 
-    `base` is the version that it was prepared for, if it is at hand, and `written` the schema that the new data files have, if it is
-    known. Returns the version that is the transaction itself, or makes it superfluous, if there is one, and whether it must be rebased.
-    Raises CommitConflictError, TableAlreadyExistsError or TableNotFoundError if it cannot follow.
+    `base` is the read version, if it is open, and `written` the schema of the new data files, if it is known. Returns the version that
+    already contains the transaction or makes it redundant (or None), and whether the transaction must be rebased. Raises
+    CommitConflictError, TableAlreadyExistsError or TableNotFoundError if it cannot be committed.
     """
     if current is None:
         if transaction.read_version:
-            raise TableNotFoundError(f"there is no Lance table at {store.uri} any more; version {transaction.read_version} was read")
+            raise TableNotFoundError(f"the Lance table at {store.uri} was removed after version {transaction.read_version} was read")
         return None, False
     check_writable(current.manifest, store.uri)
     if current.version < seen:
-        raise CommitConflictError(f"{store.uri}: version {seen} was read, but now the latest is {current.version}", retryable=False)
+        raise CommitConflictError(
+            f"{store.uri}: version {seen} was read, but the latest version is now {current.version}; open the table again", retryable=False
+        )
     done: Snapshot | None = None
     conflict: CommitConflictError | TableAlreadyExistsError | None = None
     rebase, gone = False, []
@@ -62,27 +64,27 @@ def judged(
         if not follows_unseen(transaction.operation, read.manifest if read else None, current.manifest, written):
             raise _unseen(store, transaction, gone)
     if written is not None and not fits(written, current.manifest):
-        what = f"the data was written for the columns of version {transaction.read_version}, those of version {current.version} are others"
+        what = f"the data was written for version {transaction.read_version}, but the columns have changed in version {current.version}"
         raise CommitConflictError(f"{store.uri}: {what}; run the operation again", retryable=True)
     return None, rebase or (bool(gone) and isinstance(transaction.operation, Delete | Update | CreateIndex))
 
 
 def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> bool:
-    """Whether `transaction` must be rebased to follow `theirs`. Raises CommitConflictError if it cannot."""
+    """True if `transaction` must be rebased because of `theirs`. Raises CommitConflictError if they conflict."""
     if transaction.read_version == 0:
-        raise TableAlreadyExistsError(f"there is a Lance table at {store.uri} already")
+        raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}")
     rule = judge(transaction.operation, theirs.operation)
     if rule.outcome in (Outcome.COMPATIBLE, Outcome.REBASE):
         return rule.outcome is Outcome.REBASE
     ours, other = type(transaction.operation).__name__, type(theirs.operation).__name__
     reason = f", because {rule.when.__doc__}" if rule.when else ""
     retryable = rule.outcome is not Outcome.INCOMPATIBLE
-    advice = "run the operation again" if retryable else "the table is no longer what the operation was prepared for"
-    what = f"this {ours}, prepared on version {transaction.read_version}, cannot follow the {other} of version {version}"
+    advice = "run the operation again" if retryable else "the operation no longer applies to the table"
+    what = f"this {ours}, prepared for version {transaction.read_version}, conflicts with the {other} of version {version}"
     raise CommitConflictError(f"{store.uri}: {what}{reason}; {advice}", retryable=retryable)
 
 
 def _unseen(store: Store, transaction: Transaction, gone: list[int]) -> CommitConflictError:
-    ours = f"this {type(transaction.operation).__name__}, prepared on version {transaction.read_version}"
-    what = f"versions {gone[0]} to {gone[-1]} were cleaned up meanwhile, and the table does not show that {ours}, can follow them"
+    ours = f"this {type(transaction.operation).__name__}, prepared for version {transaction.read_version},"
+    what = f"versions {gone[0]} to {gone[-1]} were cleaned up, so it is unknown whether {ours} conflicts with them"
     return CommitConflictError(f"{store.uri}: {what}; run the operation again", retryable=True)

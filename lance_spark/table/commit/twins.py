@@ -1,6 +1,6 @@
-"""Fragments that share an id, which Lance 0.16 and before could write: before such a table is changed they get ids of their own.
+"""Fragments that share an id, which Lance 0.16 and earlier could write. They get distinct ids before the table is changed.
 
-Row addresses, index entries and operations cannot tell such fragments apart. To other writers it is a Rewrite that moves all of their rows.
+Row addresses, index entries and operations cannot distinguish such fragments. To other writers, the change is a Rewrite of their rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 
 def separation(snapshot: Snapshot, free: int) -> Rewrite:
-    """What gives all fragments that share an id new ones, from `free` on. Writes deletion files, whose names have the fragment's id."""
+    """A Rewrite that gives fragments with shared ids new ones, starting at `free`. Writes deletion files, whose names contain the id."""
     groups = []
     for shared in snapshot.manifest.lazy_fragments.shared_ids.tolist():
         old = tuple(f for f in snapshot.manifest.fragments if f.id == shared)
@@ -36,7 +36,7 @@ def _renumbered(snapshot: Snapshot, fragment: Fragment, id: int) -> Fragment:
 
 
 def separated(snapshot: Snapshot, free: int) -> Manifest:
-    """The snapshot's manifest with fragments of different ids. Writes deletion files."""
+    """The snapshot's manifest with distinct fragment ids, starting at `free` for changed ones. Writes deletion files."""
     manifest = snapshot.manifest
     if not len(manifest.lazy_fragments.shared_ids):
         return manifest

@@ -1,7 +1,7 @@
-"""Changes that follow versions which nobody can look at any more, because they were cleaned up.
+"""Conflict checks against versions that were cleaned up, so that their transactions are unknown.
 
-What such a version did is not known, but what it left is: a change can follow if what it depends on is in the current version as it was
-in the version that was read. pylance passes over such versions without asking. Pure.
+An operation can be committed after such versions if everything that it depends on is the same in the current version as in the read
+version. pylance ignores such versions. Pure.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from lance_spark.table.commit.conflict_conditions import touched
 
 
 def fits(written: Schema, current: Manifest) -> bool:
-    """Whether data files with the fields `written` can be part of a table that has the schema of `current` now.
+    """True if data files with the schema `written` fit the schema of `current`.
 
-    A field that both have, told by its id, must be stored alike; one that the files lack must be nullable.
+    Fields with the same id must have the same storage. Fields that the files lack must be nullable.
     """
     files, table = _fields(written), _fields(current.schema)
     if any(not table[i].nullable for i in table.keys() - files.keys()):
@@ -51,14 +51,15 @@ def _fields(schema: Schema) -> dict[int, Field]:
 
 
 def _storage(field: Field) -> tuple[object, ...]:
-    """What of a field says how its values are stored."""
+    """The properties of a field that determine how its values are stored."""
     return field.logical_type, field.extension, field.is_blob, field.is_packed
 
 
 def follows_unseen(operation: Operation, read: Manifest | None, current: Manifest, written: Schema | None) -> bool:
-    """Whether `operation`, prepared for `read` (None: that is gone as well), can follow versions that are gone, up to `current`.
+    """True if `operation` can be committed after removed versions, up to `current`.
 
-    `written` is the schema of the new data files, if it is known. A Delete, an Update or a CreateIndex must be rebased as well.
+    `read` is the version that it was prepared for (None: it was removed, too), and `written` the schema of the new data files, if known. A
+    Delete, an Update or a CreateIndex must be rebased in addition.
     """
     if isinstance(operation, Restore | ReserveFragments | UpdateBases):
         return True
@@ -93,14 +94,14 @@ def follows_unseen(operation: Operation, read: Manifest | None, current: Manifes
 
 
 def _appends(written: Schema, operation: Append, current: Manifest) -> bool:
-    """Whether the columns of the new files are still those of the table: their ids may have been given to others."""
+    """True if the new files have the table's columns: field ids may have been reused for other columns."""
     files, table = _fields(written), _fields(current.schema)
     named = all(i in table and table[i].name == field.name for i, field in files.items())
     return named and fits(written, current) and format_of(operation.fragments) <= {current.data_format}
 
 
 def _paths(manifest: Manifest) -> set[tuple[str, int | None]]:
-    """The data files of a version. Those of an overwritten table are in no later one."""
+    """The data files of a version. After an Overwrite, no earlier file is in a later version."""
     return {(file.path, file.base_id) for fragment in manifest.fragments for file in fragment.files}
 
 

@@ -1,1 +1,1 @@
-"""Keeping a table in order: cleanup, verify, clones."""
+"""Maintenance of tables: cleanup, verify, clones."""

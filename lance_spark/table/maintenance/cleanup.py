@@ -1,21 +1,20 @@
-"""Removing old versions and the files that no version needs.
+"""Cleanup: removal of old versions and of the files that no version needs.
 
-A version stays if it is the latest, or tagged, or if a branch or a clone began with it. A file stays if any version that stays names
-it, of this table or of a branch of it; and one that no version has ever named, which a writer at work may have written, stays for
+A version is kept if it is the latest, if it is tagged, or if a branch or a clone started from it. A file is kept if a kept version of this
+table or of one of its branches refers to it. A file that no version ever referred to may belong to an active writer, so it is kept for
 seven days.
 
-Others may name or restore an old version meanwhile. So the order is: the manifests of old versions are removed first; then the
-references and the versions are read again, and the manifest of a version that is named now is put back; then the files are removed that
-no version needs. Whoever named a version before its manifest was removed is heeded, and whoever does so afterwards finds that it is gone:
-our own writers look once more after they have named it (see `table.versions.named_files.check_whole`), pylance's look
-before. For those a pause leaves the time to finish what they have begun. This order also means that whatever version is listed can be
-read when the work is cut short.
+Others may create a reference to an old version, or restore it, at the same time. Therefore the manifests of old versions are removed
+first. Then references and versions are read again, and the manifest of a version that is referenced now is put back. Finally, the
+files that no version needs are removed. A reference that was created before the manifest was removed is found, and a later one fails:
+our writers check the version after creating the reference (see `table.versions.named_files.check_whole`), pylance's writers before. A
+pause gives pylance's writers time to finish. In this order, every listed version can be read even if the cleanup is interrupted.
 
-Of two cleanups at once, only the one that has removed a manifest puts it back or removes the version's files. (Object stores do not tell
-which one it was.)
+If two cleanups run concurrently, only the one that removed a manifest puts it back or removes the version's files. (Object stores do not
+report which one it was.)
 
-A writer that has found out the latest version before others were committed would commit into a gap if those were removed meanwhile. For it,
-too, there is a pause: between listing the versions and removing the first.
+A writer that determined the latest version before later commits would commit into a gap if those later versions were removed meanwhile.
+Therefore there is also a pause between listing the versions and removing the first one.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_AGE = timedelta(days=7)
 AUTO = "lance.auto_cleanup."
 PAUSE_S = 0.2
-"""How long others have to finish what they have begun; on object stores, where each step takes longer, five times as long."""
+"""The pause in seconds that gives others time to finish; five times as long on object stores, which are slower."""
 _FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS)
 _MOST_HELD = 64 << 20
-"""Bytes of removed manifests that are held to be put back; when there are more, the references are read before going on."""
+"""Maximum bytes of removed manifests in memory, from where they can be put back. Above it, references are read again first."""
 
 
 @dataclass(frozen=True)
 class CleanupPolicy:
-    """Which versions are old: those made before `older_than` ago, but for the latest `retain_versions`; None: this does not count.
+    """Options of a cleanup. Versions older than `older_than` are removed, except the latest `retain_versions` (None: no such condition).
 
-    `delete_unverified`: files that no version names go whatever their age; only safe while nobody writes. `delete_rate_limit` is in files
-    a second. `dry_run` deletes nothing and tells what would go.
+    `delete_unverified` removes files that no version refers to at any age, which is safe only without concurrent writers.
+    `delete_rate_limit` is in files per second. `dry_run` only reports what would be removed.
     """
 
     older_than: timedelta | None = None
@@ -69,12 +68,12 @@ class CleanupPolicy:
     def __post_init__(self) -> None:
         for name in ("retain_versions", "delete_rate_limit"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, it is {value}")
+                raise ValueError(f"{name} must be at least 1, not {value}")
 
 
 @dataclass(frozen=True)
 class CleanupStats:
-    """What was removed, or would be; `files` are their paths below the table's root, manifests first."""
+    """The removed files, or those that a dry run would remove. `files` are paths relative to the table's root, manifests first."""
 
     bytes_removed: int = 0
     old_versions: int = 0
@@ -88,10 +87,10 @@ class CleanupStats:
 def cleanup_old_versions(
     snapshot: Snapshot, policy: CleanupPolicy, track: Track = untracked, *, oldest_kept: int | None = None
 ) -> CleanupStats:
-    """Remove the old versions of the branch that the snapshot is of, and the files that nothing needs any more.
+    """Remove old versions of the snapshot's branch, and the files that no version needs any more.
 
-    Versions from `oldest_kept` on stay, by default those from the snapshot on. Raises RefConflictError if an old version is tagged,
-    unless the policy says otherwise.
+    Versions from `oldest_kept` (default: the snapshot) are kept. Raises RefConflictError if an old version is tagged, unless
+    `error_if_tagged_old_versions` is False.
     """
     cleanup = _Cleanup(snapshot, policy, track)
     with contextlib.ExitStack() as undo:
@@ -106,33 +105,33 @@ def cleanup_old_versions(
 
 
 class _Cleanup:
-    """The steps of one cleanup, and what is known so far of the files that are to be kept."""
+    """The steps of one cleanup, and the files to be kept that are known so far."""
 
     def __init__(self, snapshot: Snapshot, policy: CleanupPolicy, track: Track) -> None:
         self._snapshot, self._store, self._policy, self._track = snapshot, snapshot.store, policy, track
         self._removal = _Removal(snapshot.store, policy)
-        # A client whose clock is ahead would remove the files of writers at work.
+        # With a fast local clock, the files of active writers would look old.
         self._now = datetime.now(UTC) if policy.dry_run else store_time(snapshot.store, TRANSACTIONS)
         self._old: dict[int, str] = {}
-        """The versions to be removed, ascending, and the paths of their manifests."""
+        """The versions to be removed, in ascending order, and the paths of their manifests."""
         self._held: dict[int, bytes] = {}
-        """The manifests that were removed last."""
+        """Removed manifests that can be put back."""
         self._taken: set[int] = set()
         """The old versions that another cleanup has removed."""
         self._kept, self._forgotten = NamedFiles(), ForgottenFiles()
-        """The files that versions that stay name, and those that old versions name."""
+        """The files of kept versions, and the files of old versions."""
         self._known: set[tuple[str, int]] = set()
-        """The tables and versions whose files are in `_kept`."""
+        """The versions (with their store's URI) whose files are in `_kept`."""
         self._since = 0.0
-        """When the versions were listed, and then when the last manifest was removed."""
+        """The time at which the versions were listed, later the time at which the last manifest was removed."""
 
     def find_old(self, oldest_kept: int) -> None:
         """Read all versions and find the old ones.
 
-        Versions after the hint are not old. Writers may just have read it, and must not meet a gap above it (see `table.versions.hint`).
+        Versions after the hint are kept: writers that have read the hint must not find a gap above it (see `table.versions.hint`).
         """
         hint = read_hint(self._store)
-        # A listing may be older than the version in hand, which the table goes on from.
+        # The listing may be stale and lack the snapshot's version.
         versions = {**list_versions(self._store), self._snapshot.version: self._snapshot.path}
         self._since = time.monotonic()
         if self._policy.retain_versions is not None:
@@ -149,22 +148,22 @@ class _Cleanup:
                 self._keep(version, manifest)
         if tagged and self._policy.error_if_tagged_old_versions:
             raise RefConflictError(
-                f"{self._store.uri}: old versions are tagged: {tagged}; delete the tags, or let error_if_tagged_old_versions be False"
+                f"{self._store.uri}: old versions are tagged: {tagged}; delete the tags, or set error_if_tagged_old_versions=False"
             )
         if self._old and not self._policy.dry_run:
             move_hint(self._store, max(versions))
 
     def remove_versions(self) -> None:
-        """Remove the manifests of the old versions, but for those that are named by now."""
+        """Remove the manifests of the old versions, except those that are referenced by now."""
         self._pause()
         named, due, held = set[int](), 0.0, 0
         for version, path in self._track(list(self._old.items()), "remove versions"):
             if (begun := time.monotonic()) > due:
                 named = self._put_back_named()
-                # Reading the references again and again takes at most a tenth of the time.
+                # Limit repeated reading of the references to a tenth of the time.
                 due = time.monotonic() + max(PAUSE_S, 9 * (time.monotonic() - begun))
             if version in named:
-                del self._old[version]  # it is kept with those that are new
+                del self._old[version]  # kept later, like a new version
                 continue
             held += self._remove_version(version, path)
             if held > _MOST_HELD:
@@ -174,7 +173,7 @@ class _Cleanup:
                 held = 0
 
     def _remove_version(self, version: int, path: str) -> int:
-        """Remove a manifest, which is then held to be put back; its size."""
+        """Remove a manifest, which can be put back later. Returns its size in bytes."""
         try:
             manifest = self._store.read(path)
         except MissingFileError:
@@ -189,7 +188,7 @@ class _Cleanup:
         return len(manifest)
 
     def keep_what_is_new(self, pause: bool = False) -> None:
-        """Put back the versions that are named now, and keep the files of versions that are new, here and on other branches."""
+        """Put back versions that are referenced now, and keep the files of new versions on all branches."""
         if self._policy.dry_run:
             self._known.update((self._store.uri, version) for version in self._old)
         if pause:
@@ -201,12 +200,12 @@ class _Cleanup:
         self._keep_branches()
 
     def put_back_all(self) -> None:
-        """Put back the manifests that were removed last: what is named now could not be found out."""
+        """Put back the removed manifests, after a failure to read the references or versions."""
         for version, manifest in self._held.items():
             self._removal.put_back(self._old[version], manifest)
 
     def find_files(self) -> list[Entry]:
-        """The files that no version needs, named by their paths."""
+        """The files that no version needs."""
         threshold = self._now - UNVERIFIED_AGE
         found = []
         for path, entry in self._track(files_of_table(self._snapshot), "check files"):
@@ -216,14 +215,14 @@ class _Cleanup:
         return found
 
     def remove_files(self, files: Iterable[Entry]) -> CleanupStats:
-        """Remove those of the files that are still needed by no version."""
+        """Remove those files that still no version needs."""
         for entry in self._track(files, "remove files"):
             if entry.name not in self._kept:
                 self._removal.remove(entry)
         return self._removal.stats()
 
     def _pause(self) -> None:
-        """Wait until it is long enough since `_since`."""
+        """Wait until the pause since `_since` is over."""
         if self._old and not self._policy.dry_run:
             pause = PAUSE_S if self._store.location.kind in ("file", "memory") else 5 * PAUSE_S
             time.sleep(max(self._since + pause - time.monotonic(), 0))
@@ -233,7 +232,7 @@ class _Cleanup:
         return age is None or self._now - to_datetime(manifest.timestamp) > age
 
     def _opened(self, versions: Iterable[int]) -> Iterator[tuple[int, Manifest]]:
-        """Those of the versions that are there, and whose files are not kept yet."""
+        """Open those versions that exist and whose files are not in `_kept` yet."""
         for version in versions:
             if (self._store.uri, version) in self._known:
                 continue
@@ -243,7 +242,7 @@ class _Cleanup:
             try:
                 manifest = open_snapshot(self._store, version=version).manifest
             except VersionNotFoundError:
-                continue  # another cleanup was faster
+                continue  # removed by another cleanup
             yield version, manifest
 
     def _keep(self, version: int, manifest: Manifest) -> None:
@@ -251,18 +250,18 @@ class _Cleanup:
         self._known.add((self._store.uri, version))
 
     def _tags(self) -> dict[str, int]:
-        """The tags of the snapshot's branch and their versions."""
+        """The tags of the snapshot's branch: name -> version."""
         return {t.name: t.version for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch}
 
     def _named(self) -> set[int]:
-        """The versions of the snapshot's branch that tags, branches and clones name."""
+        """The versions of the snapshot's branch that tags, branches and clones refer to."""
         root, own = self._snapshot.root, self._snapshot.manifest.branch
         named = {*self._tags().values(), *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
 
     def _put_back_named(self) -> set[int]:
-        """Put back those of the manifests that were removed last that are named now. Returns the versions that are named."""
+        """Put back the removed manifests that are referenced now. Returns all referenced versions."""
         named = self._named()
         for version in sorted(self._held.keys() & named):
             manifest = self._held[version]
@@ -272,11 +271,11 @@ class _Cleanup:
         return named
 
     def _keep_branches(self) -> None:
-        """Keep the files of this table that any version of any other branch names."""
+        """Keep the files of this table that versions of other branches refer to."""
         root = self._snapshot.root
         for branch in refs.branches(root):
             store = root.at(f"{root.uri}/{refs.branch_folder(branch)}")
-            # A branch may be noted, but not made yet, or half deleted.
+            # A recorded branch may be partly created or partly deleted.
             with contextlib.suppress(TableNotFoundError):
                 for version in list_versions(store) if store.uri != self._store.uri else ():
                     if (store.uri, version) not in self._known:
@@ -286,14 +285,14 @@ class _Cleanup:
         try:
             other = open_snapshot(store, version=version)
         except VersionNotFoundError:
-            return  # its own cleanup was faster
+            return  # removed by a cleanup of the branch
         here = {b.id for b in other.manifest.base_paths if other.locations.is_at(b, self._store)}
         self._kept.add(other.manifest, {*here})
         self._known.add((store.uri, version))
 
 
 class _Removal:
-    """Deletes files one by one, no faster than the policy allows, and counts them."""
+    """Deletes files one by one, within the rate limit of the policy, and counts them."""
 
     def __init__(self, store: Store, policy: CleanupPolicy) -> None:
         self._store, self._policy = store, policy
@@ -301,7 +300,7 @@ class _Removal:
         self._started = time.monotonic()
 
     def remove(self, entry: Entry) -> bool:
-        """Delete a file. False, and not counted, if it is known that another cleanup has deleted it."""
+        """Delete a file. Returns False, and does not count it, if it is known that another cleanup has deleted it."""
         if not self._policy.dry_run:
             if self._policy.delete_rate_limit is not None:
                 due = self._started + (len(self._sizes) + 1) / self._policy.delete_rate_limit
@@ -312,17 +311,17 @@ class _Removal:
         return True
 
     def put_back(self, path: str, content: bytes) -> None:
-        """Write a file again that was deleted."""
-        if self._store.manifest_store:  # such a store has no conditional put
+        """Restore a deleted file."""
+        if self._store.manifest_store:  # the store has no conditional put
             self._store.put(path, content)
         else:
-            # It may be there: written by another cleanup, or by this one, before an answer was lost.
+            # It may exist: another cleanup has restored it, or this one before a response was lost.
             with contextlib.suppress(FileExistsError):
                 self._store.put_if_absent(path, content)
         self._sizes.pop(path, None)
 
     def stats(self) -> CleanupStats:
-        """What was deleted and not put back."""
+        """The files that were deleted and not put back."""
         versions = sum(version_of(path.rpartition("/")[2]) is not None for path in self._sizes if path.startswith(f"{VERSIONS}/"))
         counts = {folder: sum(path.startswith(f"{folder}/") for path in self._sizes) for folder in _FOLDERS}
         by_kind = counts[DATA], counts[TRANSACTIONS], counts[INDICES], counts[DELETIONS]
@@ -330,7 +329,7 @@ class _Removal:
 
 
 def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
-    """The files in the table's folders that versions name or have named, or that a commit that was cut short left; no manifests."""
+    """All files in the table's folders except manifests: files of versions, and files that interrupted commits left."""
     store, folder_of = snapshot.store, refs.branch_folder
     branches = refs.branches(snapshot.root)
     branch = snapshot.manifest.branch
@@ -348,10 +347,10 @@ def files_of_table(snapshot: Snapshot) -> Iterator[tuple[str, Entry]]:
 
 
 def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
-    """Clean up after a commit, if the table's config asks for it with this version; None if not.
+    """Clean up after a commit if the table's config requires it for this version; otherwise return None.
 
-    The keys are pylance's: `lance.auto_cleanup.interval` (every so many versions), `.older_than` ("14days") and `.retain_versions`.
-    The version that was replaced stays as well, as with pylance: it may be in use. Raises LanceError for values that say nothing.
+    The keys are those of pylance: `lance.auto_cleanup.interval` (in versions), `.older_than` ("14days") and `.retain_versions`. As in
+    pylance, the previous version is kept, since it may be in use. Raises LanceError for invalid values.
     """
     config = {key.removeprefix(AUTO): value for key, value in snapshot.manifest.config.items() if key.startswith(AUTO)}
     if "interval" not in config:
@@ -362,7 +361,7 @@ def auto_cleanup(snapshot: Snapshot) -> CleanupStats | None:
         older_than = duration(config["older_than"]) if "older_than" in config else None
         policy = CleanupPolicy(older_than, retain, error_if_tagged_old_versions=False)
     except (ValueError, OverflowError) as e:
-        raise LanceError(f"{snapshot.store.uri}: the table's config for cleaning up is wrong: {config}: {e}") from None
+        raise LanceError(f"{snapshot.store.uri}: invalid values of {AUTO}* in the table's config {config}: {e}") from None
     if (interval and snapshot.version % interval) or (older_than is None and retain is None):
         return None
     return cleanup_old_versions(snapshot, policy, oldest_kept=snapshot.version - 1)

@@ -1,7 +1,7 @@
-"""Clones and branches: tables that begin as a version of another one.
+"""Clones and branches: new tables that start from a version of another table.
 
-Implements Clone of the transaction specification and "Shallow Clone" of the layout specification. A shallow clone, which a branch is too,
-has its own manifests and reads the files of its source through a base path; a deep clone has copies of all files.
+Implements Clone of the transaction specification and "Shallow Clone" of the layout specification. A shallow clone or a branch has its own
+manifests and reads the files of its source through a base path. A deep clone has copies of all files.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ _PIECE = 32 << 20
 
 
 def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = None) -> Snapshot:
-    """A new branch that begins as the version that `reference` means, by default the snapshot's own.
+    """Create a branch that starts from the version `reference` (default: the snapshot's own).
 
-    Raises RefConflictError if there is a branch of this name, or files of one.
+    Raises RefConflictError if the branch, or files of such a branch, exist.
     """
     refs.check_branch_name(name)
     source, root = resolve(snapshot, reference), snapshot.root
     if name in refs.branches(root):
-        raise RefConflictError(f"{root.uri} has a branch {name!r} already")
+        raise RefConflictError(f"the branch {name!r} of {root.uri} already exists")
     target = root.at(f"{root.uri}/{refs.branch_folder(name)}")
     parent = refs.branch(root, source.manifest.branch).identifier if source.manifest.branch else ()
     size = source.store.size(source.path)
     try:
         new = _commit(target, _shallow(source), source, branch=name)
     except FileExistsError:
-        raise RefConflictError(f"{target.uri} has files of a branch that is not there; branches.delete({name!r}) removes them") from None
+        raise RefConflictError(f"{target.uri} has files of a branch that does not exist; branches.delete({name!r}) removes them") from None
     identifier = (*parent, (source.version, uuid.uuid4().hex))
     branch = refs.Branch(name, source.version, source.manifest.branch, int(time.time()), size, identifier)
     refs.put_branch(root, branch, new=True)
@@ -75,10 +75,10 @@ def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = N
 
 
 def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None) -> Snapshot:
-    """A new table at `target` that reads the files of the version that `reference` means where they are.
+    """Create a table at `target` that reads the source's files for the version `reference` (default: the snapshot's own).
 
-    The source notes the clone, so that cleaning it up with this package keeps the version; where the source cannot be written to, tag
-    the version instead. Raises TableAlreadyExistsError.
+    The clone is recorded in the source, so that cleanups of this package keep the version. If the source is read-only, tag the version
+    instead. Raises TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
     _check_free(target)
@@ -89,14 +89,14 @@ def shallow_clone(snapshot: Snapshot, target: Store, reference: Reference | None
             undo.callback(_remove, new)
             check_whole(source)
         except StorageError:
-            undo.pop_all()  # the clone may be there
+            undo.pop_all()  # the clone may have been written
             raise
         undo.pop_all()
     return new
 
 
 def _note(source: Snapshot, target: Store, undo: contextlib.ExitStack) -> None:
-    """Note the clone with its source, and with the tables of which the source is a clone itself: it reads their files, too."""
+    """Record the clone in its source and, if the source is a clone itself, in the tables whose files both read."""
 
     def note(root: Store, record: refs.CloneRecord) -> None:
         refs.put_clone(root, record)
@@ -115,11 +115,10 @@ def _note(source: Snapshot, target: Store, undo: contextlib.ExitStack) -> None:
 
 
 def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = None, track: Track = untracked) -> Snapshot:
-    """A new table at `target` with copies of all files of the version that `reference` means.
+    """Create a table at `target` with copies of all files of the version `reference` (default: the snapshot's own).
 
-    Only what the manifest says is copied: each file is looked at before the first is copied, and CorruptFileError raised for one that is
-    something else. Raises UnsupportedFeatureError for files below a base path that may not be handed on, see `_check_base`, and
-    TableAlreadyExistsError.
+    All files are checked before the first one is copied: CorruptFileError is raised if a file is not what the manifest declares. Raises
+    UnsupportedFeatureError for files below an untrusted base path (see `_check_base`), and TableAlreadyExistsError.
     """
     source = resolve(snapshot, reference)
     _check_free(target)
@@ -131,11 +130,11 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
 
 def _check_free(target: Store) -> None:
     if any(entry.name.endswith(".manifest") for entry in target.list(VERSIONS)):
-        raise TableAlreadyExistsError(f"there is a Lance table at {target.uri} already")
+        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}")
 
 
 def _remove(new: Snapshot) -> None:
-    """Remove the first version of a clone that cannot be read, and what was written with it."""
+    """Remove the first version of an unreadable clone, with the files that were written for it."""
     if (manifests := external(new.store)) is not None:
         manifests.forget()
     for path in (new.path, HINT, f"{TRANSACTIONS}/{new.manifest.transaction_file}"):
@@ -143,17 +142,17 @@ def _remove(new: Snapshot) -> None:
 
 
 def _shallow(source: Snapshot) -> Manifest:
-    """The manifest with all files where they are, seen from another table."""
+    """The manifest of a shallow clone, which refers to the source's files by base paths."""
     manifest = source.manifest
     sequences = [s for f in manifest.fragments for s in (f.row_ids, f.created_at, f.updated_at)]
     if any(isinstance(s, ExternalFile) for s in sequences):
-        raise UnsupportedFeatureError(f"{source} keeps row ids in files of their own, which a shallow clone cannot refer to")
+        raise UnsupportedFeatureError(f"{source} has row ids in separate files, which a shallow clone cannot refer to; make a deep clone")
     own = BasePath(max((b.id for b in manifest.base_paths), default=-1) + 1, source.store.uri, True, manifest.branch)
     return replace(_rebased(manifest, lambda id: own.id if id is None else id), base_paths=(*manifest.base_paths, own))
 
 
 def _rebased(manifest: Manifest, base: Callable[[int | None], int | None]) -> Manifest:
-    """The manifest with other base ids for all its files."""
+    """The manifest with the base ids of all files mapped by `base`."""
 
     def fragment(f: Fragment) -> Fragment:
         deletion = None if f.deletion is None else replace(f.deletion, base_id=base(f.deletion.base_id))
@@ -167,11 +166,11 @@ def _commit_new(target: Store, manifest: Manifest, source: Snapshot, *, shallow:
     try:
         return _commit(target, manifest, source, shallow=shallow)
     except FileExistsError:
-        raise TableAlreadyExistsError(f"there is a Lance table at {target.uri} already") from None
+        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}") from None
 
 
 def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: bool = True, branch: str | None = None) -> Snapshot:
-    """Write the first version of the clone, which has the number of the source's. FileExistsError if there is one."""
+    """Write the first version of the clone, with the source's version number. Raises FileExistsError if it exists."""
     check_counts(source.manifest)
     operation = Clone(shallow, source.version, source.store.uri, source.manifest.branch, branch)
     transaction = Transaction(source.version, operation)
@@ -195,9 +194,9 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
 
 
 def _check_base(source: Snapshot, base: BasePath) -> None:
-    """Raise UnsupportedFeatureError for a base path that may name what its owner does not give away, as a table from others can.
+    """Raise UnsupportedFeatureError for an untrusted base path: the manifest of a foreign table could name any folder.
 
-    Trusted are those in the table's own folder, such as those of a branch, and tables that have noted this one as their clone.
+    Trusted are base paths in the table's own folder, such as those of branches, and tables that have recorded this one as their clone.
     """
     if source.allow_other_stores or source.locations.is_inside(base, source.root):
         return
@@ -205,13 +204,13 @@ def _check_base(source: Snapshot, base: BasePath) -> None:
         if any(clone.uri == source.root.uri for clone in refs.clones(source.locations.root_of(base))):
             return
     raise UnsupportedFeatureError(
-        f"{source} has files at {shown(base.path)!r}, outside of its folder, and what is there has not noted it as a clone; "
-        "allow_other_stores=True copies them all the same"
+        f"{source} has files at {shown(base.path)!r}, outside of its folder, in a table that has not recorded it as a clone; "
+        "if you trust the table, open it with allow_other_stores=True"
     )
 
 
 def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
-    """All files that the version names, checked, by the paths that they have in a table without base paths."""
+    """All files of the version, after checks: path in the new table -> store and path of the file."""
     found: dict[str, tuple[Store, str]] = {}
     manifest = source.manifest
     used = {base_id for f in manifest.fragments for base_id in (*(file.base_id for file in f.files), f.deletion and f.deletion.base_id)}
@@ -221,7 +220,7 @@ def _files_to_copy(source: Snapshot) -> dict[str, tuple[Store, str]]:
             _check_base(source, base)
     for to, store, path in _files(source):
         if found.setdefault(to, (store, path)) != (store, path):
-            raise UnsupportedFeatureError(f"{source} has two files that are {to} in a table without base paths")
+            raise UnsupportedFeatureError(f"{source} has two files that would both be {to} in the clone")
     return found
 
 
@@ -232,7 +231,7 @@ def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
             store, path = locations.data_file(file)
             _check_lance_file(store, path, None if file.is_legacy else file.size)
             yield f"{DATA}/{file.path}", store, path
-            # Large values of a file's blobs are beside it, in a folder of its name.
+            # The large blobs of a data file are in a folder of the same name.
             stem = path.removesuffix(".lance")
             for entry in store.list(stem):
                 if is_sidecar_name(entry.name):
@@ -247,11 +246,11 @@ def _files(source: Snapshot) -> Iterator[tuple[str, Store, str]]:
 
 
 def _index_files(store: Store, folder: str, index: IndexMetadata) -> Iterator[str]:
-    """The files of an index, which are those that the manifest lists; writers that list none make nothing but Lance files."""
+    """The files of an index that the manifest lists. If it lists none, all files in the folder, which must be Lance files."""
     for listed in index.files:
         check_relative(listed.path, "file of an index")
         if listed.size and (size := store.size(f"{folder}/{listed.path}")) != listed.size:
-            raise CorruptFileError(f"{store.uri}/{folder}/{listed.path} has {size} bytes, the manifest says {listed.size}")
+            raise CorruptFileError(f"{store.uri}/{folder}/{listed.path} has {size} bytes, expected {listed.size} as in the manifest")
         yield listed.path
     for entry in () if index.files else store.walk(folder):
         _check_lance_file(store, f"{folder}/{entry.name}", None)
@@ -259,10 +258,10 @@ def _index_files(store: Store, folder: str, index: IndexMetadata) -> Iterator[st
 
 
 def _check_lance_file(store: Store, path: str, size: int | None) -> None:
-    """Raise CorruptFileError unless a file has `size`, if that is known, and ends as all Lance files do."""
+    """Raise CorruptFileError unless the file has `size` (None: unknown) and the footer of a Lance file."""
     tail, actual = store.read_tail(path, FOOTER.size)
     if size and size != actual:
-        raise CorruptFileError(f"{store.uri}/{path} has {actual} bytes, the manifest says {size}")
+        raise CorruptFileError(f"{store.uri}/{path} has {actual} bytes, expected {size} as in the manifest")
     try:
         file_version(tail)
     except CorruptFileError as e:
@@ -270,7 +269,7 @@ def _check_lance_file(store: Store, path: str, size: int | None) -> None:
 
 
 def _inlined(source: Snapshot) -> Manifest:
-    """The manifest with the row ids that are in files of their own: those could be any files."""
+    """The manifest with row ids and versions from separate files made inline. Copying is unsafe: these could be any files."""
 
     def inlined(f: Fragment) -> Fragment:
         def loaded(sequence: bytes | ExternalFile | None, parse: Callable[[bytes, int], object]) -> bytes | None:
@@ -287,7 +286,7 @@ def _inlined(source: Snapshot) -> Manifest:
 
 
 def _copy(source: Store, path: str, target: Store, to: str, track: Track) -> None:
-    """Copy a file in pieces, unless it is there already: files of a table never change, and fragments may share one."""
+    """Copy a file in pieces unless it exists. Files of a table never change, and fragments may share a file."""
     size = source.size(path)
     with contextlib.suppress(FileNotFoundError):
         if target.size(to) == size:

@@ -1,4 +1,4 @@
-"""Lengths of time as text, as configs of tables have them: "14days", "1h 30m", "3600s"."""
+"""Durations as text, as in a table's config: "14days", "1h 30m", "3600s"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = re.compile(r"\s*(\d+)\s*([A-Za-zµ]+)")
 
 
 def duration(text: str) -> timedelta:
-    """The length of time that `text` says: numbers with units, added up. ValueError if it says none."""
+    """Parse a duration: the sum of numbers with units. Raises ValueError for an invalid text."""
     total, end = 0.0, 0
     while match := _PART.match(text, end):
         if match[2] not in _UNITS:
@@ -29,5 +29,5 @@ def duration(text: str) -> timedelta:
         total += int(match[1]) * _UNITS[match[2]]
         end = match.end()
     if not end or text[end:].strip():
-        raise ValueError(f"{text!r} is no length of time such as '14days' or '1h 30m'")
+        raise ValueError(f"{text!r} is not a duration such as '14days' or '1h 30m'")
     return timedelta(seconds=total)

@@ -1,4 +1,4 @@
-"""Progress bars of work that takes long: verify, cleanup, deep clones. tqdm draws them; it is an optional dependency."""
+"""Progress bars of long operations: verify, cleanup, deep clones. They need tqdm, an optional dependency."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Protocol, TypeVar
 from lance_spark.errors import UnsupportedFeatureError
 
 _DELAY = 0.5
-"""Seconds before a bar appears that nobody asked for."""
+"""Seconds before a bar appears that was not requested."""
 
 T = TypeVar("T")
 
 
 class Track(Protocol):
-    """Passes `items` through, and may show how many of `total` (None: not known) are done."""
+    """Yields `items`, and may show how many of `total` (None: unknown) are done."""
 
     def __call__(self, items: Iterable[T], what: str, total: int | None = None) -> Iterable[T]: ...
 
 
 def untracked(items: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
-    """`items` without a bar."""
+    """Return `items` without a bar."""
     return items
 
 
 def tracker(progress: bool | None) -> Track:
-    """Bars on stderr (True), none (False), or bars where tqdm is installed and stderr is a terminal (None).
+    """Return a tracker with bars on stderr (True), without bars (False), or with bars if tqdm is installed and stderr is a terminal (None).
 
     Raises UnsupportedFeatureError if `progress` is True and tqdm is not installed.
     """

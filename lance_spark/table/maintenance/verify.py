@@ -1,4 +1,4 @@
-"""Checking a version: every file that it names is there, is as the manifest says, and can be decoded; and which files no version names."""
+"""Verification of a version: each of its files exists, matches the manifest and can be decoded. Also finds orphaned files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCH_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with one file: it is not there, has another size or number of rows than the manifest says, or cannot be decoded."""
+    """A problem of a file: it is missing, its size or row count differs from the manifest, or it cannot be decoded."""
 
     path: str
     kind: Literal["missing", "size", "rows", "corrupt"]
@@ -36,7 +36,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found of one version; `orphans` are paths below the table's root, files that may be of writers at work among them."""
+    """The report on one version. `orphans` are files that no version refers to, by path; they may belong to active writers."""
 
     uri: str
     version: int
@@ -46,7 +46,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the version is whole; orphans do no harm."""
+        """True if there are no problems; orphans are harmless."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Report:
 
 
 def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) -> Report:
-    """Check all files of a version, against their checksums where they have some; without `decode` only sizes and numbers of rows."""
+    """Verify all files of a version, including checksums if they have any. Without `decode`, only sizes and row counts."""
     snapshot = replace(snapshot, verify_checksums=True)
     problems: list[Problem] = []
     files = 0
@@ -80,7 +80,7 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) ->
     try:
         orphans = cleanup_old_versions(open_snapshot(snapshot.store, allow_other_stores=snapshot.allow_other_stores), policy, track).files
     except (CorruptFileError, UnsupportedFeatureError) as e:
-        # Which files nothing names is not known without all manifests, tags and branches.
+        # Finding orphans needs all manifests, tags and branches.
         problems.append(Problem("other versions and references", "corrupt", str(e)))
     return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
 
@@ -89,7 +89,7 @@ _Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
 
 
 def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, _Found]]:
-    """Every file that the version names, and what is wrong with it."""
+    """Every file of the version, with its problems."""
     manifest, locations = snapshot.manifest, snapshot.locations
     for fragment in manifest.fragments:
         for file in fragment.files:
@@ -114,14 +114,14 @@ def _size(store: Store, path: str, expected: int | None) -> _Found:
     try:
         size = store.size(path)
     except FileNotFoundError:
-        return [("missing", f"it is not in {store.uri}")]
+        return [("missing", f"not found in {store.uri}")]
     except LanceError as e:
         return [("corrupt", str(e))]
-    return [("size", f"it has {size} bytes, the manifest says {expected}")] if expected and size != expected else []
+    return [("size", f"it has {size} bytes, expected {expected} as in the manifest")] if expected and size != expected else []
 
 
 def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> _Found:
-    # Decoding needs the compiled kernels, which the driver does not need.
+    # Loads the compiled kernels, which the driver does not need.
     from lance_spark.file.reader import open_data_file
 
     try:
@@ -131,7 +131,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         reader = open_data_file(store, path, None, snapshot.allow_other_stores)
         file.check_version(reader.version)
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
-            return [("rows", f"it has {reader.num_rows} rows, the manifest says {fragment.physical_rows}")]
+            return [("rows", f"it has {reader.num_rows} rows, expected {fragment.physical_rows} as in the manifest")]
         if decode:
             reader.check()
             columns = file.columns
@@ -156,7 +156,7 @@ def _deletions(fragment: Fragment, locations: Locations) -> _Found:
 
 
 def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, _Found]]:
-    """The row ids and versions of the rows, which are in the manifest or in files of their own."""
+    """Problems of row ids and row versions, which are in the manifest or in separate files."""
     for sequence, parse in (
         (fragment.row_ids, parse_row_ids),
         (fragment.created_at, parse_versions),

@@ -1,7 +1,7 @@
-"""An external manifest store in a table of DynamoDB, with the attributes that pylance uses, so that both can commit to the same tables.
+"""An external manifest store in DynamoDB. The attributes are those of pylance, so that both can commit to the same tables.
 
-The table has the hash key `base_uri` (text: the path of the Lance table in its bucket) and the range key `version` (number). The other
-attributes are `path`, `size` and `committer`. The client is that of the package that s3fs uses.
+The DynamoDB table has the hash key `base_uri` (text: the path of the Lance table in its bucket) and the range key `version` (number).
+The other attributes are `path`, `size` and `committer`. The client is botocore, which s3fs uses too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMITTER = "lance_spark"
 
 
 class DynamoDBManifests:
-    """See `table.manifest_store.external.Manifests`."""
+    """Implements `table.manifest_store.external.Manifests`."""
 
     def __init__(self, store: Store, table: str) -> None:
         given = store.client_options([DYNAMODB_ENDPOINT])
@@ -61,17 +61,17 @@ class DynamoDBManifests:
         return (int(items[0]["version"]["N"]), _text(items[0], "path")) if items else None
 
     def put_if_absent(self, base: str, version: int, path: str, size: int) -> None:
-        """Atomic and durable; FileExistsError if the version has a path already. The client may have sent it twice."""
+        """Store the path atomically and durably. Raises FileExistsError if the version has one, perhaps our own: the client may retry."""
         condition = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
         if not self._put(base, version, path, size, condition):
             raise FileExistsError(f"{base}, version {version}")
 
     def replace(self, base: str, version: int, path: str, size: int) -> None:
-        """Another path for a version that is there."""
+        """Replace the path of an existing version."""
         self._put(base, version, path, size, "attribute_exists(base_uri) AND attribute_exists(version)")
 
     def forget(self, base: str) -> bool:
-        """Remove all that is known of a table; whether there was anything."""
+        """Remove all versions of a table. True if there were any."""
         known = False
         while (found := self.latest(base)) is not None:
             self._ask("delete_item", Key=_key(base, found[0]))
@@ -79,12 +79,12 @@ class DynamoDBManifests:
         return known
 
     def _put(self, base: str, version: int, path: str, size: int, condition: str) -> bool:
-        """Whether the condition held."""
+        """Put an item if `condition` holds. Returns whether it did."""
         item = {**_key(base, version), "path": {"S": path}, "size": {"N": str(size)}, "committer": {"S": COMMITTER}}
         return bool(self._ask("put_item", refused={}, Item=item, ConditionExpression=condition))
 
     def _ask(self, request: str, refused: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-        """The answer to a request, or `refused` if its condition did not hold."""
+        """Send a request and return its response, or `refused` if its condition did not hold."""
         send: Callable[..., dict[str, Any]] = getattr(self._client, request)
         with self._explained():
             try:
@@ -96,7 +96,7 @@ class DynamoDBManifests:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns the client's errors into ours, without what the options say."""
+        """Translate the client's errors into our own, without the values of options."""
         try:
             yield
         except OSError as e:
@@ -112,7 +112,7 @@ def _key(base: str, version: int) -> dict[str, Any]:
 def _text(item: dict[str, Any], name: str) -> str:
     value = item.get(name, {}).get("S")
     if not isinstance(value, str):
-        raise CorruptFileError(f"the manifest store has no text {name!r} in {item}")
+        raise CorruptFileError(f"the manifest store has no string {name!r} in {item}")
     return value
 
 
@@ -128,10 +128,8 @@ def _client(pid: int, key: str | None, secret: str | None, token: str | None, re
 
 @lru_cache(maxsize=32)
 def _check_keys(client: Any, table: str) -> None:
-    """Raise UnsupportedFeatureError for a table that lacks the keys that make commits atomic."""
+    """Raise UnsupportedFeatureError if a DynamoDB table lacks the keys that make commits atomic."""
     schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
     keys = {key["AttributeName"]: key["KeyType"] for key in schema}
     if keys != {"base_uri": "HASH", "version": "RANGE"}:
-        raise UnsupportedFeatureError(
-            f"the table in DynamoDB has the keys {keys}; a manifest store has base_uri (HASH) and version (RANGE)"
-        )
+        raise UnsupportedFeatureError(f"the DynamoDB table has the keys {keys}; expected base_uri (HASH) and version (RANGE)")

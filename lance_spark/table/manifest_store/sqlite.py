@@ -1,4 +1,4 @@
-"""An external manifest store in one SQLite file, for the processes of one host."""
+"""An external manifest store in a SQLite file, for the processes of one host."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WAIT = 60.0
 
 
 class SqliteManifests:
-    """See `table.manifest_store.external.Manifests`. The file is made when it is first needed; each call has a connection of its own."""
+    """Implements `table.manifest_store.external.Manifests`. The file is created on first use; each call opens its own connection."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._path = os.path.abspath(path)
 
     def base(self, store: Store) -> str:
-        """Files of different stores may share a database, so the whole URI counts."""
+        """The whole URI, since tables in different stores may share a database."""
         return store.uri
 
     def get(self, base: str, version: int) -> str | None:
@@ -40,7 +40,7 @@ class SqliteManifests:
         return None if row is None else (int(row[0]), str(row[1]))
 
     def put_if_absent(self, base: str, version: int, path: str, size: int) -> None:
-        """Atomic and durable; FileExistsError if the version has a path already."""
+        """Store the path atomically and durably. Raises FileExistsError if the version has one."""
         try:
             with self._connected() as db:
                 db.execute("INSERT INTO manifests VALUES (?, ?, ?, ?)", (base, version, path, size))
@@ -48,12 +48,12 @@ class SqliteManifests:
             raise FileExistsError(f"{base}, version {version}") from None
 
     def replace(self, base: str, version: int, path: str, size: int) -> None:
-        """Another path for a version that is there."""
+        """Replace the path of an existing version."""
         with self._connected() as db:
             db.execute("UPDATE manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?", (path, size, base, version))
 
     def forget(self, base: str) -> bool:
-        """Remove all that is known of a table; whether there was anything."""
+        """Remove all versions of a table. True if there were any."""
         with self._connected() as db:
             return db.execute("DELETE FROM manifests WHERE base_uri = ?", (base,)).rowcount > 0
 

@@ -1,1 +1,1 @@
-"""The versions of a table: snapshots, history, tags and branches."""
+"""Versions of a table: snapshots, history, tags and branches."""

@@ -1,10 +1,10 @@
-"""The version hint: the file `_versions/latest_version_hint.json`, which says from which version on the latest one is looked for.
+"""The version hint: the file `_versions/latest_version_hint.json`, from which a search for the latest version starts.
 
-Implements "Version Hint" of the table layout specification: a JSON object `{"version": N}`. pylance 14 keeps it where listings are in no
-order: on local disks and in S3 Express buckets. To commit, it takes the hint, or the version that it holds if that is newer, and asks
-for each following version until one is missing. If that one is missing because a cleanup removed it, the commit fills the gap,
-and its rows are never seen: the latest version is another. So the hint moves forward with every commit, and a
-cleanup leaves no gap above it. Our own readers list the versions instead.
+Implements "Version Hint" of the table layout specification: a JSON object `{"version": N}`. pylance 14 maintains it where listings are
+unordered: on local disks and in S3 Express buckets. To commit, pylance starts from the hint, or from its open version if that is newer,
+and probes each following version until one is missing. If a cleanup has removed that version, the commit fills the gap, and its
+rows are never visible, because a later version is the latest. Therefore every commit moves the hint forward, and a cleanup leaves no
+gap above it. Our own readers list the versions instead.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SHORT_S = 0.005
 
 
 def is_kept_at(store: Store) -> bool:
-    """Whether pylance keeps a hint at this kind of store."""
+    """True if pylance maintains a hint in this kind of store."""
     return store.location.kind == "file" or (store.location.kind == "s3" and store.location.bucket.endswith("--x-s3"))
 
 
 def read_hint(store: Store) -> int | None:
-    """The version in the hint; None if there is no hint that pylance would heed."""
+    """The version in the hint; None if there is no hint or pylance would ignore it."""
     if not is_kept_at(store):
         return None
     try:
@@ -44,11 +44,11 @@ def read_hint(store: Store) -> int | None:
 
 
 def move_hint(store: Store, version: int) -> None:
-    """Move the hint forward to `version`, which was committed; never backwards. A failure is logged: the commit has taken place.
+    """Move the hint forward, never backwards, to the committed `version`. A failure is only logged, since the commit has succeeded.
 
-    There is no conditional replacing of files. So what was written is read again, and it is looked for later versions: a slower writer may
-    have put an older hint in its place, or we may have done so to a faster one. It need not survive a crash of the machine:
-    without a hint pylance lists the versions.
+    Stores cannot replace a file conditionally, so a slower writer may overwrite a newer hint with an older one. Therefore the hint is
+    read again after the write, and later versions are looked for. The hint need not survive a crash: without it, pylance lists the
+    versions.
     """
     if not is_kept_at(store):
         return
@@ -59,6 +59,6 @@ def move_hint(store: Store, version: int) -> None:
             if found is not None and found >= version:
                 return
             store.put(PATH, json.dumps({"version": version}, separators=(",", ":")).encode(), durable=False)
-            # In so short a time no two versions were committed and the first of them removed.
+            # If the write was this quick, no version was both committed and removed meanwhile, so checking the next one is enough.
             if time.monotonic() > begun + _SHORT_S or any(store.exists(manifest_path(version + 1, v2)) for v2 in (True, False)):
                 version = max(list_versions(store))

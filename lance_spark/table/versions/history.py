@@ -1,4 +1,4 @@
-"""What happened to a table: each version with its time, operation, and what its writer noted."""
+"""The history of a table: the time, operation, properties and message of each version."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_sn
 
 TRANSACTIONS = "_transactions"
 COMMIT_MESSAGE = "__lance_commit_message"
-"""The property of a transaction that pylance keeps a commit message in."""
+"""The transaction property in which pylance stores a commit message."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a table and when it was made."""
+    """The number of a version and the time of its commit."""
 
     version: int
     timestamp: datetime
@@ -39,7 +39,7 @@ class Versions(Listing[Version]):
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One version: when it was made, the name of the operation ("Append"), the writer's properties and message (None: none)."""
+    """One version: its time, its operation (such as "Append"), the writer's properties, and the commit message (None: none)."""
 
     version: int
     timestamp: datetime
@@ -49,7 +49,7 @@ class HistoryEntry:
 
 
 class History(Listing[HistoryEntry]):
-    """A list of what made the versions, newest first, that prints as a table."""
+    """A list of history entries, newest first, that prints as a table."""
 
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each version."""
@@ -63,7 +63,7 @@ class History(Listing[HistoryEntry]):
 
 
 def history(store: Store, limit: int | None = None) -> History:
-    """The versions that there are, newest first, at most `limit` of them."""
+    """The existing versions, newest first, at most `limit` of them."""
     entries = History()
     for snapshot in newest_first(store):
         if limit is not None and len(entries) >= limit:
@@ -76,12 +76,12 @@ def history(store: Store, limit: int | None = None) -> History:
 
 
 def versions(store: Store) -> Versions:
-    """The versions that there are, oldest first."""
+    """The existing versions, oldest first."""
     return Versions(Version(number, timestamp_of(store, number, path)) for number, path in list_versions(store).items())
 
 
 def newest_first(store: Store) -> Iterator[Snapshot]:
-    """All versions that there are, opened one by one; those that are cleaned up meanwhile are left out."""
+    """Open the existing versions one by one, newest first. Versions that are removed meanwhile are skipped."""
     for version in reversed(list_versions(store)):
         try:
             yield open_snapshot(store, version=version)
@@ -90,7 +90,7 @@ def newest_first(store: Store) -> Iterator[Snapshot]:
 
 
 def transaction_of(snapshot: Snapshot | None) -> Transaction:
-    """The transaction that made a version; one that cannot be found is unknown, and so conflicts."""
+    """The transaction of a version. If it is missing, its operation is `Unknown`, which conflicts with every other."""
     unknown = Transaction(0, Unknown(b""), uuid="")
     if snapshot is None:
         return unknown

@@ -1,4 +1,4 @@
-"""The files that versions name, and whether all of a version's files are there."""
+"""The files that versions reference, and checks that all files of a version exist."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import Snapshot
 
 _FEW = 8
-"""So many files of a remote store are asked for one by one; more are looked up in a listing."""
+"""Up to this many files of a remote store are checked one by one; for more, their folders are listed."""
 
 
 @dataclass
 class NamedFiles:
-    """Files that versions name: paths below the root of one table, and folders whose files all belong together."""
+    """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole."""
 
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
 
     def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
-        """Add the files that a manifest names below the bases with these ids (None: its own table)."""
+        """Add the files that a manifest references below the bases with these ids (None: its own table)."""
         for fragment in manifest.fragments:
             for file in fragment.files:
                 if file.base_id in base_ids:
                     self.files.add(f"{DATA}/{file.path}")
-                    # Large values of a file's blobs are in a folder of its name.
+                    # The large blobs of a data file are in a folder of the same name.
                     self.folders.add(f"{DATA}/{file.path.removesuffix('.lance')}")
             if fragment.deletion is not None and fragment.deletion.base_id in base_ids:
                 self.files.add(fragment.deletion.path(fragment.id))
@@ -43,19 +43,19 @@ class NamedFiles:
             self.files.add(f"{TRANSACTIONS}/{manifest.transaction_file}")
 
     def __contains__(self, path: str) -> bool:
-        """Whether a file is named, or belongs to something that is."""
+        """True if a file, or a folder that contains it, is referenced."""
         parts = path.split("/")
         return path in self.files or "/".join(parts[:2]) in self.folders
 
 
 class ForgottenFiles:
-    """Files that old versions name, and by which versions: from the first to the last of them."""
+    """Files that old versions reference, with the first and the last version that references each."""
 
     def __init__(self) -> None:
         self._spans: dict[str, tuple[int, int]] = {}
 
     def add(self, version: int, manifest: Manifest) -> None:
-        """Add the files of a version, which is later than those before."""
+        """Add the files of a version. Versions must be added in ascending order."""
         named = NamedFiles()
         named.add(manifest, {None})
         for path in (*named.files, *named.folders):
@@ -63,7 +63,7 @@ class ForgottenFiles:
             self._spans[path] = first, version
 
     def has(self, path: str, but: Collection[int]) -> bool:
-        """Whether versions name a file, or what it belongs to, none of them in `but`."""
+        """True if versions reference a file or its folder, and no version in `but` lies between the first and the last of them."""
         span = self._spans.get(path) or self._spans.get("/".join(path.split("/")[:2]))
         return span is not None and not any(span[0] <= version <= span[1] for version in but)
 
@@ -77,27 +77,27 @@ def _index_folder(index: IndexMetadata) -> str:
 
 
 def check_whole(snapshot: Snapshot) -> None:
-    """Raise VersionNotFoundError if the version's manifest is gone, or its branch, or files that its rows are in.
+    """Raise VersionNotFoundError if the version's manifest, its branch, or any of its data or deletion files is gone.
 
-    Whoever makes something that names a version asks this afterwards. Cleaning up removes manifests, then reads what is named, then
-    removes files: so a version whose manifest is there after it was named stays. That the files are there is asked because
-    pylance removes the files first.
+    Call this after creating a reference to a version (a tag, branch or clone). A cleanup removes manifests, then reads the
+    references, then removes files: so if the manifest still exists after the reference was written, the version stays. The files are
+    checked because pylance removes files first.
     """
     branch, root = snapshot.manifest.branch, snapshot.root
     if branch is not None and root != snapshot.store:
         refs.branch(root, branch)
     if not snapshot.store.exists(snapshot.path):
-        raise VersionNotFoundError(f"{snapshot}, was removed meanwhile")
+        raise VersionNotFoundError(f"{snapshot}, has been removed; use another version")
     paths: dict[Store, set[str]] = {}
     for store, path in _places(snapshot):
         paths.setdefault(store, set()).add(path)
     for store, named in paths.items():
         if missing := _missing(store, named):
-            raise VersionNotFoundError(f"{snapshot}: {store.uri}/{missing} was removed meanwhile")
+            raise VersionNotFoundError(f"{snapshot}: {store.uri}/{missing} has been removed; use another version")
 
 
 def _places(snapshot: Snapshot) -> Iterator[tuple[Store, str]]:
-    """The data and deletion files of a version, but for those in stores that must not be asked."""
+    """The data and deletion files of a version, except those in stores that may not be accessed."""
     locations = snapshot.locations
     for fragment in snapshot.manifest.fragments:
         with contextlib.suppress(UnsupportedFeatureError):
@@ -110,7 +110,7 @@ def _places(snapshot: Snapshot) -> Iterator[tuple[Store, str]]:
 
 
 def _missing(store: Store, named: set[str]) -> str | None:
-    """One of the files that is not there."""
+    """The first missing file, or None."""
     if store.location.kind != "file" and len(named) > _FEW:
         folders = {path.rpartition("/")[0] for path in named}
         named = named - {f"{folder}/{entry.name}".lstrip("/") for folder in folders for entry in store.list(folder)}

@@ -1,7 +1,7 @@
-"""Tags, branches and clones of a table: JSON files under `_refs` of its root, which name versions.
+"""Tags, branches and clones of a table: JSON files in the folder `_refs` of its root that reference versions.
 
-Implements the branch and tag page of the table specification. A branch is a table of its own in `tree/<branch>`. Clones elsewhere are
-noted in `_refs/clones`, which the specification does not have, so that cleaning up does not take away what they read.
+Implements the branch and tag page of the table specification. A branch is a table of its own in `tree/<branch>`. Clones are recorded
+in `_refs/clones`, an extension of the specification, so that a cleanup keeps the files that they read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SEGMENT = re.compile(r"[\w.-]+")
 class Tag:
     """A name for `version` of `branch` (None: the main branch).
 
-    `created_at` and `updated_at` are ISO 8601 in UTC, None where an old writer left them out, as `manifest_size` (bytes).
+    `created_at` and `updated_at` are ISO 8601 in UTC; `manifest_size` is in bytes. They are None if an old writer left them out.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Tag:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch that was made from `parent_version` of `parent_branch` (None: the main branch), `created_at` seconds after 1970.
+    """A branch of `parent_version` of `parent_branch` (None: the main branch). `created_at` is in seconds since 1970.
 
-    `identifier` tells it from others that had the name before: the versions at which it and its ancestors were branched off, each
-    with a unique id. Old writers left it out. `manifest_size` is that of the parent version.
+    `identifier` distinguishes it from earlier branches of the same name: for the branch and each of its ancestors, the version at which
+    it was created and a unique id. It is empty if an old writer left it out. `manifest_size` is that of the parent version in bytes.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class CloneRecord:
-    """A table elsewhere that reads files of `version` of `branch` of this one; `id` is the uuid of the transaction that made it."""
+    """A clone, which reads files of `version` of `branch` of this table. `id` is the uuid of the transaction that created it."""
 
     id: str
     uri: str
@@ -72,40 +72,40 @@ class CloneRecord:
 
 
 def is_tag_name(name: str) -> bool:
-    """Whether a tag can have this name."""
+    """True if this is a valid name of a tag."""
     return bool(_SEGMENT.fullmatch(name)) and name[0] != "." and name[-1] != "." and ".." not in name and not name.endswith(".lock")
 
 
 def is_branch_name(name: str) -> bool:
-    """Whether a branch other than the main one can have this name."""
+    """True if this is a valid name of a branch other than the main one."""
     segments = all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/"))
     return segments and name != MAIN and ".." not in name and not name.endswith(".lock")
 
 
 def check_tag_name(name: str) -> None:
-    """Raise ValueError for a name that no tag can have, and so for every path in disguise."""
+    """Raise ValueError for an invalid name of a tag. A valid name cannot be a path outside of its folder."""
     if not is_tag_name(name):
         raise ValueError(
-            f"{name!r} cannot be the name of a tag: letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
+            f"invalid tag name {name!r}: use letters, digits, '.', '-' and '_', no '.' at either end, no '..', no '.lock' at the end"
         )
 
 
 def check_branch_name(name: str) -> None:
-    """Raise ValueError for a name that no branch can have, and so for every path in disguise."""
+    """Raise ValueError for an invalid name of a branch. A valid name cannot be a path outside of its folder."""
     if not is_branch_name(name):
         raise ValueError(
-            f"{name!r} cannot be the name of a branch: segments of letters, digits, '.', '-' and '_' between single '/', not 'main'"
+            f"invalid branch name {name!r}: use letters, digits, '.', '-' and '_' in segments separated by '/', no '..', and not 'main'"
         )
 
 
 def branch_folder(name: str) -> str:
-    """Where a branch's table is, below the root of the table."""
+    """The folder of a branch, relative to the table's root."""
     check_branch_name(name)
     return f"tree/{name}"
 
 
 def tag(store: Store, name: str) -> Tag:
-    """One tag. Raises VersionNotFoundError with the tags that there are."""
+    """Read a tag. Raises VersionNotFoundError, which lists the existing tags."""
     check_tag_name(name)
     try:
         return _read_tag(store, name, _path(TAGS, name))
@@ -114,7 +114,7 @@ def tag(store: Store, name: str) -> Tag:
 
 
 def _no_tag(store: Store, name: str) -> VersionNotFoundError:
-    return VersionNotFoundError(f"{store.uri} has no tag {name!r}; there are: {_listed(_names(store, TAGS))}")
+    return VersionNotFoundError(f"{store.uri} has no tag {name!r}; existing tags: {_listed(_names(store, TAGS))}")
 
 
 def tags(store: Store) -> dict[str, Tag]:
@@ -123,36 +123,36 @@ def tags(store: Store) -> dict[str, Tag]:
 
 
 def branch(store: Store, name: str) -> Branch:
-    """One branch. Raises VersionNotFoundError with the branches that there are."""
+    """Read a branch. Raises VersionNotFoundError, which lists the existing branches."""
     check_branch_name(name)
     try:
         return _read_branch(store, name, _path(BRANCHES, name))
     except FileNotFoundError as e:
-        raise VersionNotFoundError(f"{store.uri} has no branch {name!r}; there are: {_listed(_names(store, BRANCHES))}") from e
+        raise VersionNotFoundError(f"{store.uri} has no branch {name!r}; existing branches: {_listed(_names(store, BRANCHES))}") from e
 
 
 def branches(store: Store) -> dict[str, Branch]:
-    """All branches but the main one, by name."""
+    """All branches except the main one, by name."""
     return {branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch, is_branch_name)}
 
 
 def clones(store: Store) -> list[CloneRecord]:
-    """The clones that were noted, whether they are still there or not; `uri` is "" where none is said.
+    """The recorded clones, including those that no longer exist. `uri` is "" if the record has none.
 
-    What names no version keeps none: such a file is passed over with a warning.
+    A record without a valid version keeps no files; it is skipped with a warning.
     """
     return [clone for clone in _read_all(store, CLONES, _read_clone) if clone is not None]
 
 
 def put_tag(store: Store, tag: Tag, *, new: bool) -> None:
-    """Write a tag; RefConflictError if it is to be new and is not."""
+    """Write a tag. With `new`, raises RefConflictError if it exists."""
     check_tag_name(tag.name)
     content = {"branch": tag.branch, "version": tag.version, "createdAt": tag.created_at, "updatedAt": tag.updated_at}
     _put(store, TAGS, tag.name, content | {"manifestSize": tag.manifest_size, "metadata": dict(tag.metadata)}, new)
 
 
 def put_branch(store: Store, branch: Branch, *, new: bool) -> None:
-    """Write what is noted of a branch; RefConflictError if it is to be new and is not."""
+    """Write the record of a branch. With `new`, raises RefConflictError if it exists."""
     check_branch_name(branch.name)
     content = {
         "parentBranch": branch.parent_branch,
@@ -166,12 +166,12 @@ def put_branch(store: Store, branch: Branch, *, new: bool) -> None:
 
 
 def put_clone(store: Store, clone: CloneRecord) -> None:
-    """Note a clone."""
+    """Record a clone."""
     _put(store, CLONES, clone.id, {"uri": clone.uri, "version": clone.version, "branch": clone.branch}, new=False)
 
 
 def delete_tag(store: Store, name: str) -> None:
-    """Remove a tag, whatever is in its file; VersionNotFoundError if there is none."""
+    """Remove a tag, even if its file is invalid. Raises VersionNotFoundError if it does not exist."""
     check_tag_name(name)
     if not store.exists(_path(TAGS, name)):
         raise _no_tag(store, name)
@@ -179,13 +179,13 @@ def delete_tag(store: Store, name: str) -> None:
 
 
 def delete_branch(store: Store, name: str) -> None:
-    """Remove what is noted of a branch, but none of its files."""
+    """Remove the record of a branch, but none of its files."""
     check_branch_name(name)
     store.delete(_path(BRANCHES, name))
 
 
 def delete_clone(store: Store, id: str) -> None:
-    """Remove the note of a clone."""
+    """Remove the record of a clone."""
     store.delete(_path(CLONES, id))
 
 
@@ -194,8 +194,8 @@ def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: boo
     if not new:
         store.put(path, data)
         return
-    conflict = RefConflictError(f"{store.uri} has {path} already")
-    if store.manifest_store:  # such a store has no conditional put
+    conflict = RefConflictError(f"{store.uri}/{path} already exists")
+    if store.manifest_store:  # the store has no conditional put
         if store.exists(path):
             raise conflict
         store.put(path, data)
@@ -203,13 +203,13 @@ def _put(store: Store, folder: str, name: str, content: dict[str, Any], new: boo
     try:
         store.put_if_absent(path, data)
     except FileExistsError:
-        # The clients of object stores try again inside, and may have met their own file.
+        # Clients of object stores retry internally, so the existing file may be our own.
         if store.read(path) != data:
             raise conflict from None
 
 
 def _names(store: Store, folder: str) -> dict[str, str]:
-    """The names of the references in a folder, and the paths of their files."""
+    """The references in a folder: name -> path of the file."""
     files = [entry.name for entry in store.list(folder) if entry.name.endswith(".json")]
     return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
@@ -217,11 +217,11 @@ def _names(store: Store, folder: str) -> dict[str, str]:
 def _read_all(
     store: Store, folder: str, read: Callable[[Store, str, str], _Ref], is_name: Callable[[str], bool] = lambda _: True
 ) -> Iterator[_Ref]:
-    """What `read` makes of each file; those are passed over whose names no reader could ask for."""
+    """Read all references in a folder, skipping files with invalid names."""
     for name, path in _names(store, folder).items():
         if not is_name(name):
             continue
-        # It may be deleted between the listing and the reading.
+        # The file may be deleted after the listing.
         with contextlib.suppress(MissingFileError):
             yield read(store, name, path)
 
@@ -254,7 +254,7 @@ def _read_clone(store: Store, name: str, path: str) -> CloneRecord | None:
         content = _read_json(store, path)
         version, branch = _number(content, "version", store, path), _branch_name(content, "branch", store, path)
     except CorruptFileError as e:
-        _LOG.warning("this is no record of a clone and is passed over: %s", e)
+        _LOG.warning("skipping an invalid record of a clone: %s", e)
         return None
     uri = content.get("uri")
     return CloneRecord(name, uri if isinstance(uri, str) else "", version, branch)
@@ -267,7 +267,7 @@ def _size(content: dict[str, Any], store: Store, path: str) -> int | None:
 def _metadata(content: dict[str, Any], store: Store, path: str) -> dict[str, str]:
     metadata = content.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(_is_text(text) for entry in metadata.items() for text in entry):
-        raise CorruptFileError(f"{store.uri}/{path}: metadata must be texts by name, it is {_shown(metadata)}")
+        raise CorruptFileError(f"{store.uri}/{path}: metadata is {_shown(metadata)}, expected an object with string values")
     return metadata
 
 
@@ -275,7 +275,7 @@ def _identifier(content: dict[str, Any], store: Store, path: str) -> tuple[tuple
     identifier = content.get("identifier") or {}
     steps = identifier.get("version_mapping", []) if isinstance(identifier, dict) else None
     if not isinstance(steps, list) or not all(isinstance(s, list) and [type(x) for x in s] == [int, str] for s in steps):
-        raise CorruptFileError(f"{store.uri}/{path}: identifier must hold pairs of a version and an id, it is {_shown(identifier)}")
+        raise CorruptFileError(f"{store.uri}/{path}: identifier is {_shown(identifier)}, expected pairs of a version and an id")
     return tuple((version, id) for version, id in steps)
 
 
@@ -291,38 +291,38 @@ def _read_json(store: Store, path: str) -> dict[str, Any]:
 
 
 def _value(content: dict[str, Any], key: str) -> Any:
-    """The value of a key, which the specification writes as `parent_version` and writers as `parentVersion`."""
+    """The value of a key: `parentVersion`, as writers spell it, or `parent_version`, as in the specification."""
     return content.get(key, content.get(re.sub("[A-Z]", lambda m: "_" + m[0].lower(), key)))
 
 
 def _number(content: dict[str, Any], key: str, store: Store, path: str) -> int:
     value = _value(content, key)
     if type(value) is not int or not 0 <= value < 2**64:
-        raise CorruptFileError(f"{store.uri}/{path}: {key} must be a number of 64 bits, it is {_shown(value)}")
+        raise CorruptFileError(f"{store.uri}/{path}: {key} is {_shown(value)}, expected an unsigned 64-bit integer")
     return value
 
 
 def _text(content: dict[str, Any], key: str, store: Store, path: str) -> str | None:
     value = _value(content, key)
     if value is not None and not _is_text(value):
-        raise CorruptFileError(f"{store.uri}/{path}: {key} must be text, it is {_shown(value)}")
+        raise CorruptFileError(f"{store.uri}/{path}: {key} is {_shown(value)}, expected a string")
     return value
 
 
 def _is_text(value: Any) -> TypeGuard[str]:
-    """Whether a value is text; JSON can hold halves of characters, which cannot be written to any file or screen."""
+    """True for a string without lone surrogates, which JSON can contain but UTF-8 cannot."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _branch_name(content: dict[str, Any], key: str, store: Store, path: str) -> str | None:
-    """The name of a branch, None for the main one."""
+    """The name of a branch; None for the main one."""
     name = _text(content, key, store, path)
     if name is None or name == MAIN:
         return None
     if not is_branch_name(name):
-        raise CorruptFileError(f"{store.uri}/{path}: {key} is not the name of a branch: {_shown(name)}")
+        raise CorruptFileError(f"{store.uri}/{path}: {key} is {_shown(name)}, expected a valid branch name")
     return name
 
 
 _shown = reprlib.repr
-"""Part of a value that may be of any size and depth."""
+"""Abbreviates a value of any size and depth."""

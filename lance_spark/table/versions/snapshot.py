@@ -1,8 +1,8 @@
-"""Opening a table: which versions there are, and one of them as a snapshot.
+"""Opening a table: listing its versions and loading one of them as a snapshot.
 
-Implements the manifest naming schemes of the table specification: `_versions/{2^64 - 1 - version, 20 digits}.manifest` (V2, in which
-the latest version is the first name) and `_versions/{version}.manifest` (V1); a folder may hold both while it is migrated.
-Names that start with "d" are detached versions, which belong to no history. The hint file beside them is not trusted.
+Implements the manifest naming schemes of the table specification: `_versions/{2^64 - 1 - version, 20 digits}.manifest` (V2, where the
+latest version sorts first) and `_versions/{version}.manifest` (V1). A folder may contain both during a migration. Names that start
+with "d" are detached versions, which belong to no history. The version hint in the same folder is not used here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table: its manifest, and the file in `store` that holds it. A branch has a store of its own, in `tree/`."""
+    """One version of a table: its manifest, and the path of the manifest file in `store`. A branch has its own store, in `tree/`."""
 
     store: Store
     manifest: Manifest
@@ -45,7 +45,7 @@ class Snapshot:
 
     @property
     def root(self) -> Store:
-        """The root of the whole table, where tags and branches are kept; for a branch it is not the branch's own store."""
+        """The store of the whole table, which contains its tags and branches; for a branch, this is not the branch's own store."""
         branch = self.manifest.branch
         folder = f"/{branch_folder(branch)}" if branch is not None else ""
         uri = self.store.uri
@@ -53,7 +53,7 @@ class Snapshot:
 
     @property
     def locations(self) -> Locations:
-        """Where the version's files are."""
+        """The locations of the version's files."""
         return Locations(self.store, self.manifest.base_paths, self.allow_other_stores, self.verify_checksums)
 
     def __str__(self) -> str:
@@ -68,13 +68,13 @@ def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
 
 @contextlib.contextmanager
 def in_use(snapshot: Snapshot) -> Iterator[None]:
-    """While a version is read: if files are missing because it was cleaned up, this is said (VersionNotFoundError)."""
+    """Wrap reads of a version: if they fail because a cleanup removed the version, raise VersionNotFoundError."""
     try:
         yield
     except (CorruptFileError, MissingFileError) as e:
         if snapshot.store.exists(snapshot.path):
             raise
-        raise VersionNotFoundError(f"{snapshot}, was removed while it was in use; open the table again") from e
+        raise VersionNotFoundError(f"{snapshot}, was removed while it was read; open the table again") from e
 
 
 def manifest_path(version: int, v2: bool = True) -> str:
@@ -83,12 +83,12 @@ def manifest_path(version: int, v2: bool = True) -> str:
 
 
 def is_v2_path(path: str) -> bool:
-    """Whether a manifest's path is of the V2 naming scheme."""
+    """True if a manifest's path follows the V2 naming scheme."""
     return len(path.rpartition("/")[2]) == _V2_DIGITS + len(SUFFIX)
 
 
 def version_of(name: str) -> int | None:
-    """The version that a file name in `_versions` stands for; None for a detached version and for anything else."""
+    """The version in the file name of a manifest; None for detached versions and other files."""
     digits = name.removesuffix(SUFFIX)
     if digits == name or not digits.isascii() or not digits.isdigit():
         return None
@@ -97,36 +97,36 @@ def version_of(name: str) -> int | None:
 
 
 def list_versions(store: Store) -> dict[int, str]:
-    """All versions, ascending, and the paths of their manifests. Raises TableNotFoundError if there are none."""
+    """All versions in ascending order, with the paths of their manifests. Raises TableNotFoundError if there are none."""
     found: dict[int, str] = {}
     for entry in store.list(VERSIONS):
         version = version_of(entry.name)
-        # While a table is migrated a version can be there under both names.
+        # During a migration, a version may exist under both names.
         if version is not None and (version not in found or is_v2_path(entry.name)):
             found[version] = f"{VERSIONS}/{entry.name}"
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
-        # Taken from the database, the latest version is there however old the listing is.
+        # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
     if not found:
-        raise TableNotFoundError(f"there is no Lance table at {store.uri}")
+        raise TableNotFoundError(f"no Lance table found at {store.uri}")
     return dict(sorted(found.items()))
 
 
 def timestamp_of(store: Store, version: int, path: str) -> datetime:
-    """When a version was made, whose manifest is at `path`, to the microsecond."""
+    """The commit time of the version whose manifest is at `path`, rounded down to microseconds."""
     return to_datetime(parse_timestamp(store.read(path), f"{store.uri}/{path}", version))
 
 
 def to_datetime(nanoseconds: int) -> datetime:
     """A manifest's timestamp as a time in UTC, rounded down to microseconds.
 
-    Raises CorruptFileError for a time that no calendar of Python has: before the year 1 or after 9999.
+    Raises CorruptFileError for a time outside the years 1 to 9999, which Python cannot represent.
     """
     try:
         return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
     except OverflowError:
         raise CorruptFileError(
-            f"a version says that it was made {nanoseconds / 1e9:.4g} seconds after 1970, outside the years 1 to 9999"
+            f"the manifest's timestamp, {nanoseconds / 1e9:.4g} seconds after 1970, is outside the years 1 to 9999"
         ) from None
 
 
@@ -139,14 +139,14 @@ def open_snapshot(
     timestamp: datetime | str | None = None,
     allow_other_stores: bool = False,
 ) -> Snapshot:
-    """Open the latest version of the table at `store`, or the one that is asked for.
+    """Open the latest version of the table at `store`, or the requested one.
 
-    At most one of `version`, `tag` and `timestamp` may be given; `branch` is where the version or timestamp is looked for. A `timestamp`
-    (ISO 8601 if text; without a zone it is UTC) means the latest version that is not younger. `allow_other_stores` lets
-    files be read from base paths in other stores or buckets. Raises TableNotFoundError or VersionNotFoundError, which names what there is.
+    At most one of `version`, `tag` and `timestamp` may be given; `version` and `timestamp` refer to `branch`. A `timestamp` (ISO 8601 if
+    text, UTC without a zone) selects the latest version that is not newer. `allow_other_stores` permits reading files from base paths
+    in other stores or buckets. Raises TableNotFoundError, or VersionNotFoundError, which lists the existing versions.
     """
     if sum(x is not None for x in (version, tag, timestamp)) > 1 or (tag is not None and branch is not None):
-        raise ValueError("give only one of version, tag and timestamp; a tag already says its branch")
+        raise ValueError("give only one of version, tag and timestamp, and no branch with a tag, which includes its branch")
     if tag is not None:
         version, branch = _resolve_tag(store, tag)
     if branch is not None and branch != MAIN:
@@ -167,12 +167,12 @@ def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:
 def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Snapshot:
     manifest = parse(store.read(path), f"{store.uri}/{path}", version)
     if manifest.branch is not None and not is_branch_name(manifest.branch):
-        raise CorruptFileError(f"{store.uri}/{path}: no branch can be called {manifest.branch!r}, as the manifest says of its own")
+        raise CorruptFileError(f"{store.uri}/{path}: the manifest has the invalid branch name {manifest.branch!r}")
     return Snapshot(store, manifest, path, allow_other_stores)
 
 
 def find_version(store: Store, version: int, allow_other_stores: bool = False) -> Snapshot | None:
-    """One version of the table at `store`; None if it is not there. Nothing is listed for that."""
+    """Open one version of the table at `store`, without a listing; None if it does not exist."""
     if (manifests := external(store)) is not None:
         manifests.path_of(version)
     for v2 in (True, False):
@@ -188,7 +188,7 @@ def find_version(store: Store, version: int, allow_other_stores: bool = False) -
 def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snapshot:
     if (found := find_version(store, version, allow_other_stores)) is not None:
         return found
-    raise VersionNotFoundError(f"{store.uri} has no version {version}; there are: {_summary(list(list_versions(store)))}")
+    raise VersionNotFoundError(f"{store.uri} has no version {version}; existing versions: {_summary(list(list_versions(store)))}")
 
 
 def _moment(timestamp: datetime | str) -> datetime:
@@ -197,19 +197,19 @@ def _moment(timestamp: datetime | str) -> datetime:
 
 
 def _as_of(store: Store, versions: dict[int, str], moment: datetime) -> int:
-    """The latest of `versions` that was made no later than `moment`; versions are made in the order of their numbers."""
+    """The latest of `versions` that was committed no later than `moment`. Commit times ascend with the version numbers."""
     numbers = list(versions)
     low = _first(len(numbers), lambda i: timestamp_of(store, numbers[i], versions[numbers[i]]) > moment)
     if low == 0:
         oldest = timestamp_of(store, numbers[0], versions[numbers[0]])
         raise VersionNotFoundError(
-            f"{store.uri} has no version from {moment.isoformat()} or before; the oldest one is of {oldest.isoformat()}"
+            f"{store.uri} has no version from {moment.isoformat()} or earlier; the oldest version is from {oldest.isoformat()}"
         )
     return numbers[low - 1]
 
 
 def _first(count: int, holds: Callable[[int], bool]) -> int:
-    """The first i in range(count) for which `holds`, given that it holds for all after it; `count` if it holds for none."""
+    """Binary search: the first i in range(count) for which `holds(i)` is true, `count` if there is none. Once true, it stays true."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -218,7 +218,7 @@ def _first(count: int, holds: Callable[[int], bool]) -> int:
 
 
 def _summary(versions: list[int]) -> str:
-    """Version numbers with runs written as "1 to 7"."""
+    """Abbreviate version numbers: "1 to 7, 9"."""
     runs: list[list[int]] = []
     for v in versions:
         if runs and runs[-1][1] == v - 1:

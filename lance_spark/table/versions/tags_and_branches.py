@@ -1,7 +1,7 @@
-"""Naming versions: what a reference means, and making, moving and removing tags and branches.
+"""References to versions, and creating, moving and removing tags and branches.
 
-A reference is a version number (on the branch of the snapshot in hand), the name of a tag, or a pair of a branch (None or "main": the
-main one) and a version (None: its latest), as in pylance.
+As in pylance, a reference is a version number (on the snapshot's branch), the name of a tag, or a pair of a branch (None or "main": the
+main one) and a version (None: its latest).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLE_FOLDERS = (VERSIONS, "_transactions", DATA, DELETIONS, INDICES)
 
 
 def resolve(snapshot: Snapshot, reference: Reference | None) -> Snapshot:
-    """The version that `reference` means; None is the snapshot itself. Raises VersionNotFoundError."""
+    """Open the version that `reference` refers to; None is the snapshot itself. Raises VersionNotFoundError."""
     if reference is None:
         return snapshot
     allow = snapshot.allow_other_stores
@@ -41,7 +41,7 @@ def resolve(snapshot: Snapshot, reference: Reference | None) -> Snapshot:
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags of a table, with pylance's names."""
+    """The tags of a table. The methods are named as in pylance."""
 
     snapshot: Snapshot
 
@@ -50,32 +50,32 @@ class Tags:
         return refs.tags(self.snapshot.root)
 
     def get_version(self, tag: str) -> int:
-        """The version that a tag names. Raises VersionNotFoundError."""
+        """The version that a tag refers to. Raises VersionNotFoundError."""
         return refs.tag(self.snapshot.root, tag).version
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
-        """Name a version, by default this one.
+        """Create a tag for a version, by default this one.
 
-        Raises RefConflictError if there is such a tag, and VersionNotFoundError if the version is not there, or not whole any more.
+        Raises RefConflictError if the tag exists, and VersionNotFoundError if the version, or one of its files, does not.
         """
         now = _now()
         self._put(Tag(tag, 0, None, created_at=now, updated_at=now), reference, None)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
-        """Move a tag to another version. Raises VersionNotFoundError if there is no such tag, or as `create`."""
+        """Move a tag to another version, by default this one. Raises VersionNotFoundError if the tag does not exist, or as `create`."""
         before = refs.tag(self.snapshot.root, tag)
         self._put(replace(before, updated_at=_now()), reference, before)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
-        """Note other texts with a tag, in place of all that were."""
+        """Replace the tag's metadata."""
         refs.put_tag(self.snapshot.root, replace(refs.tag(self.snapshot.root, tag), metadata=metadata), new=False)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag. Raises VersionNotFoundError if there is none."""
+        """Remove a tag. Raises VersionNotFoundError if it does not exist."""
         refs.delete_tag(self.snapshot.root, tag)
 
     def _put(self, tag: Tag, reference: Reference | None, before: Tag | None) -> None:
-        """Write a tag, in the place of the one that was `before`."""
+        """Write a tag, replacing `before` (None: the tag is new)."""
         refs.check_tag_name(tag.name)
         root, named = self.snapshot.root, resolve(self.snapshot, reference)
         size = named.store.size(named.path)
@@ -88,7 +88,7 @@ class Tags:
             raise
 
     def _undo(self, name: str, before: Tag | None) -> None:
-        """Put back the tag that was `before`, if its version is still there."""
+        """Restore the tag `before` if its version still exists; otherwise remove the tag."""
         root = self.snapshot.root
         if before is not None:
             refs.put_tag(root, before, new=False)
@@ -100,7 +100,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class Branches:
-    """The branches of a table but the main one, with pylance's names. They are made by `Dataset.create_branch`."""
+    """The branches of a table except the main one, with pylance's names. `Dataset.create_branch` creates them."""
 
     snapshot: Snapshot
 
@@ -109,13 +109,13 @@ class Branches:
         return refs.branches(self.snapshot.root)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
-        """Note other texts with a branch, in place of all that were."""
+        """Replace the branch's metadata."""
         refs.put_branch(self.snapshot.root, replace(refs.branch(self.snapshot.root, branch), metadata=metadata), new=False)
 
     def delete(self, branch: str) -> None:
-        """Remove a branch with its files, also what is left of one whose making or removal was cut short.
+        """Remove a branch with its files. This also removes the remains of an interrupted creation or removal.
 
-        Raises VersionNotFoundError if there is none, and RefConflictError while a tag, a clone or another branch needs it.
+        Raises VersionNotFoundError if the branch does not exist, and RefConflictError while a tag, a clone or another branch uses it.
         """
         root, folder, allow = self.snapshot.root, refs.branch_folder(branch), self.snapshot.allow_other_stores
         others = refs.branches(root)
@@ -124,7 +124,7 @@ class Branches:
         _check_not_needed(root, branch, allow)
         refs.delete_branch(root, branch)
         try:
-            # Somebody may have named a version of the branch meanwhile; from now on they find that there is no branch.
+            # A reference to the branch may have been created meanwhile. From now on, creating one fails because the branch is gone.
             _check_not_needed(root, branch, allow)
         except RefConflictError:
             if known is not None:
@@ -134,7 +134,7 @@ class Branches:
         remembered = manifests is not None and manifests.forget()
         if known is None and not files and not remembered:
             refs.branch(root, branch)
-        # The versions go first, so that no reader finds a version whose files are gone.
+        # Manifests are removed first, so that no reader finds a version without its files.
         for path in sorted(files, key=lambda path: f"/{VERSIONS}/" not in path):
             root.delete(path)
 
@@ -143,19 +143,19 @@ def _check_not_needed(root: Store, branch: str, allow_other_stores: bool) -> Non
     users = [f"branch {b.name!r}" for b in refs.branches(root).values() if b.parent_branch == branch]
     users += [f"tag {t.name!r}" for t in refs.tags(root).values() if t.branch == branch]
     users += [
-        f"clone {shown(c.uri)!r} (noted in {refs.CLONES}/{c.id}.json)"
+        f"clone {shown(c.uri)!r} (recorded in {refs.CLONES}/{c.id}.json)"
         for c in refs.clones(root)
         if c.branch == branch and clone_exists(root, c.uri, allow_other_stores)
     ]
     if users:
-        raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still needed by {', '.join(users)}")
+        raise RefConflictError(f"{root.uri}/{refs.branch_folder(branch)} is still used by {', '.join(users)}; remove them first")
 
 
 def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bool:
-    """Whether there is still a table at `uri`, which a record of the table at `store` names.
+    """True if the clone at `uri`, which is recorded in the table at `store`, still exists or its state is unknown.
 
-    True when that cannot be known: when the place does not answer, is not named as this package names places, or is in another store,
-    which is only asked with `allow_other_stores`: it would be asked with the credentials of this one.
+    The state is unknown if the location cannot be accessed, if `uri` is not normalised, or if it is in another store. Other stores are
+    only accessed with `allow_other_stores`, because they would receive the credentials of this one.
     """
     with contextlib.suppress(LanceError):
         there = store.at(uri)
@@ -165,7 +165,7 @@ def clone_exists(store: Store, uri: str, allow_other_stores: bool = False) -> bo
 
 
 def _files_of_branch(root: Store, branch: str, others: Mapping[str, Branch]) -> Iterator[str]:
-    """The paths of the files of a branch, without those of branches whose folders are inside its own."""
+    """The paths of a branch's files, without those of branches whose folders are inside its folder."""
     folder = refs.branch_folder(branch)
     inner = tuple(f"{refs.branch_folder(other)}/" for other in others if other.startswith(f"{branch}/"))
     for part in TABLE_FOLDERS:

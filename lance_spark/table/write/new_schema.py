@@ -1,6 +1,6 @@
-"""The schema of a new table: that of its first data, changed by write options for single columns.
+"""The schema of a new table: the schema of its first data, modified by write options for single columns.
 
-An option's key is the column's path, a dot and one of `COLUMN_OPTIONS`; an option also applies to the column's children.
+The key of such an option is the column's path, a dot, and a key of `COLUMN_OPTIONS`. It also applies to the column's children.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.schema.storage_version import StorageVersion
 
 
 def _encoding(name: str) -> Callable[[Field, str], Field]:
-    """A function that sets the field metadata of this name, which the file writer follows, on all leaf fields."""
+    """Return a function that sets the field metadata of this name, which the file writer reads, on all leaf fields."""
     key = f"lance-encoding:{name}".encode()
 
     def change(field: Field, value: str) -> Field:
@@ -39,7 +39,7 @@ def _blob(field: Field, value: str) -> Field:
 
 
 def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
-    """A function that changes the type of a column and of lists in it if the option is true."""
+    """Return a function that changes the type of a column, and of lists in it, if the option is true."""
 
     def change(field: Field, value: str) -> Field:
         if value.strip().lower() not in ("true", "false"):
@@ -54,23 +54,23 @@ def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
 
 @dataclass(frozen=True)
 class ColumnOption:
-    """The change that an option makes to the field of its column, and the help text."""
+    """A write option of a column: its effect on the column's field, and its help text."""
 
     change: Callable[[Field, str], Field]
     help: str
 
 
 COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
-    "lance.compression": ColumnOption(_encoding("compression"), "How its pages are compressed: zstd, lz4, fsst or none."),
-    "lance.compression-level": ColumnOption(_encoding("compression-level"), "The level of zstd or lz4."),
-    "lance.structural-encoding": ColumnOption(_encoding("structural-encoding"), "How its pages are laid out: miniblock or fullzip."),
+    "lance.compression": ColumnOption(_encoding("compression"), "Compression of its pages: zstd, lz4, fsst or none."),
+    "lance.compression-level": ColumnOption(_encoding("compression-level"), "Compression level of zstd or lz4."),
+    "lance.structural-encoding": ColumnOption(_encoding("structural-encoding"), "Page layout: miniblock or fullzip."),
     "lance.rle-threshold": ColumnOption(
-        _encoding("rle-threshold"), "Runs are stored as such if they are fewer than this share of the values, 0 to 1; 0 is never."
+        _encoding("rle-threshold"), "Run-length encode if the number of runs is below this fraction of the values (0: never)."
     ),
-    "lance.bss": ColumnOption(_encoding("bss"), "Whether compressed numbers are split into planes of bytes: off, on or auto."),
-    "lance.encoding": ColumnOption(_blob, "`blob`: binary values are stored outside of the pages (see blobs)."),
-    "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "Whether its floats are stored in 16 bits."),
-    "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "Whether it is text with offsets of 64 bits."),
+    "lance.bss": ColumnOption(_encoding("bss"), "Byte-stream split of compressed numbers: off, on or auto."),
+    "lance.encoding": ColumnOption(_blob, "`blob` stores binary values outside of the pages (see blobs)."),
+    "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "`true` stores floats in 16 bits."),
+    "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "`true` stores strings with 64-bit offsets."),
 }
 
 

@@ -77,7 +77,7 @@ def test_a_clone_in_another_store_is_only_asked_for_where_that_is_allowed(uri: s
     assert versions_after_cleanup(uri, False, **options) == [2, 3]
     branch = Dataset.open(uri, storage_options=options).create_branch("b")
     note(uri, {"uri": "s3://bucket-of-another/t", "version": branch.version, "branch": "b"}, "y")
-    with pytest.raises(RefConflictError, match=r"clone 's3://bucket-of-another/t' \(noted in _refs/clones/y.json\)"):
+    with pytest.raises(RefConflictError, match=r"clone 's3://bucket-of-another/t' \(recorded in _refs/clones/y.json\)"):
         branch.branches.delete("b")
     assert seen == []
     assert versions_after_cleanup(uri, allow_other_stores=True, **options) == [3]

@@ -190,7 +190,7 @@ def test_a_full_disk_is_said_and_leaves_no_file(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     try:
-        with pytest.raises(StorageError, match="larger than a limit"):
+        with pytest.raises(StorageError, match="exceeds a limit"):
             Dataset.write(uri, pa.table({"b": [os.urandom(1 << 21)]}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -204,7 +204,7 @@ def test_a_disk_that_is_full_at_the_commit_leaves_the_table_as_it_was(tmp_path: 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
     try:
-        with pytest.raises(StorageError, match=r"_versions/.*larger than a limit"):
+        with pytest.raises(StorageError, match=r"_versions/.*exceeds a limit"):
             table.delete("`column 1` = 1")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -214,7 +214,7 @@ def test_a_disk_that_is_full_at_the_commit_leaves_the_table_as_it_was(tmp_path: 
 
 def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("")
-    with pytest.raises(StorageError, match="a file stands where a folder should be"):
+    with pytest.raises(StorageError, match="expected a folder, found a file"):
         Dataset.write(str(tmp_path / "t"), TABLE)
 
 
