@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="sequence of names"):
         ds.drop_columns("ab")
     assert Dataset.open(str(tmp_path / "t")).version == ds.version
-    with pytest.raises(UnsupportedFeatureError, match="altering the comment of a column; expected keys: path, name, nullable, data_type"):
+    with pytest.raises(UnsupportedFeatureError, match="cannot alter comment of a column; expected keys: path, name, nullable, data_type"):
         ds.alter_columns({"path": "a", "comment": "none"})  # type: ignore[typeddict-unknown-key]
     lance.write_dataset(TABLE.select(["a"]), tmp_path / "old", data_storage_version="legacy")
     with pytest.raises(UnsupportedFeatureError):

@@ -268,6 +268,6 @@ def test_a_delete_whose_deletion_file_was_cleaned_up_is_to_be_run_again(tmp_path
     base = Dataset.open(uri)
     prepared = delete_of(base)
     Dataset.open(uri).delete("a = 11").cleanup_old_versions(timedelta(0))
-    with pytest.raises(CommitConflictError, match="the versions that say which were cleaned up") as e:
+    with pytest.raises(CommitConflictError, match="the deletion files that list them were removed") as e:
         commit(Store(uri), Transaction(base.version, prepared), base=base.snapshot)
     assert e.value.retryable
