@@ -188,5 +188,5 @@ def test_the_page_about_options_is_printed_from_the_options() -> None:
 
 def test_fragments_are_chosen_by_id() -> None:
     assert ReadOptions.parse({"fragments": "3, 0,12"}).fragments == frozenset({0, 3, 12})
-    with pytest.raises(InvalidOptionError, match="ids of fragments separated by commas"):
+    with pytest.raises(InvalidOptionError, match="fragment ids separated by commas"):
         ReadOptions.parse({"fragments": "all"})
