@@ -44,7 +44,7 @@ def binary(*values: bytes | None) -> pa.Array:
 
 
 @pytest.mark.parametrize(("text", "stored"), CASES.values(), ids=CASES.keys())
-def test_values_go_both_ways(text: Any, stored: Any) -> None:
+def test_values_round_trip(text: Any, stored: Any) -> None:
     assert from_text(pa.array([text]))[0].as_py().hex() == stored
     assert to_text(binary(bytes.fromhex(stored)))[0].as_py() == text
 
@@ -63,14 +63,14 @@ VALUES = st.recursive(
 
 
 @given(st.lists(VALUES, max_size=6))
-def test_any_json_comes_back(values: Any) -> None:
+def test_any_json_round_trips(values: Any) -> None:
     texts = pa.array([json.dumps(v) for v in values], pa.string())
     shown = to_text(from_text(texts)).to_pylist()
     assert [json.loads(t) for t in shown] == values
     assert to_text(from_text(pa.array(shown, pa.string()))).to_pylist() == shown
 
 
-def test_text_and_bytes_are_pylances(tmp_path: Path) -> None:
+def test_text_and_bytes_are_those_of_pylance(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     doubles = np.concatenate(
         [10.0 ** np.arange(-25, 25), rng.normal(size=300) * 10.0 ** rng.integers(-20, 30, 300), [5e-324, 1.7976931348623157e308]]
@@ -106,7 +106,7 @@ def test_written_json_is_read_by_pylance(tmp_path: Path, version: str) -> None:
         Dataset.write(uri, pa.table({"j": [1]}), "append")
 
 
-def test_nulls_and_slices_keep_their_places() -> None:
+def test_nulls_and_slices_round_trip() -> None:
     stored = from_text(pa.array(["1", None, "[2]", '"x"']))
     for start in range(4):
         assert to_text(stored.slice(start, 2)).to_pylist() == ["1", None, "[2]", '"x"'][start : start + 2]
@@ -138,12 +138,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("stored", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_implemented_is_refused(stored: Any) -> None:
+def test_unsupported_values_are_refused(stored: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="value 0 of a JSON column"):
         to_text(binary(stored))
 
 
-def test_many_levels_are_shown() -> None:
+def test_deep_nesting_is_supported() -> None:
     assert to_text(binary(nested(512)))[0].as_py() == "[" * 512 + "]" * 512
 
 
@@ -173,13 +173,13 @@ CORRUPT = {
 
 
 @pytest.mark.parametrize("stored", CORRUPT.values(), ids=CORRUPT.keys())
-def test_bytes_that_are_no_jsonb_are_refused(stored: Any) -> None:
+def test_invalid_jsonb_is_refused(stored: Any) -> None:
     with pytest.raises(CorruptFileError, match="JSON"):
         to_text(binary(bytes.fromhex(stored)))
 
 
 @given(st.binary(max_size=40) | st.tuples(st.sampled_from(sorted(v for _, v in CASES.values())), st.integers(0, 200), st.integers(0, 255)))
-def test_any_bytes_give_text_or_an_error_of_ours(change: Any) -> None:
+def test_any_bytes_give_text_or_our_error(change: Any) -> None:
     if isinstance(change, tuple):
         stored, at, value = change
         data = bytearray.fromhex(stored)
@@ -190,6 +190,6 @@ def test_any_bytes_give_text_or_an_error_of_ours(change: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "nul", "[1,]", "{'a':1}", '"\\ud800"', '{"a":1,"a":2}', "[" * 100_000], ids=lambda t: t[:10])
-def test_text_that_is_no_json_is_refused(text: Any) -> None:
+def test_invalid_json_is_refused(text: Any) -> None:
     with pytest.raises(SchemaMismatchError, match="value 1 of a JSON column"):
         from_text(pa.array(["1", text]))

@@ -17,7 +17,7 @@ VALUES = [None if i % 7 == 0 else [[i, i + 1, i + 2], [i + 3, None, i + 5]] for 
 
 @pytest.mark.parametrize("wrap", ["plain", "struct", "list"])
 @given(st.integers(0, 30), st.lists(st.booleans(), min_size=10, max_size=10))
-def test_rows_of_lists_in_lists_are_the_right_ones(wrap: str, skip: int, mask: list[bool]) -> None:
+def test_rows_of_nested_lists_are_selected_correctly(wrap: str, skip: int, mask: list[bool]) -> None:
     array: pa.Array = pa.array(VALUES, GRID)
     rows: list[Any] = VALUES
     if wrap == "struct":

@@ -62,6 +62,6 @@ def test_numbers_may_be_packed_or_not() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", field(8, BYTES, b"\x01\xff"), field(3, 6, b""), field(0, VARINT)])
-def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+def test_invalid_messages_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match="m: not a valid message"):
         parse_message(table_pb2.Manifest, data, "m")

@@ -80,7 +80,7 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
         ["inspect", "t", "--json", "--html", "f"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_invalid_usage_exits_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     run = Run(capsys, words)
     assert run.code == 2
     assert run.err.startswith("usage: lance-spark")
@@ -142,7 +142,7 @@ def test_history_prints_as_many_versions_as_asked_for(capsys: pytest.CaptureFixt
     assert len(Run(capsys, ["history", dataset.uri, "--limit", "105"]).out.splitlines()) == 106
 
 
-def test_verify_is_exit_code_1_where_a_file_is_missing(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+def test_verify_exits_with_1_if_a_file_is_missing(capsys: pytest.CaptureFixture[str], uri: str) -> None:
     fine = Run(capsys, ["verify", uri])
     assert (fine.code, fine.out) == (0, f"{uri}, version 3: 3 files, 0 problems, 0 orphans\n")
     gone = sorted(Path(uri, "data").iterdir())[0]
@@ -157,7 +157,7 @@ def test_verify_is_exit_code_1_where_a_file_is_missing(capsys: pytest.CaptureFix
     assert shown.json["report"]["problems"][0]["kind"] == "missing"
 
 
-def test_cleanup_says_what_it_would_remove_and_removes_it(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+def test_cleanup_reports_what_it_would_remove_and_removes_it(capsys: pytest.CaptureFixture[str], uri: str) -> None:
     assert Run(capsys, ["cleanup", uri]).out == "removed 0 versions, 0 files, 0 bytes\n"
     dry = Run(capsys, ["cleanup", uri, "--dry-run", "--retain-versions", "1", "--json"]).json
     # Version 2 has a tag, and a branch began with version 3.
@@ -210,7 +210,7 @@ def test_the_module_runs_as_a_program(uri: str) -> None:
     assert done.stderr == f"python -m lance_spark: error: no Lance table found at {uri}x\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
+def test_a_closed_output_is_not_an_error(uri: str) -> None:
     command = subprocess.Popen([sys.executable, "-m", "lance_spark", "info", uri], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert command.stdout is not None
     command.stdout.close()
@@ -220,7 +220,7 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
     assert command.wait() == 141
 
 
-def test_a_terminal_that_lacks_a_letter_shows_it_escaped(tmp_path: Path) -> None:
+def test_characters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, pa.table({"größe": [1]}))
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -253,7 +253,7 @@ def test_jar_says_why_spark_does_not_start(tmp_path: Path) -> None:
     assert "error: Spark, which compiles the planner, does not start" in done.stderr.splitlines()[-1]
 
 
-def test_on_a_terminal_long_work_shows_its_progress_which_an_interrupt_removes(tmp_path: Path) -> None:
+def test_a_terminal_shows_progress_which_an_interrupt_removes(tmp_path: Path) -> None:
     pytest.importorskip("tqdm", reason="tqdm is optional")
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"a": range(3000)}), uri, max_rows_per_file=1)

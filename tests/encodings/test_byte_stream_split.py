@@ -38,7 +38,7 @@ def test_numbers_come_back_from_chunks(values: np.ndarray, size: int) -> None:
     assert bytes_of(encoded.encoding.decode_chunks(stored(encoded))) == values.tobytes()
 
 
-def test_chunks_that_end_early_are_refused() -> None:
+def test_truncated_chunks_are_refused() -> None:
     with pytest.raises(CorruptFileError, match="chunk 1 of 2"):
         ByteStreamSplit(Flat(32)).decode_chunks(as_chunks([[bytes(4), bytes(7)]], [1, 2]))
 

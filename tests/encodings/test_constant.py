@@ -31,6 +31,6 @@ def test_no_values_need_no_value() -> None:
 
 
 @pytest.mark.parametrize(("value", "count"), [(None, 1), (b"", 1), (b"a", 2**40), (b"12345678", 2**62)])
-def test_values_without_a_value_and_numbers_beyond_any_page_are_refused(value: bytes | None, count: int) -> None:
+def test_missing_values_and_absurd_counts_are_refused(value: bytes | None, count: int) -> None:
     with pytest.raises(CorruptFileError):
         Constant(value).decode_block(np.empty(0, np.uint8), count)

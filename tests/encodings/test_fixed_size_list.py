@@ -145,7 +145,7 @@ def test_lists_of_another_size_than_their_items_are_refused(size: int) -> None:
         node.decode_values(FixedWidth(8 * size, np.zeros(size * 5, np.uint8), 5))
 
 
-def test_items_without_end_are_refused() -> None:
+def test_unbounded_items_are_refused() -> None:
     node: Any = Flat(8)
     for _ in range(10):
         node = FixedSizeListEncoding(2**31 - 1, False, node)
@@ -155,7 +155,7 @@ def test_items_without_end_are_refused() -> None:
         node.decode_block(np.zeros(5, np.uint8), 5)
 
 
-def test_what_is_not_a_fixed_size_list_is_refused() -> None:
+def test_other_types_than_fixed_size_lists_are_refused() -> None:
     strings = VariableWidth(np.zeros(3, np.int32), np.zeros(0, np.uint8))
     with pytest.raises(CorruptFileError):
         FixedSizeListEncoding(0, False, Flat(8))

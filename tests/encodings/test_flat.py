@@ -61,7 +61,7 @@ def test_bits_come_back_from_chunks(count: int, size: int) -> None:
     assert bytes_of(encoded.encoding.decode_chunks(stored(encoded))) == block.data.tobytes()
 
 
-def test_chunks_with_gaps_between_them_are_brought_together() -> None:
+def test_chunks_with_gaps_are_joined() -> None:
     data = np.frombuffer(b"..ab.......cd...", np.uint8)
     chunks = Chunks(data, np.array([[11, 2]]), np.array([[3, 2]]), np.array([1, 1]))
     assert bytes_of(Flat(16).decode_chunks(chunks)) == b"cdab"
@@ -79,7 +79,7 @@ def test_a_block_is_the_bytes_of_its_values(values: np.ndarray) -> None:
     assert bytes_of(node.decode_block(data, len(values))) == values.tobytes()
 
 
-def test_single_values_are_left_as_they_are() -> None:
+def test_single_values_stay_unchanged() -> None:
     block = block_of(np.arange(5, dtype=np.uint32))
     assert flat.encode_values(block) == (Flat(32), block)
     assert Flat(32).decode_values(block) is block
@@ -95,7 +95,7 @@ def test_more_values_than_bytes_are_refused(bits: int, count: int) -> None:
         Flat(bits).decode_chunks(as_chunks([[bytes(bits), bytes(size)]], [1, count]))
 
 
-def test_widths_that_are_not_bytes_or_absurd_are_refused() -> None:
+def test_partial_bytes_and_absurd_widths_are_refused() -> None:
     for bits in (0, 2**32, 2**64 - 8):
         with pytest.raises(CorruptFileError):
             Flat(bits)
@@ -105,7 +105,7 @@ def test_widths_that_are_not_bytes_or_absurd_are_refused() -> None:
         Flat(12).decode_values(FixedWidth(16, np.zeros(2, np.uint8), 1))
 
 
-def test_values_are_cut_after_each_chunk() -> None:
+def test_values_are_split_by_chunk() -> None:
     assert split_evenly(2500, 1024).tolist() == [1024, 1024, 452]
     assert split_evenly(2048, 1024).tolist() == [1024, 1024]
     assert split_evenly(0, 1024).tolist() == []

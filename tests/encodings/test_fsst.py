@@ -59,13 +59,13 @@ def test_the_stored_table_is_a_header_then_symbols_then_lengths() -> None:
     assert SymbolTable.from_bytes(data).to_bytes() == data
 
 
-def test_strings_of_a_table_that_is_off_are_stored_as_they_are() -> None:
+def test_strings_of_a_disabled_table_are_stored_uncompressed() -> None:
     block = block_of([b"\0\xff", b""])
     assert strings_of(Fsst(table_of(on=False), Variable(Flat(32))).decode_values(block)) == [b"\0\xff", b""]
 
 
 @given(byte_strings(), st.sampled_from([np.int32, np.int64]))
-def test_every_context_gives_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
+def test_every_context_round_trips(strings: list[bytes], dtype: type) -> None:
     block = block_of(strings, dtype)
     node = fsst.train(block)
     if node is None:
@@ -99,7 +99,7 @@ def test_repeated_words_shrink_to_less_than_half() -> None:
     assert len(fsst.encode_values(block, node)[1].data) < len(block.data) // 2
 
 
-def test_symbols_that_get_in_each_others_way_cost_size_but_nothing_else() -> None:
+def test_colliding_symbols_cost_only_size() -> None:
     rng = np.random.default_rng(3)
     symbols = [rng.bytes(4) for _ in range(255)]
     strings = [b"".join(symbols[i] for i in rng.integers(0, 255, 50)) for _ in range(100)]
@@ -109,7 +109,7 @@ def test_symbols_that_get_in_each_others_way_cost_size_but_nothing_else() -> Non
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 17])
-def test_the_last_bytes_of_all_strings_are_no_others(size: int) -> None:
+def test_the_last_bytes_of_strings_are_correct(size: int) -> None:
     strings = [b"ab" * size, b"a", b"longest!"[-size:]]
     encoding, values = fsst.encode_values(block_of(strings), Fsst(TABLE, Variable(Flat(32))))
     assert strings_of(encoding.decode_values(values)) == strings
@@ -124,7 +124,7 @@ BAD_CODES = [("an escape at the end", b"\1\xff"), ("a code without a symbol", b"
 
 
 @pytest.mark.parametrize("codes", [c[1] for c in BAD_CODES], ids=[c[0] for c in BAD_CODES])
-def test_bad_codes_are_refused(codes: bytes) -> None:
+def test_invalid_codes_are_refused(codes: bytes) -> None:
     encoded = variable.encode_chunks(block_of([b"\1", codes, b"\1\1"]))
     with pytest.raises(CorruptFileError, match="string 1 "):
         Fsst(TABLE, encoded.encoding).decode_chunks(stored(encoded))
@@ -140,7 +140,7 @@ BAD_TABLES = [
 
 
 @pytest.mark.parametrize("table", [t[1] for t in BAD_TABLES], ids=[t[0] for t in BAD_TABLES])
-def test_a_bad_symbol_table_is_refused(table: bytes) -> None:
+def test_an_invalid_symbol_table_is_refused(table: bytes) -> None:
     with pytest.raises(CorruptFileError):
         Fsst(table, Variable(Flat(32))).decode_values(block_of([b"\1"]))
 

@@ -84,7 +84,7 @@ def test_any_lz4_block_is_read_as_the_library_does_or_refused(block: bytes, size
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(strings=byte_strings(), dtype=st.sampled_from([np.int32, np.int64]))
-def test_every_context_gives_back_what_was_put_in(scheme: Scheme, strings: list[bytes], dtype: type) -> None:
+def test_every_context_round_trips(scheme: Scheme, strings: list[bytes], dtype: type) -> None:
     block = block_of(strings, dtype)
     chunks = general.encode_chunks(variable.encode_chunks(block), scheme)
     if strings:
@@ -118,7 +118,7 @@ def test_only_the_first_buffer_of_a_chunk_is_compressed(scheme: Scheme) -> None:
     assert block.data.tolist() == [7, 7, 7, 9, 7, 7, 7, 7, 7]
 
 
-def test_the_level_is_passed_on() -> None:
+def test_the_compression_level_is_used() -> None:
     data = b"".join(b"value %d, " % (i * i) for i in range(2000))
     hard, easy = (general.encode_block((BYTES, data), "zstd", level) for level in (19, 1))
     assert len(hard[1]) < len(easy[1])
@@ -167,14 +167,14 @@ def test_bad_buffers_are_refused(scheme: Scheme, data: bytes, count: int) -> Non
         decode_bytes(scheme, data, count)
 
 
-def test_one_bad_zstd_frame_of_several_is_enough() -> None:
+def test_one_invalid_zstd_frame_of_several_is_refused() -> None:
     good = framed("zstd", TEXT)
     for frames in ([good, good[:-3]], [good[:-3], good]):
         with pytest.raises(CorruptFileError, match="zstd buffers"):
             General("zstd", None, BYTES).decode_chunks(as_chunks([frames], [len(TEXT)] * 2))
 
 
-def test_bytes_behind_a_zstd_frame_are_refused() -> None:
+def test_trailing_bytes_after_a_zstd_frame_are_refused() -> None:
     good = framed("zstd", TEXT)
     frames = [good, good + pa.Codec("zstd").compress(TEXT, asbytes=True)]
     with pytest.raises(CorruptFileError, match="do not decompress to the 80 bytes that they declare"):

@@ -49,7 +49,7 @@ def test_numbers_come_back_from_a_block(count: int) -> None:
     assert bytes_of(node.decode_block(data, count)) == values.tobytes()
 
 
-def test_chunks_at_aligned_addresses_are_read_where_they_are() -> None:
+def test_aligned_chunks_are_not_copied() -> None:
     words = np.zeros(300, np.uint64)
     words[[0, 10]] = 0, 2
     words[11:43] = np.uint64(2**64 - 1)

@@ -48,7 +48,7 @@ def test_numbers_come_back_from_a_block(word: type, count: int) -> None:
     assert bytes_of(node.decode_block(data, count)) == values.tobytes()
 
 
-def test_a_filled_up_block_before_many_short_chunks_does_not_spill_into_them() -> None:
+def test_a_padded_block_does_not_overwrite_following_chunks() -> None:
     counts = np.array([100, 3, 1, 2, 1030, 7])
     values = random_numbers(4, np.uint16, 1, counts.sum())
     encoded = out_of_line_bitpacking.encode_chunks(block_of(values), counts)
@@ -57,14 +57,14 @@ def test_a_filled_up_block_before_many_short_chunks_does_not_spill_into_them() -
 
 
 @pytest.mark.parametrize("count", [2048, 1024 + 7, 1024 + 500, 2**20, 2**40, 2**63 - 1])
-def test_buffers_that_end_early_are_refused(count: int) -> None:
+def test_truncated_buffers_are_refused(count: int) -> None:
     with pytest.raises(CorruptFileError, match="chunk 1 of 2"):
         OutOfLineBitpacking(32, Flat(3)).decode_chunks(as_chunks([[bytes(4), bytes(3 * 128 + 3 * 4)]], [1, count]))
     with pytest.raises(CorruptFileError):
         OutOfLineBitpacking(32, Flat(3)).decode_block(np.zeros(0, np.uint8), count)
 
 
-def test_trees_that_cannot_be_are_refused() -> None:
+def test_invalid_trees_are_refused() -> None:
     with pytest.raises(CorruptFileError, match="packed to 33 bits"):
         OutOfLineBitpacking(32, Flat(33))
     with pytest.raises(CorruptFileError, match="12 bits"):

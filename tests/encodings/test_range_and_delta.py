@@ -81,7 +81,7 @@ def test_bad_blocks_are_refused(node: Encoding, data: bytes, count: int) -> None
         node.decode_block(np.frombuffer(data, np.uint8), count)
 
 
-def test_what_is_not_known_is_refused_by_name() -> None:
+def test_unknown_encodings_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeatureError):
         Range(12, 0, 1)
     with pytest.raises(UnsupportedFeatureError):

@@ -152,7 +152,7 @@ def test_buffers_that_are_not_whole_values_are_refused() -> None:
         Rle(Flat(16), Flat(8)).decode_chunks(as_chunks([[b"\1\2\3"], [b"\1"]], [1]))
 
 
-def test_trees_that_cannot_be_are_refused() -> None:
+def test_invalid_trees_are_refused() -> None:
     eight = as_chunks([[b"\1" * 8], [b"\0" * 8]], [0])
     with pytest.raises(UnsupportedFeatureError, match="lengths"):
         Rle(Flat(64), Flat(64)).decode_chunks(eight)

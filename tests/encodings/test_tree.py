@@ -53,12 +53,12 @@ TREES = [
 
 
 @pytest.mark.parametrize(("node", "message"), TREES, ids=[str(node) for node, _ in TREES])
-def test_nodes_and_messages_stand_for_each_other(node: Encoding, message: str) -> None:
+def test_nodes_and_messages_round_trip(node: Encoding, message: str) -> None:
     assert encode_message(node).SerializeToString() == bytes.fromhex(message)
     assert decode_message(pb.CompressiveEncoding.FromString(bytes.fromhex(message))) == node
 
 
-def test_a_kind_that_is_not_known_is_refused() -> None:
+def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError):
         decode_message(pb.CompressiveEncoding.FromString(bytes.fromhex("f20100")))
 
@@ -79,7 +79,7 @@ def test_a_compression_of_the_only_buffer_is_refused() -> None:
             decode_message(message)
 
 
-def test_nesting_without_end_is_refused() -> None:
+def test_unbounded_nesting_is_refused() -> None:
     node: Encoding = Flat(8)
     for _ in range(MAX_DEPTH - 1):
         node = ByteStreamSplit(node)
@@ -98,6 +98,6 @@ def test_an_encoding_out_of_its_context_is_refused_by_name() -> None:
         Encoding().decode_chunks(chunks)
 
 
-def test_a_general_compression_that_is_not_known_is_refused() -> None:
+def test_an_unknown_compression_scheme_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError):
         decode_message(pb.CompressiveEncoding(general=pb.General()))

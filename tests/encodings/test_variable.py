@@ -87,14 +87,14 @@ def test_a_block_of_a_writer_of_mid_2025_has_its_count_first(bits: int, dtype: s
 
 
 @given(byte_strings(), st.sampled_from([np.int32, np.int64]))
-def test_chunks_give_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
+def test_chunks_round_trip(strings: list[bytes], dtype: type) -> None:
     encoded = variable.encode_chunks(block_of(strings, dtype))
     assert strings_of(encoded.encoding.decode_chunks(stored(encoded))) == strings
     assert encoded.counts.sum() == len(strings)
 
 
 @given(byte_strings(), st.sampled_from([np.int32, np.int64]))
-def test_blocks_give_back_what_was_put_in(strings: list[bytes], dtype: type) -> None:
+def test_blocks_round_trip(strings: list[bytes], dtype: type) -> None:
     node, data = variable.encode_block(block_of(strings, dtype))
     assert strings_of(node.decode_block(np.frombuffer(data, np.uint8), len(strings))) == strings
 
@@ -116,17 +116,17 @@ def test_a_string_larger_than_a_chunk_shares_one_with_a_single_other() -> None:
     assert strings_of(encoded.encoding.decode_chunks(stored(encoded))) == strings
 
 
-def test_a_slice_of_a_block_with_bytes_behind_it_is_encoded_as_what_it_holds() -> None:
+def test_a_slice_of_a_block_is_encoded_without_the_bytes_after_it() -> None:
     block = VariableWidth(np.array([0, 2, 3], np.int32), np.frombuffer(b"zzyxxxx", np.uint8))
     assert variable.encode_block(block)[1].endswith(b"zzy")
     assert strings_of(variable.encode_chunks(block).encoding.decode_chunks(stored(variable.encode_chunks(block)))) == [b"zz", b"y"]
 
 
-def test_no_chunks_are_no_strings() -> None:
+def test_no_chunks_have_no_strings() -> None:
     assert strings_of(Variable(Flat(32)).decode_chunks(as_chunks([[]], []))) == []
 
 
-def test_single_values_are_left_as_they_are() -> None:
+def test_single_values_stay_unchanged() -> None:
     block = block_of([b"a", b"bc"])
     assert variable.encode_values(block) == (Variable(Flat(32)), block)
     assert Variable(Flat(32)).decode_values(block) is block
@@ -184,7 +184,7 @@ def test_offsets_of_another_width_are_refused() -> None:
 
 @pytest.mark.parametrize("offsets", [Flat(32), Constant(b"\0\0\0\0")], ids=str)
 @pytest.mark.parametrize("count", [2**31, 2**40, 2**63 - 1])
-def test_counts_that_no_chunk_can_have_are_refused(offsets: Encoding, count: int) -> None:
+def test_impossible_counts_are_refused(offsets: Encoding, count: int) -> None:
     with pytest.raises(CorruptFileError):
         Variable(offsets).decode_chunks(as_chunks([[b"", b""]], [count, 1]))
 
@@ -206,7 +206,7 @@ def test_coded_offsets_begin_again_in_each_chunk(offsets: Encoding, buffers: lis
     assert strings_of(node.decode_chunks(as_chunks(buffers, [len(s) for s in strings]))) == [s for chunk in strings for s in chunk]
 
 
-def test_coded_offsets_that_leave_the_bytes_or_are_no_offsets_are_refused() -> None:
+def test_invalid_coded_offsets_are_refused() -> None:
     with pytest.raises(CorruptFileError, match="chunk 1 "):
         Variable(Range(32, 0, 2)).decode_chunks(as_chunks([[b"abcd", b"e"]], [2, 1]))
     with pytest.raises(CorruptFileError, match="chunk 0 "):

@@ -77,7 +77,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("row", [c[1] for c in BAD], ids=[c[0] for c in BAD])
-def test_a_row_that_its_children_do_not_fill_is_refused(row: bytes) -> None:
+def test_a_row_with_surplus_bytes_is_refused(row: bytes) -> None:
     with pytest.raises(CorruptFileError, match="row 1 "):
         U16_AND_STRING.decode_values(block_of([b"\1\0\3\0\0\0abc", row, b"\1\0\3\0\0\0abc"]))
 
@@ -92,7 +92,7 @@ def test_more_rows_than_bytes_are_refused() -> None:
         U16_AND_STRING.decode_values(block_of([b""] * 3))
 
 
-def test_descriptions_that_make_no_sense_are_refused() -> None:
+def test_invalid_descriptions_are_refused() -> None:
     with pytest.raises(CorruptFileError):
         VariablePackedStruct(())
     with pytest.raises(CorruptFileError):

@@ -106,7 +106,7 @@ def damaged(table: Written, rng: random.Random) -> Iterator[tuple[Path, int, byt
         yield path, at, (bytes(size) if way == "fill" else rng.randbytes(size))[: len(data) - at]
 
 
-def test_of_thousands_of_damages_fewer_than_one_in_a_thousand_gives_wrong_rows(written: list[Written]) -> None:
+def test_fewer_than_one_in_a_thousand_damages_gives_wrong_rows(written: list[Written]) -> None:
     rng = random.Random(1)
     outcomes: Counter[str] = Counter()
     for _ in range(TRIES):
@@ -193,7 +193,7 @@ def test_an_error_says_which_page_of_which_column_which_bytes_and_what_to_do(tmp
     assert len(set(re.findall(r"0x[0-9a-f]{8}\b", str(e.value)))) == 2
 
 
-def test_damaged_rows_are_read_when_that_is_asked_for(large: Written) -> None:
+def test_damaged_rows_are_read_without_verification(large: Written) -> None:
     path = data_file(large)
     with changed(path, 5000, b"\x00\x01"):
         assert large.read() == "error"
@@ -236,7 +236,7 @@ def test_a_scan_reads_hardly_more_than_without_checking(large: Written) -> None:
     assert read[0] < 1.02 * read[1]
 
 
-def test_other_readers_pass_over_checksums(written: list[Written]) -> None:
+def test_other_readers_ignore_checksums(written: list[Written]) -> None:
     for table in written:
         rows = lance.dataset(table.uri).scanner(blob_handling="all_binary").to_table()
         assert (rows.num_rows, rows.column_names) == (table.rows.num_rows, table.rows.column_names)
@@ -246,7 +246,7 @@ def test_other_readers_pass_over_checksums(written: list[Written]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("mode", ["reencode", "force_binary_copy"])
-def test_no_stale_checksum_is_left_by_who_rewrites_a_file(mode: str, version: str, tmp_path: Path) -> None:
+def test_rewriting_a_file_leaves_no_stale_checksum(mode: str, version: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = pa.table({"i": range(4000), "s": [f"text {i}" for i in range(4000)]})
     Dataset.write(uri, table, data_storage_version=version, max_rows_per_file=1000)
@@ -265,7 +265,7 @@ def test_no_stale_checksum_is_left_by_who_rewrites_a_file(mode: str, version: st
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_hostile_trailer_is_an_error_and_nothing_else(seed: int, tmp_path: Path) -> None:
+def test_a_hostile_trailer_raises_our_error(seed: int, tmp_path: Path) -> None:
     """One whose own checksum is right and whose numbers are not."""
     table = Written(str(tmp_path / "t"), every_type("2.2")["blobs"], "2.2")
     path, rng = data_file(table), random.Random(seed)
@@ -291,7 +291,7 @@ def test_a_damaged_magic_number_still_says_that_there_are_checksums(tmp_path: Pa
             assert table.read() == "error"
 
 
-def test_a_lost_trailer_is_missed(written: list[Written]) -> None:
+def test_a_lost_trailer_is_detected(written: list[Written]) -> None:
     for table in written:
         path = data_file(table)
         start, stop = parts(path)["trailer"]

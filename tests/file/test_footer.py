@@ -53,7 +53,7 @@ def everything(size: int) -> Steps[tuple[Footer, Descriptor, list[Column]]]:
     return footer, descriptor, columns
 
 
-def test_what_pylance_writes_is_understood(file: bytes) -> None:
+def test_files_of_pylance_are_parsed(file: bytes) -> None:
     footer, descriptor, columns = read(file, everything(len(file)))
     assert footer.version == file_version(np.frombuffer(file, np.uint8)) == (2, 1)
     assert (descriptor.num_rows, descriptor.schema.names) == (3, ["a", "b"])
@@ -89,7 +89,7 @@ def test_metadata_beyond_the_file_is_refused(file: bytes, entry: tuple[int, int]
 
 
 @pytest.mark.parametrize("data", [b"", b"LANC", b"x" * 40, b"x" * 36 + b"PAR1"])
-def test_what_is_no_lance_file_is_refused(data: bytes) -> None:
+def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptFileError):
         read(data, read_footer(len(data)))
 

@@ -65,21 +65,19 @@ def test_schema_rows_and_pages_are_found(written: bytes) -> None:
         (lambda m: setattr(m, "manifest_position", 2**62), "the metadata position"),
     ],
 )
-def test_lies_in_the_metadata_are_found(written: bytes, change: Callable[[file_pb2.Metadata], None], complaint: str) -> None:
+def test_false_metadata_is_found(written: bytes, change: Callable[[file_pb2.Metadata], None], complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         opened(with_metadata(written, change))
 
 
 @pytest.mark.parametrize("kept", [0, 7, 15, 40])
-def test_a_cut_file_is_refused(written: bytes, kept: int) -> None:
+def test_a_truncated_file_is_refused(written: bytes, kept: int) -> None:
     with pytest.raises(CorruptFileError):
         opened(written[:kept])
 
 
 @given(data=st.data())
-def test_any_changed_byte_gives_rows_or_an_error_of_ours(
-    written: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_any_changed_byte_gives_rows_or_our_error(written: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     changed = bytearray(written)
     for _ in range(data.draw(st.integers(1, 3))):
         changed[data.draw(st.integers(0, len(written) - 1))] = data.draw(st.integers(0, 255))

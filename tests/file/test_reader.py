@@ -29,7 +29,7 @@ def test_files_of_every_version_are_read(version: str, tmp_path: Path) -> None:
             assert got.to_pylist() == table[field.name].take(pa.array(np.asarray(rows))).to_pylist()
 
 
-def test_batches_keep_to_rows_and_bytes(tmp_path: Path) -> None:
+def test_batches_respect_the_limits_of_rows_and_bytes(tmp_path: Path) -> None:
     reader, columns = written_by_pylance(pa.table({"s": ["x" * 1000] * 5000}), tmp_path / "t.lance", "2.1")
     sizes = [len(b[0]) for b in reader.read(reader.schema.fields, columns, range(5000), 700)]
     assert max(sizes) == 700

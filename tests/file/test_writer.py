@@ -186,7 +186,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: " ".join(f"{k}={v}" for k, v in o.items()))
-def test_what_metadata_asks_for_is_read_back(options: dict[str, str], version: tuple[int, int]) -> None:
+def test_options_in_field_metadata_round_trip(options: dict[str, str], version: tuple[int, int]) -> None:
     leaves = [pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.decimal128(38, 3), pa.binary(5)]
     leaves += [pa.string(), pa.large_binary(), pa.list_(pa.float32(), 4), pa.dictionary(pa.int8(), pa.string())]
     metadata = {f"lance-encoding:{key}": value for key, value in options.items()}
@@ -234,7 +234,7 @@ def test_a_packed_struct_is_one_column(nulls: float, version: tuple[int, int]) -
     assert_read_back(table.slice(7, 2000), version)
 
 
-def test_the_file_says_the_schema_with_its_metadata(tmp_path: Path) -> None:
+def test_the_file_contains_the_schema_with_its_metadata(tmp_path: Path) -> None:
     fields = [
         pa.field("id", pa.int64(), nullable=False, metadata={"unit": "none"}),
         pa.field("s", pa.struct([("x", pa.list_(pa.string()))])),

@@ -110,7 +110,7 @@ def test_encodings_pages_and_ratios(tmp_path: Path) -> None:
     assert [e.encoding for e in column(inspection, "s").encodings] == ["mini-block: fsst(variable(flat))"]
 
 
-def test_columns_that_the_version_does_not_read_are_told_apart(tmp_path: Path) -> None:
+def test_columns_that_the_version_does_not_read_are_marked(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(100), uri, data_storage_version="2.1")
     lance.dataset(uri).drop_columns(["v"])
@@ -161,7 +161,7 @@ def test_files_of_other_tables_count(tmp_path: Path) -> None:
     assert inspection.columns == found(uri).columns
 
 
-def test_of_a_table_with_many_fragments_a_part_is_read_and_the_rest_estimated(tmp_path: Path) -> None:
+def test_large_tables_are_sampled_and_sizes_estimated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(3000), uri, max_rows_per_file=10, data_storage_version="2.1")
     some, all_files = found(uri, max_files=16), found(uri, max_files=1000)
@@ -176,7 +176,7 @@ def test_of_a_table_with_many_fragments_a_part_is_read_and_the_rest_estimated(tm
     assert found(uri, max_files=16) == some
 
 
-def test_of_a_table_with_very_many_pages_fewer_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_files_are_read_if_they_have_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(1000), uri, max_rows_per_file=10)
     monkeypatch.setattr("lance_spark.inspection.columns._MAX_PAGES", 50)
@@ -233,7 +233,7 @@ def test_an_index_with_a_broken_bitmap_is_a_problem(tmp_path: Path) -> None:
     assert [p.path for p in inspection.problems] == ["index id_idx"]
 
 
-def test_an_index_that_claims_all_fragments_there_can_be_covers_those_there_are(tmp_path: Path) -> None:
+def test_an_index_of_all_possible_fragments_covers_the_existing_ones(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(100), uri, max_rows_per_file=10)
     lance.dataset(uri).create_scalar_index("id", "BTREE")

@@ -74,7 +74,7 @@ def test_a_verify_report_shows_as_html(dataset: Dataset) -> None:
     assert "data/left <over>.lance" in text
 
 
-def test_hostile_names_and_messages_stay_text(tmp_path: Path) -> None:
+def test_hostile_names_and_messages_are_escaped(tmp_path: Path) -> None:
     rows = pa.table({HOSTILE: [1], "s": pa.array([{HOSTILE: 1}])})
     dataset = Dataset.write(tmp_path / "<img src=x>", rows, commit_message=HOSTILE, transaction_properties={HOSTILE: HOSTILE})
     for shown in (dataset, dataset.history(), dataset.versions(), dataset.verify()):

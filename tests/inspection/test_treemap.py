@@ -38,5 +38,5 @@ def test_equal_sizes_become_near_squares() -> None:
     assert all(0.5 < tile.width / tile.height < 2 for tile in squarified([1] * 24, BOX))
 
 
-def test_nothing_has_no_tiles() -> None:
+def test_no_sizes_give_no_tiles() -> None:
     assert squarified([], BOX) == []

@@ -53,7 +53,7 @@ def test_many_blocks_at_once_decode_to_what_was_compressed(texts: list[bytes]) -
         pytest.param(b"\x1fz\x01\x00\xff\x01\x10z", b"z" * (1 + 4 + 15 + 256 + 1), id="a long match"),
     ],
 )
-def test_each_form_of_a_sequence(block: bytes, text: bytes) -> None:
+def test_every_form_of_a_sequence(block: bytes, text: bytes) -> None:
     assert decode([block], [len(text)]) == (-1, [text])
 
 

@@ -35,7 +35,7 @@ def version_2(**changes: Any) -> pa.Array:
         (pa.array([{"position": 2**63, "size": 1}], BLOB_V1), CorruptFileError, "a blob is beyond the end of any file"),
     ],
 )
-def test_descriptors_that_lead_nowhere_are_refused(descriptors: pa.Array, error: type[LanceError], complaint: str) -> None:
+def test_invalid_descriptors_are_refused(descriptors: pa.Array, error: type[LanceError], complaint: str) -> None:
     with pytest.raises(error, match=complaint):
         run(load(PATH, descriptors), lambda ranges: [])
 
@@ -45,14 +45,14 @@ def test_descriptors_of_one_version_are_not_shown_as_the_other() -> None:
         described(version_2(), BLOB_V1)
 
 
-def test_descriptors_are_shown_instead_of_the_values_if_that_is_asked() -> None:
+def test_descriptors_are_returned_on_request() -> None:
     kinds = from_arrow(pa.schema([pa.field("b", BLOB_V1)])).fields[0].children
     field = Field("b", 0, "struct", children=kinds, descriptors=True)
     stored = pa.array([{"position": 7, "size": 1}, {"position": 9, "size": 2}], BLOB_V1)
     assert run(load((field,), stored), lambda ranges: []).to_pylist() == stored.to_pylist()
 
 
-def test_a_blob_is_in_the_data_file_in_one_beside_it_or_anywhere() -> None:
+def test_blobs_are_read_from_the_data_file_sidecars_and_uris() -> None:
     where = ByteRange(2, 5)
     assert place(where, BlobKind.INLINE, 0, "") is where
     beside, outside = place(where, BlobKind.PACKED, 7, ""), place(where, BlobKind.EXTERNAL, 0, "s3://b/x")

@@ -53,9 +53,7 @@ def test_any_rows_of_nested_columns_are_what_pylance_wrote(version: str, data: s
 @pytest.mark.parametrize("structure", ["miniblock", "fullzip", "sparse"])
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**30), compression=st.sampled_from(["zstd", "lz4", "none", "fsst"]), nulls=st.sampled_from([0, 0.3]))
-def test_any_layout_and_compression_that_can_be_asked_of_pylance_is_read(
-    version: str, structure: str, seed: int, compression: str, nulls: float
-) -> None:
+def test_every_layout_and_compression_of_pylance_is_read(version: str, structure: str, seed: int, compression: str, nulls: float) -> None:
     if structure == "sparse" and version != "2.3":
         structure = "miniblock"
     rng = random.Random(seed)
@@ -103,7 +101,7 @@ def test_one_row_that_spans_many_chunks_is_found_with_its_neighbours(version: st
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_rows_of_several_pages_are_put_together(version: str, tmp_path: Path) -> None:
+def test_rows_of_several_pages_are_joined(version: str, tmp_path: Path) -> None:
     table = pa.table({"s": [f"row {i} " * 30 for i in range(100_000)], "i": list(range(100_000))})
     reader, columns = written_by_pylance(table, tmp_path / "t.lance", version)
     scattered = np.arange(5, 100_000, 997)
@@ -137,7 +135,7 @@ def test_few_rows_of_a_large_page_are_read_without_the_rest(version: str, tmp_pa
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_blobs_come_as_bytes_wherever_they_lie(version: str, tmp_path: Path) -> None:
+def test_blobs_are_read_as_bytes_from_any_location(version: str, tmp_path: Path) -> None:
     values = [None if i % 7 == 3 else bytes([i]) * (i * i * 50 % 9000) for i in range(60)]
     if version == "2.1":
         field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})

@@ -52,7 +52,7 @@ PACKED = {"packed": "true"}
     ],
     ids=["lists of structs", "nulls", "nulls in lists"],
 )
-def test_what_cannot_be_written_is_refused(array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
+def test_unsupported_arrays_are_refused(array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
     (field,) = from_arrow(pa.schema([pa.field("c", array.type, metadata=metadata)])).fields
     with pytest.raises(UnsupportedFeatureError, match=complaint):
         [encode_pages(leaf, part, GRAMMARS[V2_2]) for leaf, part in zip(field.leaves(), split(field, array))]
@@ -147,7 +147,7 @@ def test_dictionaries_in_a_row_with_too_many_empty_lists_are_refused() -> None:
         describe(pa.ListArray.from_arrays(pa.array([0, 200_000], pa.int32()), inner), (2, 2))
 
 
-def test_null_slots_with_bytes_make_no_constant() -> None:
+def test_null_slots_with_bytes_do_not_make_a_constant_page() -> None:
     buffers = [pa.py_buffer(b"\x0b"), pa.array([0, 1, 2, 3, 4], pa.int32()).buffers()[1], pa.py_buffer(b"aa?a")]
     array = pa.Array.from_buffers(pa.string(), 4, buffers)
     assert array.to_pylist() == ["a", "a", None, "a"]

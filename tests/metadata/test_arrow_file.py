@@ -25,13 +25,13 @@ def arrow_file(batches: list[list[int]], compression: str | None = None) -> byte
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
 @pytest.mark.parametrize("batches", [[], [[]], [[1, 2, 3]], [list(range(5000)), [7] * 9000]], ids=len)
-def test_the_size_is_that_of_what_is_read(batches: list[list[int]], compression: str | None) -> None:
+def test_the_size_is_that_of_the_decoded_buffers(batches: list[list[int]], compression: str | None) -> None:
     size = decoded_bytes(arrow_file(batches, compression))
     values = sum(4 * len(batch) for batch in batches)
     assert values <= size <= values + 64 * len(batches)
 
 
-def test_what_a_few_bytes_would_become_is_refused_before_it_is_read() -> None:
+def test_oversized_files_are_refused_before_they_are_read() -> None:
     out, schema = io.BytesIO(), pa.schema([pa.field("row_id", pa.uint32())])
     with pa.ipc.new_file(out, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(pa.record_batch([pa.array(np.zeros(1 << 25, np.uint32))], schema=schema))

@@ -30,7 +30,7 @@ def test_any_flipped_bit_of_a_file_with_a_checksum_is_found() -> None:
 
 
 @pytest.mark.parametrize("position", [-1, 0, 3, 100])
-def test_where_there_is_no_checksum_there_is_nothing_to_compare(position: int) -> None:
+def test_files_without_checksums_are_not_verified(position: int) -> None:
     verify_checksum(b"some other content", position)
 
 
@@ -70,7 +70,7 @@ def test_flipped_bits_of_manifests_and_deletion_files_give_no_wrong_rows(deleted
     assert outcome(uri, expected) == "same"
 
 
-def test_a_deletion_file_is_read_as_it_is_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_damaged_deletion_file_is_read_without_verification(tmp_path: Path) -> None:
     uri = table(tmp_path, 100)
     (path,) = Path(uri, "_deletions").iterdir()
     at = path.read_bytes().index((993).to_bytes(4, "little"))
@@ -92,7 +92,7 @@ def test_other_versions_stay_readable_beside_a_damaged_manifest(tmp_path: Path) 
         assert Dataset.open(uri, version=1).count_rows() == 30_000
 
 
-def test_nothing_stale_is_left_in_the_versions_of_other_writers(tmp_path: Path) -> None:
+def test_versions_of_other_writers_have_no_stale_checksums(tmp_path: Path) -> None:
     uri = table(tmp_path, 2900)
     theirs = lance.dataset(uri)
     assert theirs.count_rows() == 27_100

@@ -18,7 +18,7 @@ from lance_spark.table.versions.snapshot import open_snapshot
 
 
 @pytest.mark.parametrize(("rows", "condition", "bitmap"), [(100, "a % 7 = 3", False), (20_000, "a % 2 = 1", True)])
-def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: Any, bitmap: Any) -> None:
+def test_rows_that_pylance_deleted_are_deleted(tmp_path: Path, rows: Any, condition: Any, bitmap: Any) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(rows)}), uri)
     lance.dataset(uri).delete(condition)
@@ -39,7 +39,7 @@ def test_what_pylance_deleted_is_deleted(tmp_path: Path, rows: Any, condition: A
         read_deletions(dataclasses.replace(fragment, physical_rows=5), snapshot.locations)
 
 
-def test_no_deletion_file_is_no_deletion() -> None:
+def test_without_a_deletion_file_no_row_is_deleted() -> None:
     from lance_spark.metadata.fragment import Fragment
     from lance_spark.metadata.locations import Locations
 
@@ -84,7 +84,7 @@ def test_offsets_may_be_unsorted_and_signed() -> None:
         arrow_file(pa.array([1, None])),
     ],
 )
-def test_anything_else_is_no_arrow_deletion_file(data: Any) -> None:
+def test_other_arrow_files_are_refused(data: Any) -> None:
     with pytest.raises(CorruptFileError):
         parse_arrow(data)
 

@@ -108,7 +108,7 @@ def test_base_paths_are_absolute_and_in_the_tables_store(uri: str, path: str, er
     refused(spoilt(uri, base(path.format(parent=Path(uri).parent), is_root=False)), error, words)
 
 
-def test_base_paths_that_are_not_there_or_lead_back_end(uri: str) -> None:
+def test_missing_and_circular_base_paths_are_errors(uri: str) -> None:
     """A base path is a place and never another manifest, so that none can lead round in circles."""
     refused(spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=())), CorruptFileError, "not registered")
     own = spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=(BasePath(1, uri, True), BasePath(2, f"{uri}/tree/x", True))))
@@ -116,23 +116,23 @@ def test_base_paths_that_are_not_there_or_lead_back_end(uri: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2**40, 2**63])
-def test_sizes_that_are_not_those_of_the_file_are_refused(uri: str, size: int) -> None:
+def test_wrong_file_sizes_are_refused(uri: str, size: int) -> None:
     refused(spoilt(uri, file(size=size)), CorruptFileError, "bytes")
 
 
 @pytest.mark.parametrize("rows", [9, 11, 2**31, 2**32])
-def test_numbers_of_rows_that_are_not_those_of_the_file_are_refused(uri: str, rows: int) -> None:
+def test_wrong_row_counts_are_refused(uri: str, rows: int) -> None:
     dataset = spoilt(uri, fragments(lambda f: replace(f, physical_rows=rows, deletion=None)))
     refused(dataset, CorruptFileError, "rows")
 
 
 @pytest.mark.parametrize("change", [{"id": 2**32}, {"physical_rows": 2**33}, {"physical_rows": 2**63}])
-def test_numbers_that_row_addresses_cannot_hold_are_refused(uri: str, change: dict[str, int]) -> None:
+def test_numbers_beyond_row_addresses_are_refused(uri: str, change: dict[str, int]) -> None:
     unusable(spoilt(uri, fragments(lambda f: replace(f, **change))), "fragment")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("deleted", [2**32 + 1, 2**63, 2**64 - 1])
-def test_more_deleted_rows_than_there_can_be_are_refused(uri: str, deleted: int) -> None:
+def test_impossible_numbers_of_deleted_rows_are_refused(uri: str, deleted: int) -> None:
     dataset = spoilt(uri, deletion(num_deleted=deleted))
     unusable(dataset, "rows, expected at most")
     fragments_first = Dataset.open(uri)
@@ -141,7 +141,7 @@ def test_more_deleted_rows_than_there_can_be_are_refused(uri: str, deleted: int)
 
 
 @pytest.mark.parametrize("columns", [(-5,), (1000,), (2**31 - 1,)])
-def test_columns_that_the_file_has_not_are_refused(uri: str, columns: tuple[int, ...]) -> None:
+def test_missing_columns_are_refused(uri: str, columns: tuple[int, ...]) -> None:
     dataset = spoilt(uri, file(column_indices=columns))
     if columns[0] < 0:
         assert dataset.scan().to_table()["a"].null_count == 9  # a column in no file is null
@@ -192,7 +192,7 @@ def test_cleaning_up_never_deletes_outside_the_table(uri: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     "unknown", [b"\x18\x01", b"\x1d" + bytes(4), b"\x0a\x01x", b"\x21" + bytes(8)], ids=["deletion", "deletion32", "id", "rows"]
 )
-def test_fields_of_the_wrong_wire_type_are_not_passed_over(uri: str, unknown: bytes) -> None:
+def test_fields_of_the_wrong_wire_type_are_not_ignored(uri: str, unknown: bytes) -> None:
     """Protobuf takes them for fields that a newer writer has added: the deleted row would be there again."""
     unusable(spoilt(uri, fragments(lambda f: replace(f, deletion=None, unknown=unknown))), "wire type")
 
@@ -223,7 +223,7 @@ def test_a_manifest_of_another_version_than_its_name_says_is_refused(tmp_path: P
     assert files(uri) == before
 
 
-def test_detached_versions_are_none_of_the_history_under_whatever_name(uri: str) -> None:
+def test_detached_versions_are_not_in_the_history(uri: str) -> None:
     store, detached = Store(uri), 2**63 + 5
     latest = Dataset.open(uri)
     content = serialise(replace(latest.snapshot.manifest, version=detached))
@@ -280,7 +280,7 @@ def reads(dataset: Dataset) -> list[Callable[[], object]]:
 
 
 @pytest.mark.parametrize("deleted", ["few", "half"])
-def test_rows_that_no_file_has_take_no_memory(uri: str, deleted: str) -> None:
+def test_fictitious_rows_take_no_memory(uri: str, deleted: str) -> None:
     for read in reads(Dataset.open(uri))[:2]:
         read()  # compiles what it needs
     if deleted == "half":
@@ -298,7 +298,7 @@ def test_rows_that_no_file_has_take_no_memory(uri: str, deleted: str) -> None:
     assert Dataset.open(uri).version == dataset.version
 
 
-def test_row_ids_and_versions_of_rows_that_no_file_has_take_no_memory(uri: str) -> None:
+def test_row_ids_and_versions_of_fictitious_rows_take_no_memory(uri: str) -> None:
     versions = serialise_version(1, MANY)
     dataset = stable(
         uri, physical_rows=MANY, row_ids=with_row_id_range(b"", 0, MANY), created_at=versions, updated_at=versions, deletion=None
@@ -314,7 +314,7 @@ def test_row_ids_and_versions_of_rows_that_no_file_has_take_no_memory(uri: str) 
 
 
 @pytest.mark.parametrize("uuid", [b"", b"short", bytes(17)])
-def test_an_index_whose_uuid_is_none_is_refused(uri: str, uuid: bytes) -> None:
+def test_an_invalid_index_uuid_is_refused(uri: str, uuid: bytes) -> None:
     index = IndexMetadata(uuid, "by_a", (0,), 1)
     with pytest.raises(CorruptFileError, match=f"index 'by_a' has a uuid of {len(uuid)} bytes; expected 16"):
         spoilt(uri, lambda manifest: replace(manifest, indexes=(index,)))
@@ -326,7 +326,7 @@ def test_a_data_file_of_another_version_than_the_manifest_says_is_refused(uri: s
 
 
 @pytest.mark.parametrize("timestamp", [253_402_300_800 * 10**9, 2**62 * 10**9, -(2**40) * 10**9])
-def test_times_that_no_calendar_has_are_refused_where_they_are_asked_for(uri: str, timestamp: int) -> None:
+def test_times_outside_the_calendar_are_refused_on_access(uri: str, timestamp: int) -> None:
     dataset = spoilt(uri, lambda m: replace(m, timestamp=timestamp))
     assert dataset.count_rows("a >= 0") == 9
     for use in (dataset.versions, dataset.history, lambda: Dataset.open(uri, timestamp="2100-01-01")):
@@ -335,13 +335,13 @@ def test_times_that_no_calendar_has_are_refused_where_they_are_asked_for(uri: st
     assert Dataset.write(uri, ROWS, "append").count_rows() == 19
 
 
-def test_times_before_1970_are_times(uri: str) -> None:
+def test_times_before_1970_are_supported(uri: str) -> None:
     dataset = spoilt(uri, lambda m: replace(m, timestamp=-1_500_000_001))
     assert dataset.versions()[-1].timestamp == datetime(1969, 12, 31, 23, 59, 58, 499999, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("bitmap", [b"x", b"\xff" * 40, b"\x3a\x30\0\0\1\0\0\0"], ids=repr)
-def test_index_bitmaps_that_are_none_are_refused_where_they_matter(uri: str, bitmap: bytes) -> None:
+def test_invalid_index_bitmaps_are_refused_on_access(uri: str, bitmap: bytes) -> None:
     lance.dataset(uri).create_scalar_index("a", "BTREE")
 
     def change(manifest: Manifest) -> Manifest:
@@ -356,7 +356,7 @@ def test_index_bitmaps_that_are_none_are_refused_where_they_matter(uri: str, bit
     assert Dataset.open(uri).version == dataset.version
 
 
-def test_an_index_of_all_fragments_that_there_could_be_is_no_work(uri: str) -> None:
+def test_an_index_of_all_possible_fragments_is_fast(uri: str) -> None:
     """A few bytes of a bitmap stand for 2^32 fragments."""
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     everything = BitMap().flip(0, 2**32).serialize()

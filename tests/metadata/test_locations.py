@@ -67,6 +67,6 @@ def test_a_base_path_in_another_store_is_refused_unless_allowed(table: Any, base
 
 
 @pytest.mark.parametrize("base", ["s3://bucket/x/y", "x/y", "/x/y"])
-def test_a_bucket_may_be_left_out_of_a_base_path(base: Any) -> None:
+def test_a_base_path_may_omit_the_bucket(base: Any) -> None:
     store, _ = Locations(Store("s3://bucket/t"), (BasePath(0, base, True),)).data_file(data_file("f", 0))
     assert store.uri == "s3://bucket/x/y"

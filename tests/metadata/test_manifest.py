@@ -86,7 +86,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("manifest", [FULL, Manifest(version=1, schema=SCHEMA, data_format="2.0")], ids=["full", "empty"])
-def test_a_manifest_comes_back_as_it_was_written(manifest: Any) -> None:
+def test_a_manifest_round_trips(manifest: Any) -> None:
     assert parse(serialise(manifest), "m") == manifest
 
 
@@ -124,7 +124,7 @@ def test_unknown_fields_survive_a_rewrite_at_every_level() -> None:
             assert field(100 + i, b"new") in place.SerializeToString(), type(place)
 
 
-def test_positions_in_the_old_file_are_not_carried_over() -> None:
+def test_positions_in_the_old_file_are_not_copied() -> None:
     message = pb.Manifest(version=1, version_aux_data=5)
     before = struct.pack("<I", 3) + b"txn"
     message.old_transaction_section = 0
@@ -137,7 +137,7 @@ def test_positions_in_the_old_file_are_not_carried_over() -> None:
     assert not again.HasField("index_section")
 
 
-def test_dictionaries_of_old_tables_keep_their_place() -> None:
+def test_dictionaries_of_old_tables_keep_their_position() -> None:
     f = dataclasses.replace(SCHEMA.fields[0], dictionary=(2, 3))
     manifest = dataclasses.replace(FULL, schema=dataclasses.replace(SCHEMA, fields=(f,)), dictionaries=b"0123456789")
     data = serialise(manifest)
@@ -206,7 +206,7 @@ GOOD = serialise(FULL)
         (corrupt(fragments=(Fragment(1, (DataFile("x", (1, 2), (0,)),), 1),)), "column indices"),
     ],
 )
-def test_bytes_that_break_the_format_are_refused(data: Any, message: Any) -> None:
+def test_invalid_bytes_are_refused(data: Any, message: Any) -> None:
     with pytest.raises(CorruptFileError, match=message) as e:
         read_all(parse(data, "the/file"))
     assert str(e.value).startswith("the/file: ")
@@ -223,7 +223,7 @@ def test_any_change_of_a_byte_gives_a_manifest_or_a_lance_error(at: Any, value: 
         pass
 
 
-def test_the_timestamp_alone_is_the_manifests() -> None:
+def test_the_timestamp_can_be_parsed_alone() -> None:
     assert parse_timestamp(GOOD, "m") == FULL.timestamp
 
 

@@ -12,7 +12,7 @@ HALF = st.integers(0, 2**32 - 1)
 
 
 @given(HALF, HALF)
-def test_both_halves_come_back(fragment_id: int, offset: int) -> None:
+def test_both_halves_round_trip(fragment_id: int, offset: int) -> None:
     address = RowAddress.of(fragment_id, offset)
     assert (address.fragment_id, address.offset) == (fragment_id, offset)
 

@@ -86,7 +86,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("segment", BROKEN.values(), ids=BROKEN.keys())
-def test_what_does_not_fit_three_rows_is_refused(segment: Any) -> None:
+def test_sequences_of_another_length_are_refused(segment: Any) -> None:
     with pytest.raises(CorruptFileError):
         parse_row_ids(pb.RowIdSequence(segments=[segment]).SerializeToString(), 3)
     with pytest.raises(CorruptFileError):
@@ -106,7 +106,7 @@ def test_any_bytes_are_a_sequence_or_corrupt(data: Any) -> None:
     st.lists(st.integers(0, 2**64 - 1), max_size=30)
     | st.builds(lambda a, n: list(range(a, a + n)), st.integers(0, 2**60), st.integers(0, 30))
 )
-def test_row_ids_come_back(ids: Any) -> None:
+def test_row_ids_round_trip(ids: Any) -> None:
     values = np.array(ids, dtype=np.uint64)
     assert all_values(parse_row_ids(serialise_row_ids(values), len(ids))).tolist() == ids
 
@@ -123,7 +123,7 @@ SHORTEST = {
 
 
 @pytest.mark.parametrize(("ids", "form"), SHORTEST.values(), ids=SHORTEST.keys())
-def test_row_ids_are_written_in_the_form_that_takes_the_least_room(ids: Any, form: Any) -> None:
+def test_row_ids_are_written_in_their_smallest_form(ids: Any, form: Any) -> None:
     data = serialise_row_ids(np.array(ids, dtype=np.uint64))
     assert [s.WhichOneof("segment") for s in pb.RowIdSequence.FromString(data).segments] == [form]
     assert all_values(parse_row_ids(data, len(ids))).tolist() == list(ids)
@@ -157,14 +157,14 @@ def test_sequences_of_more_rows_than_memory_holds_take_none() -> None:
             all_values(sequence)
 
 
-def test_ids_are_added_behind_those_that_are_known() -> None:
+def test_ids_are_appended_to_existing_ones() -> None:
     data = with_row_id_range(serialise_row_ids(np.array([9, 3], np.uint64)), 20, 3)
     assert all_values(parse_row_ids(data, 5)).tolist() == [9, 3, 20, 21, 22]
     with pytest.raises(CorruptFileError, match="64 bits"):
         with_row_id_range(data, 2**64 - 2, 2)
 
 
-def test_sequences_are_those_that_pylance_writes() -> None:
+def test_sequences_equal_those_of_pylance() -> None:
     for ids, _ in SHORTEST.values():
         if max(ids) < 2**64 - 1:
             theirs = json.loads(lance.fragment.RowIdSequence(list(ids)).to_inline_metadata().json())
@@ -172,6 +172,6 @@ def test_sequences_are_those_that_pylance_writes() -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=30))
-def test_versions_come_back(versions: Any) -> None:
+def test_versions_round_trip(versions: Any) -> None:
     values = np.array(versions, dtype=np.uint64)
     assert all_values(parse_versions(serialise_versions(values), len(versions))).tolist() == versions

@@ -61,7 +61,7 @@ def test_there_is_a_case_of_every_operation() -> None:
 
 
 @pytest.mark.parametrize("operation", CASES.values(), ids=CASES.keys())
-def test_every_operation_survives_its_message(operation: ops.Operation) -> None:
+def test_every_operation_round_trips(operation: ops.Operation) -> None:
     transaction = Transaction(4, operation, tag="t", properties={"p": "q"})
     assert parse(serialise(transaction), "x") == transaction
     assert transaction.file_name == f"4-{transaction.uuid}.txn"
@@ -71,7 +71,7 @@ def test_two_transactions_never_have_the_same_uuid() -> None:
     assert Transaction(1, ops.Append(())).uuid != Transaction(1, ops.Append(())).uuid
 
 
-def test_an_unknown_operation_is_kept_as_it_is() -> None:
+def test_an_unknown_operation_is_kept() -> None:
     known = pb.Transaction(read_version=3, uuid="u").SerializeToString()
     for newer in (known, known + b"\xf2\x3f\x02\x08\x01"):
         transaction = parse(newer, "x")
@@ -79,7 +79,7 @@ def test_an_unknown_operation_is_kept_as_it_is() -> None:
         assert (transaction.uuid, serialise(transaction)) == ("u", newer)
 
 
-def test_what_older_writers_say_in_other_fields_is_understood() -> None:
+def test_fields_of_older_writers_are_parsed() -> None:
     config = pb.Transaction.UpdateConfig(upsert_values={"a": "1"}, delete_keys=["b"], schema_metadata={"m": "2"})
     config.field_metadata[3].metadata["f"] = "4"
     assert parse(pb.Transaction(update_config=config).SerializeToString(), "x").operation == ops.UpdateConfig(
@@ -114,7 +114,7 @@ def test_a_corrupt_transaction_names_its_file() -> None:
             parse(content, "1-x.txn")
 
 
-def test_what_pylance_writes_is_what_we_would_write(tmp_path: Path) -> None:
+def test_transactions_of_pylance_equal_ours(tmp_path: Path) -> None:
     uri, table = tmp_path / "t", pa.table({"a": pa.array(range(100), pa.int32()), "s": ["x"] * 100})
     for mode in ("create", "append", "append"):
         lance.write_dataset(table, uri, mode=mode)

@@ -45,7 +45,7 @@ def test_a_condition_selects_the_rows_that_spark_would(sql: Any, ids: Any) -> No
         "datediff(d, 1) = 1", "if(i, 1, 2) = 1", "CAST(ts AS STRING) = ''",
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused_by_an_error_of_ours(sql: Any) -> None:
+def test_unsupported_conditions_raise_our_error(sql: Any) -> None:
     with pytest.raises(InvalidOptionError):
         parse(sql, SCHEMA)
 
@@ -60,7 +60,7 @@ def test_columns_are_matched_case_insensitively_and_listed_once_by_their_own_nam
 
 
 @pytest.mark.parametrize("name", ["a.b", "sp ace", "back`tick", "``", "quote'\"", "Ünï", "from"])
-def test_any_column_name_can_be_said_in_backticks(name: Any) -> None:
+def test_any_column_name_can_be_quoted(name: Any) -> None:
     table = pa.table({"id": [1, 2], name: [3, 4], "s": pa.array([{name: 5}, {name: 6}])})
     said = "`" + name.replace("`", "``") + "`"
     assert chosen(f"{said} = 4", table) == chosen(f"s.{said} = 6", table) == chosen(f"s.{said} > 5 AND {said} > 3", table) == [2]
@@ -70,7 +70,7 @@ def test_a_thousand_conditions_in_a_row_are_no_nesting() -> None:
     assert chosen(" OR ".join(f"id = {n}" for n in range(0, 5000, 2))) == [0, 2, 4]
 
 
-def test_a_predicate_travels_to_other_processes() -> None:
+def test_predicates_can_be_pickled() -> None:
     predicate = parse("i IN (1, 2) AND s LIKE 'a%' AND ts > '2020-01-01'", SCHEMA)
     assert pickle.loads(pickle.dumps(predicate)) == predicate
 
@@ -143,12 +143,12 @@ def test_comparisons_follow_one_total_order_and_nulls_are_unknown(case: Any) -> 
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_predicate_or_an_error_of_ours(text: Any) -> None:
+def test_any_text_is_a_predicate_or_our_error(text: Any) -> None:
     with contextlib.suppress(LanceError):
         evaluate(parse(text, SCHEMA), TABLE)
 
 
-def test_what_the_parser_says_is_plain_text() -> None:
+def test_messages_of_the_parser_are_plain_text() -> None:
     with pytest.raises(InvalidOptionError, match="is not a SQL condition") as e:
         parse("i >", SCHEMA)
     assert str(e.value).replace("\n", "").isprintable()

@@ -52,7 +52,7 @@ def test_a_cut_holds_the_rows_between_and_counts_from_its_start(rows: np.ndarray
 
 
 @given(ROWS, st.integers(0, 9))
-def test_spans_within_others_are_where_their_rows_stand(rows: np.ndarray, gap: int) -> None:
+def test_spans_within_others_have_the_positions_of_their_rows(rows: np.ndarray, gap: int) -> None:
     spans = sp.from_rows(rows)
     merged = sp.merged(spans, gap)
     assert rows_of(sp.within(spans, merged)) == sp.positions(spans, merged).tolist()

@@ -31,14 +31,14 @@ def test_a_schema_survives_being_written_and_parsed() -> None:
     assert parse_fields(serialise_fields(SCHEMA), metadata(SCHEMA)) == SCHEMA
 
 
-def test_parents_are_found_by_id_wherever_they_stand() -> None:
+def test_parents_are_found_by_id_in_any_order() -> None:
     messages = serialise_fields(SCHEMA)
     random.Random(3).shuffle(messages)
     parsed = parse_fields(messages, metadata(SCHEMA))
     assert {f.id: {c.id for c in f.children} for f in parsed.walk()} == {f.id: {c.id for c in f.children} for f in SCHEMA.walk()}
 
 
-def test_what_a_message_holds_beyond_the_tree_is_written_back() -> None:
+def test_unknown_parts_of_a_message_are_written_back() -> None:
     (message, *_) = serialise_fields(SCHEMA)
     message.unenforced_primary_key = True
     message.encoding = pb.DICTIONARY
@@ -59,7 +59,7 @@ def test_a_field_without_an_id_is_left_out() -> None:
     "parents",
     [pytest.param({0: 1, 1: 0}, id="cycle"), pytest.param({0: 0}, id="own parent"), pytest.param({0: 5}, id="no such parent")],
 )
-def test_fields_that_hang_on_nothing_are_refused(parents: dict[int, int]) -> None:
+def test_orphaned_fields_are_refused(parents: dict[int, int]) -> None:
     with pytest.raises(CorruptFileError, match="parent"):
         parse_fields([pb.Field(name="x", id=i, parent_id=p, logical_type="struct") for i, p in parents.items()], {})
 

@@ -29,7 +29,7 @@ ARROW = pa.schema(
 )
 
 
-def test_an_arrow_schema_survives_the_way_through_ours() -> None:
+def test_an_arrow_schema_round_trips() -> None:
     assert from_arrow(ARROW).to_arrow().equals(ARROW, check_metadata=True)
 
 
@@ -37,7 +37,7 @@ def test_ids_are_given_depth_first() -> None:
     assert [f.id for f in from_arrow(ARROW, first_id=5).walk()] == list(range(5, 5 + len(list(from_arrow(ARROW).walk()))))
 
 
-def test_bfloat16_vectors_stay_what_they_are(tmp_path: Path) -> None:
+def test_bfloat16_vectors_round_trip(tmp_path: Path) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(bfloat16_array([1.0, 2.0, 3.0, 4.0]), 2)
     written = Dataset.write(str(tmp_path / "t"), pa.table({"v": vectors}), mode="create")
     assert written.snapshot.manifest.schema.fields[0].logical_type == "fixed_size_list:lance.bfloat16:2"
@@ -79,7 +79,7 @@ def test_a_type_that_lance_does_not_have_is_refused_with_the_name_of_the_column(
         from_arrow(pa.schema([("odd", t)]))
 
 
-def test_half_floats_are_what_numpy_says(tmp_path: Path) -> None:
+def test_half_floats_match_numpy(tmp_path: Path) -> None:
     table = pa.table({"h": pa.array(np.array([1.5, np.nan], "f2"))})
     assert Dataset.write(str(tmp_path / "t"), table, mode="create").schema == table.schema
 
@@ -116,7 +116,7 @@ class _Picky(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         return cls()
 
 
-def test_what_extension_types_of_users_raise_is_told_with_the_column() -> None:
+def test_errors_of_extension_types_name_the_column() -> None:
     pa.register_extension_type(_Picky())
     try:
         for parameters in (b"{}", b"[]", b"\xff", b"[" * 10_000):

@@ -15,7 +15,7 @@ def test_numbers_in_files(written: tuple[int, int], version: StorageVersion) -> 
     assert StorageVersion.of_file(written) == version
 
 
-def test_texts() -> None:
+def test_parsing_texts() -> None:
     assert [str(StorageVersion.parse(text)) for text in ("2.1", "0.1", "10.20")] == ["2.1", "0.1", "10.20"]
     for text in ("", "2", "2.", "v2.1", "2.1.0", "2.x", "-2.1"):
         with pytest.raises(ValueError, match="expected two numbers"):

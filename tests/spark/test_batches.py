@@ -115,7 +115,7 @@ def test_vectors_of_brain_floats() -> None:
     assert one(array).to_pylist() == [[0.0, 1.0], None, [2.0, None]]
 
 
-def test_extension_types_give_their_storage() -> None:
+def test_extension_types_are_converted_to_their_storage() -> None:
     assert one(pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16)))).to_pylist() == [b"0" * 16, None]
     assert one(pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', None]))).to_pylist() == ['{"a":1}', None]
 
@@ -129,7 +129,7 @@ NANOSECONDS = [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")]
 
 
 @pytest.mark.parametrize("t", NANOSECONDS, ids=str)
-def test_nanoseconds_that_do_not_divide_are_an_error_unless_they_shall_be_cut(t: pa.DataType) -> None:
+def test_nanoseconds_are_an_error_unless_truncated(t: pa.DataType) -> None:
     exact = pa.array([-2000, 3000, None], pa.int64()).view(t)
     assert one(exact).view(pa.int64()).to_pylist() == [-2, 3, None]
     odd = pa.array([-1, 1999, None], pa.int64()).view(t)
@@ -138,7 +138,7 @@ def test_nanoseconds_that_do_not_divide_are_an_error_unless_they_shall_be_cut(t:
     assert one(odd, truncate=True).view(pa.int64()).to_pylist() == [-1, 1, None]
 
 
-def test_nanoseconds_deep_inside_name_their_place() -> None:
+def test_errors_of_nested_nanoseconds_name_the_path() -> None:
     array = pa.array([[{"t": 1}]], pa.list_(pa.struct([("t", pa.timestamp("ns"))])))
     with pytest.raises(UnsupportedFeatureError, match=r"column 'c\.element\.t'"):
         one(array)
@@ -155,7 +155,7 @@ def test_a_value_out_of_sparks_range_is_an_error_with_the_column() -> None:
         one(pa.array([2**60], pa.int64()).view(pa.timestamp("s")))
 
 
-def test_nulls_in_a_column_that_has_none_are_reported() -> None:
+def test_nulls_in_a_non_nullable_column_are_an_error() -> None:
     with pytest.raises(CorruptFileError, match="column 'c' has nulls"):
         one(pa.array([1, None]), nullable=False)
 
@@ -172,7 +172,7 @@ def test_columns_and_children_are_found_by_name_and_may_be_left_out() -> None:
         Conversion(pa.schema([("d", pa.int64())])).apply(batch)
 
 
-def test_the_schema_is_the_promised_one_to_the_last_name_and_flag() -> None:
+def test_the_schema_is_exactly_the_promised_one() -> None:
     item = pa.field("item", pa.struct([pa.field("m", pa.map_("int8", pa.field("v", pa.string(), False)), False)]), False)
     batch = pa.record_batch([pa.array([[{"m": [(1, "x")]}]], pa.list_(item))], pa.schema([pa.field("l", pa.list_(item), False)]))
     out = convert(batch)

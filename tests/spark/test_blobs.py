@@ -50,7 +50,7 @@ def test_copies_of_blob_columns_are_blob_columns(spark: SparkSession, tmp_path: 
     assert [f.is_blob for f in Dataset.open(tmp_path / "copy").snapshot.manifest.schema.fields] == [False, True]
 
 
-def test_options_of_columns_make_the_new_tables_types_and_metadata(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_options_set_types_and_metadata_of_a_new_table(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     rows = spark.createDataFrame([([1.5, 2.5], ("text",))], "Vec array<float>, s struct<t: string>")
     options = {

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 
-def test_damage_fails_the_query_that_reads_it_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_fails_only_queries_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(100_000).selectExpr("id", "id * 7919 % 1000003 AS v").coalesce(1).write.format("lance").mode("append").save(uri)
     (path,) = Path(uri, "data").iterdir()

@@ -30,7 +30,7 @@ def read(uri: str) -> list[dict[str, object]]:
     return sorted(dataset.to_table().to_pylist(), key=lambda row: row["id"])
 
 
-def test_new_columns_come_with_the_rows(append: Callable[[DataFrame], None], uri: str, spark: SparkSession) -> None:
+def test_new_columns_are_added_with_the_rows(append: Callable[[DataFrame], None], uri: str, spark: SparkSession) -> None:
     append(spark.createDataFrame([(3, 0.5, [1, 2])], "id long, b double, c array<int>"))
     assert read(uri) == [
         {"id": 1, "a": "x", "b": None, "c": None},

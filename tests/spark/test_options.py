@@ -110,19 +110,19 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -
         ("v.arrow.fixed-size-list.size", str(2**31)),
     ],
 )
-def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_takes(key: str, value: str) -> None:
+def test_an_invalid_value_is_refused_with_the_expected_ones(key: str, value: str) -> None:
     with pytest.raises(InvalidOptionError, match=rf"the option '{key}' takes .*, not "):
         ReadOptions.parse({key: value})
 
 
 @pytest.mark.parametrize("name", UNBUILT)
-def test_what_is_not_built_says_so(name: str) -> None:
+def test_unimplemented_options_are_named(name: str) -> None:
     for parse in (ReadOptions.parse, WriteOptions.parse):
         with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
             parse({name.lower(): "x"})
 
 
-def test_options_of_columns_are_gathered_by_their_keys() -> None:
+def test_column_options_are_collected_by_key() -> None:
     given = {"v.arrow.float16": "true", "a.b.lance.encoding": "blob", "v.lance.compression-level": "3"}
     assert WriteOptions.parse({"path": "t", **given}).column_options == given
 
@@ -152,7 +152,7 @@ def test_a_write_cannot_choose_what_to_read(name: str) -> None:
         WriteOptions.parse({name: value})
 
 
-def test_performance_options_of_the_jvm_do_nothing_and_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_performance_options_of_the_jvm_connector_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert ReadOptions.parse({name.lower(): "1" for name in IGNORED}) == ReadOptions()
@@ -165,7 +165,7 @@ def test_several_paths_are_refused() -> None:
         ReadOptions.parse({"paths": '["/a", "/b"]'})
 
 
-def test_a_setting_of_the_store_has_a_second_name_that_spark_does_not_print() -> None:
+def test_storage_options_have_an_alias_that_spark_hides() -> None:
     given = {
         "path": "/t",
         "storage.secret.account_key": "a",
@@ -182,7 +182,7 @@ def test_secrets_are_not_shown() -> None:
     assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(WriteOptions.parse(given))
 
 
-def test_the_page_about_options_is_printed_from_the_options() -> None:
+def test_the_options_page_is_generated_from_the_options() -> None:
     assert table() in (Path(__file__).parents[2] / "docs" / "options.md").read_text()
 
 

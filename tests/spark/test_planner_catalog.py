@@ -61,7 +61,7 @@ def test_several_inserts_of_one_statement(sql: Sql) -> None:
     assert sql("SELECT (SELECT count(*) FROM few), (SELECT count(*) FROM many)") == [(3, 7)]
 
 
-def test_a_table_of_a_query_is_not_added_to_what_is_there(sql: Sql, rows: DataFrame, uri: str) -> None:
+def test_create_table_as_select_does_not_append_to_an_existing_table(sql: Sql, rows: DataFrame, uri: str) -> None:
     write(uri)
     with pytest.raises(SPARK_ERRORS, match="TableAlreadyExistsError"):
         sql(f"CREATE TABLE t USING lance LOCATION '{uri}' AS SELECT 1L AS id, 'a' AS s")
@@ -141,7 +141,7 @@ def test_a_declared_table_without_data_has_no_rows(sql: Sql, uri: str) -> None:
         sql("INSERT INTO t VALUES (NULL, 'a', NULL)")
 
 
-def test_columns_may_be_null_where_the_catalog_says_so_whatever_came_first(sql: Sql) -> None:
+def test_columns_are_as_nullable_as_in_the_catalog(sql: Sql) -> None:
     sql("CREATE TABLE t (id BIGINT NOT NULL, c CHAR(3), st STRUCT<x: INT>, a ARRAY<INT>) USING lance")
     sql("INSERT INTO t VALUES (1, 'a', struct(1), array(1))")
     sql("INSERT INTO t VALUES (2, NULL, struct(NULL), array(NULL)), (3, NULL, NULL, NULL)")
@@ -179,7 +179,7 @@ def test_collations_and_fields_of_intervals_are_those_of_the_catalog(sql: Sql) -
     assert sql("SELECT l.c, r.c FROM t l JOIN copy r ON l.c = r.c WHERE r.st.n = 'q' ORDER BY l.h") == [("a", "a"), ("A", "a")]
 
 
-def test_a_column_that_the_catalog_alone_has_is_a_clear_error(sql: Sql) -> None:
+def test_a_column_of_the_catalog_only_is_a_clear_error(sql: Sql) -> None:
     sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
     sql("ALTER TABLE t ADD COLUMN z INT")
     for statement in ("SELECT * FROM t", "SELECT id FROM t WHERE z = 1", "SELECT max(z) FROM t"):
@@ -190,13 +190,13 @@ def test_a_column_that_the_catalog_alone_has_is_a_clear_error(sql: Sql) -> None:
     assert sql("SELECT id FROM t") == [(1,)]
 
 
-def test_databases_and_odd_places(sql: Sql, tmp_path: Path) -> None:
+def test_databases_and_unusual_locations(sql: Sql, tmp_path: Path) -> None:
     sql(f"CREATE TABLE t USING lance LOCATION '{tmp_path}/a b%c' AS SELECT 1 AS i")
     assert Dataset.open(f"{tmp_path}/a b%c").count_rows() == 1
     assert sql("SELECT x.i FROM spark_catalog.planner.t AS x") == [(1,)]
 
 
-def test_a_place_without_a_table_stays_an_error_without_a_declaration(spark: SparkSession, uri: str) -> None:
+def test_a_location_without_a_table_is_an_error_unless_declared(spark: SparkSession, uri: str) -> None:
     with pytest.raises(AnalysisException, match="no Lance table found at"):
         spark.read.format("lance").schema("id long").load(uri).collect()
 

@@ -37,7 +37,7 @@ def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, in
     assert list(internals.missing(context_loader(spark))) == []
 
 
-def test_the_list_is_what_the_compiled_classes_refer_to(spark: SparkSession, internals: Any) -> None:
+def test_the_list_matches_the_compiled_classes(spark: SparkSession, internals: Any) -> None:
     classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources())
     used = {reference for name in classes.keySet() for reference in references(bytes(classes.get(name)))}
     internal = {f"{name}#{member}" for name, member in used if name.startswith("org.apache.spark.") and not PUBLIC.match(name)}
@@ -58,7 +58,7 @@ def by_name(entries: set[str]) -> set[str]:
     return {entry for entry in entries if entry.partition("#")[2] in members}
 
 
-def test_what_spark_lacks_is_found_by_name(spark: SparkSession) -> None:
+def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:
     text = install.sources()["SparkInternals.java"]
     for old, new in (
         ("SparkInternals", "OtherInternals"),  # py4j takes classes of one name for one class
@@ -80,7 +80,7 @@ def test_what_spark_lacks_is_found_by_name(spark: SparkSession) -> None:
     [("SparkInternals.java", '".ds"', '".gone"'), ("LanceTable.java", "inner.capabilities()", "inner.gone()")],
     ids=["a private field", "a method"],
 )
-def test_on_another_spark_queries_run_and_a_warning_names_what_is_gone(tmp_path: Path, uri: str, file: str, old: str, new: str) -> None:
+def test_with_missing_internals_queries_run_and_a_warning_names_them(tmp_path: Path, uri: str, file: str, old: str, new: str) -> None:
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
     java = tmp_path / "lance_spark" / "spark" / "planner"

@@ -128,7 +128,7 @@ def test_aggregates_give_one_row_of_each_task(df: DataFrame) -> None:
     assert df.where("id < 0").agg(F.count("*").alias("n"), F.max("a").alias("a")).collect() == [Row(n=0, a=None)]
 
 
-def test_aggregates_of_which_nothing_is_wanted_have_one_row(df: DataFrame) -> None:
+def test_aggregates_without_functions_have_one_row(df: DataFrame) -> None:
     assert df.select("id").summary().count() == 8
     assert df.agg({"id": "max"}).select(F.explode(F.array(F.lit(1), F.lit(2)))).count() == 2
     assert df.where("id < 0").agg({"id": "max"}).count() == 1
@@ -253,7 +253,7 @@ def test_the_size_of_a_partition_is_its_own(stored: str, text: str) -> None:
             assert text.encode() in data[at:]
 
 
-def test_statistics_are_not_fooled_by_literals(df: DataFrame) -> None:
+def test_statistics_ignore_marks_in_literals(df: DataFrame) -> None:
     hostile = "LanceSize:" + "\1" * 16
     frame = df.where(F.col("s") != hostile)
     assert scan_statistics(frame)[0] == ROWS
@@ -266,7 +266,7 @@ def test_a_literal_that_is_not_utf_8_stays_with_spark(load: Load, uri: str) -> N
     assert load(uri).where("s IN ('é', '\U0001f600')").count() == 2
 
 
-def test_chains_and_lists_of_any_length_are_no_problem(df: DataFrame) -> None:
+def test_long_chains_and_lists_are_pushed(df: DataFrame) -> None:
     ids = list(range(0, 3000, 3))
     assert df.where(F.col("id").isin(ids)).count() == 334
     long_or = F.col("id") == 0

@@ -88,7 +88,7 @@ def test_new_columns_are_those_of_the_query(sql: Sql, spark: SparkSession, repla
 
 
 @pytest.mark.usefixtures("place")
-def test_new_columns_may_be_null_whatever_the_query_gave(sql: Sql) -> None:
+def test_new_columns_are_nullable(sql: Sql) -> None:
     sql("CREATE OR REPLACE TABLE t USING lance AS SELECT 1 AS id, named_struct('x', 2) AS st")
     sql("INSERT INTO t VALUES (NULL, NULL), (3, named_struct('x', NULL))")
     assert sql("SELECT count(*), count(id), count(st), count(st.x) FROM t") == [(3, 2, 2, 1)]
@@ -190,7 +190,7 @@ def test_a_table_without_a_query_becomes_empty(sql: Sql, place: str) -> None:
     assert [Dataset.open(place, version=v).count_rows() for v in (1, 2, 3, 4)] == [3, 0, 1, 0]
 
 
-def test_a_statement_without_columns_declares_what_is_there(sql: Sql, place: str) -> None:
+def test_a_statement_without_columns_declares_the_existing_table(sql: Sql, place: str) -> None:
     sql("CREATE OR REPLACE TABLE t USING lance TBLPROPERTIES ('k' = 'v')")
     assert sql("SELECT * FROM t ORDER BY id") == [(0, 0), (1, 10), (2, 20)]
     assert Dataset.open(place).version == 1
@@ -261,7 +261,7 @@ def test_the_default_source_counts_as_named(sql: Sql, spark: SparkSession, table
 
 
 @pytest.mark.parametrize("replace", [REPLACEMENTS["saveAsTable"], REPLACEMENTS["createOrReplace"]], ids=["saveAsTable", "createOrReplace"])
-def test_a_table_that_is_not_there_is_created(sql: Sql, spark: SparkSession, replace: Replace) -> None:
+def test_a_missing_table_is_created(sql: Sql, spark: SparkSession, replace: Replace) -> None:
     with pytest.raises(SPARK_ERRORS, match="no"):
         replace(FAILURES["after some rows"](spark.range(3).selectExpr("id", "id AS v")))
     assert sql("SHOW TABLES") == []

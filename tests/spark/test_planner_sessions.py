@@ -61,7 +61,7 @@ def test_threads_prune(load: Load, stored: str) -> None:
     assert found == [True]
 
 
-def test_other_sources_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_sources_are_not_changed(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(10).write.parquet(f"{tmp_path}/p")
     plan = physical(spark.read.parquet(f"{tmp_path}/p").where("id = 3"))
     assert "FileScan parquet" in plan
@@ -100,7 +100,7 @@ show(spark.newSession())
 
 
 @pytest.mark.slow
-def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path: Path) -> None:
+def test_a_warning_names_the_jvm_connector_on_the_class_path(stored: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "connector.jar", "w") as jar:
         jar.writestr("org/lance/spark/LanceDataSource.class", b"")
     script = 'lance_spark.enable(builder.master("local[1]").config("spark.jars", sys.argv[2]).getOrCreate())'
@@ -109,7 +109,7 @@ def test_the_jvm_connector_on_the_class_path_is_warned_of(stored: str, tmp_path:
 
 @pytest.mark.slow
 @NEEDS_CONNECT
-def test_connect_without_the_jar_reads_whole_and_says_so(stored: str) -> None:
+def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
     out = run(START + script, stored)
     assert out.count("queries read whole lance tables") == 1

@@ -36,7 +36,7 @@ def test_only_rows_of_the_condition_are_replaced_in_one_version(save: Save, uri:
     assert lance.dataset(uri).version == 2
 
 
-def test_rows_that_do_not_fulfil_the_condition_are_refused(save: Save, uri: str) -> None:
+def test_rows_that_do_not_satisfy_the_condition_are_refused(save: Save, uri: str) -> None:
     for wrong in ("tue", None):
         with pytest.raises(PySparkException, match="does not satisfy the condition of replaceWhere"):
             save([("mon", 10), (wrong, 11)], replaceWhere="day = 'mon'")
@@ -58,6 +58,6 @@ def test_the_columns_stay_without_overwrite_schema(save: Save, uri: str) -> None
     assert [f.id() for f in lance.dataset(uri).lance_schema.fields()] == ids
 
 
-def test_the_option_goes_with_overwrite(spark: SparkSession, save: Save, uri: str) -> None:
+def test_the_option_requires_overwrite(spark: SparkSession, save: Save, uri: str) -> None:
     with pytest.raises(PySparkException, match="requires Spark's mode overwrite"):
         spark.range(1).write.format("lance").mode("append").option("replaceWhere", "id = 1").save(uri)

@@ -44,7 +44,7 @@ def test_write_has_all_four_modes(spark: SparkSession, load: Callable[..., DataF
 
 
 @pytest.mark.parametrize("mode", ["error", "ignore", "append", "overwrite"])
-def test_every_mode_makes_the_table_that_is_not_there(spark: SparkSession, uri: str, mode: str) -> None:
+def test_every_mode_creates_a_missing_table(spark: SparkSession, uri: str, mode: str) -> None:
     lance_spark.write(spark.range(3), uri, mode=mode, data_storage_version="2.1")  # type: ignore[arg-type]
     assert Dataset.open(uri).count_rows() == 3
     assert Dataset.open(uri).snapshot.manifest.data_format == "2.1"
@@ -73,7 +73,7 @@ except ImportError:
     assert done.stdout == "fine\n"
 
 
-def test_everything_promised_is_there() -> None:
+def test_all_public_names_exist() -> None:
     for name in lance_spark.__all__:
         assert getattr(lance_spark, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

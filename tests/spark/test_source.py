@@ -159,12 +159,12 @@ def test_deleted_rows_and_added_columns(load: Load, uri: str) -> None:
         ({"readChangeFeed": "true"}, "UnsupportedFeatureError: the option 'readChangeFeed' is not implemented"),
     ],
 )
-def test_errors_say_what_is_wrong(load: Load, uri: str, options: dict[str, str], error: str) -> None:
+def test_errors_describe_the_problem(load: Load, uri: str, options: dict[str, str], error: str) -> None:
     with pytest.raises(AnalysisException, match=error):
         load(uri, **options)
 
 
-def test_more_errors_say_what_is_wrong(spark: SparkSession, load: Load, three_versions: str) -> None:
+def test_more_errors_describe_the_problem(spark: SparkSession, load: Load, three_versions: str) -> None:
     with pytest.raises(AnalysisException, match=r"VersionNotFoundError: .* has no version 7; existing versions: 1 to 3"):
         load(three_versions, version=7)
     with pytest.raises(AnalysisException, match=r"SchemaMismatchError: no column 'nope'"):

@@ -91,7 +91,7 @@ def test_brain_floats_are_floats_alone_and_in_vectors() -> None:
 @pytest.mark.parametrize(
     "t", [pa.decimal256(39, 0), pa.list_(pa.decimal256(76, 5)), pa.decimal128(10, -2), pa.month_day_nano_interval()], ids=str
 )
-def test_what_spark_cannot_hold_is_refused_by_column_with_the_way_around(t: pa.DataType) -> None:
+def test_types_that_spark_lacks_are_refused_with_the_column_and_an_alternative(t: pa.DataType) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"column 'wide.*`columns` option"):
         to_spark(pa.schema([("ok", pa.int8()), ("wide", t)]))
 
@@ -153,7 +153,7 @@ def test_a_size_for_no_array_column_is_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -4, "many", 2**31])
-def test_a_size_that_is_none_is_refused(size: object) -> None:
+def test_an_invalid_size_is_refused(size: object) -> None:
     with pytest.raises(InvalidOptionError, match="column 'v'"):
         stored(st.StructType([st.StructField("v", st.ArrayType(st.FloatType()), metadata={FIXED_SIZE: size})]), {})
 
@@ -198,7 +198,7 @@ def test_a_new_table_gets_times() -> None:
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_what_lance_cannot_hold_is_refused_with_the_way_around(t: st.DataType, way: str) -> None:
+def test_types_that_lance_lacks_are_refused_with_an_alternative(t: st.DataType, way: str) -> None:
     schema = st.StructType([st.StructField("s", st.StructType([st.StructField("x", st.ArrayType(t))]))])
     with pytest.raises(UnsupportedFeatureError, match=rf"column 's\.x\.element'.*{way}"):
         stored(schema, {})

@@ -156,7 +156,7 @@ def test_values_that_do_not_fit_fail_the_write_and_leave_nothing(spark: SparkSes
     assert files(uri) == named_files(uri)
 
 
-def test_rows_without_columns_are_not_lost_in_silence(spark: SparkSession, uri: str) -> None:
+def test_rows_without_columns_are_not_lost_silently(spark: SparkSession, uri: str) -> None:
     with pytest.raises(SPARK_ERRORS, match="data without columns"):
         spark.range(3).select().write.format("lance").mode("append").save(uri)
 
@@ -170,7 +170,7 @@ def test_a_failed_job_leaves_no_rows_and_no_files(spark: SparkSession, uri: str)
     assert files(uri) == named_files(uri)
 
 
-def test_overwrite_makes_a_table_where_there_is_none(spark: SparkSession, uri: str) -> None:
+def test_overwrite_creates_a_missing_table(spark: SparkSession, uri: str) -> None:
     save(spark.range(3), uri, "overwrite")
     assert sorted(r["id"] for r in rows(uri)) == [0, 1, 2]
 
@@ -183,7 +183,7 @@ def test_overwrite_takes_the_new_schema_and_keeps_the_old_versions(spark: SparkS
     assert load(uri, version=1).count() == 3
 
 
-def test_what_may_be_null_may_be_null_after_an_overwrite_with_literals(spark: SparkSession, uri: str) -> None:
+def test_nullable_columns_stay_nullable_after_an_overwrite_with_literals(spark: SparkSession, uri: str) -> None:
     nested = "struct('x' AS s, map('k', array(1)) AS m, array(named_struct('z', 0.5D)) AS l) st"
     save(spark.sql(f"SELECT if(id < 0, NULL, {nested.removesuffix(' st')}) st, id FROM range(1)"), uri)
     save(spark.sql("SELECT named_struct('s', string(NULL), 'M', map('k', array(int(NULL)))) st, 1 id"), uri + "2")
@@ -211,7 +211,7 @@ def test_an_append_of_no_rows_commits_nothing(spark: SparkSession, uri: str) -> 
     assert files(uri) == named_files(uri)
 
 
-def test_an_append_of_no_rows_makes_the_table_that_is_not_there(spark: SparkSession, load: Load, uri: str) -> None:
+def test_an_append_of_no_rows_creates_a_missing_table(spark: SparkSession, load: Load, uri: str) -> None:
     save(spark.range(3).where("id > 5"), uri)
     assert load(uri).collect() == []
     assert load(uri).columns == ["id"]
@@ -258,7 +258,7 @@ def test_spark_refuses_the_modes_that_lance_spark_write_has(spark: SparkSession,
         save(spark.range(3), uri, mode)
 
 
-def test_types_that_lance_does_not_have_are_refused_with_the_way_around(spark: SparkSession, uri: str) -> None:
+def test_unsupported_types_are_refused_with_an_alternative(spark: SparkSession, uri: str) -> None:
     with pytest.raises(AnalysisException, match=r"column 'v': .*to_json"):
         save(spark.sql("SELECT parse_json('{}') v"), uri)
     assert not os.path.exists(uri)
@@ -275,7 +275,7 @@ def batch(*ids: int) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(ids, pa.int64())})
 
 
-def test_of_a_task_that_ran_twice_only_the_chosen_message_counts(uri: str) -> None:
+def test_only_the_chosen_message_of_a_repeated_task_counts(uri: str) -> None:
     writer = a_writer(uri)
     first, second = writer.write(iter([batch(1, 2)])), writer.write(iter([batch(1, 2)]))
     writer.commit([pickle.loads(pickle.dumps(second))])
@@ -348,7 +348,7 @@ def test_decimals_stay_exact(spark: SparkSession, load: Load, uri: str) -> None:
     assert load(uri).first() == Row(d=Decimal("-12345678901234567890123456789012345678"))
 
 
-def test_a_write_that_stands_is_not_reported_as_failed_when_the_table_cannot_be_cleaned_up(spark: SparkSession, uri: str) -> None:
+def test_a_committed_write_succeeds_even_if_the_cleanup_fails(spark: SparkSession, uri: str) -> None:
     save(spark.range(3), uri)
     Dataset.open(uri).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"})
     refs = Path(uri, "_refs/tags")

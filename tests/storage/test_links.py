@@ -90,7 +90,7 @@ def test_a_file_that_is_a_link_is_not_followed(store: Store, secret: Path, targe
     assert not link.is_symlink()
 
 
-def test_links_to_folders_are_names_in_listings_and_nothing_more(store: Store, secret: Path) -> None:
+def test_links_to_folders_are_listed_but_not_followed(store: Store, secret: Path) -> None:
     Path(store.uri, "data", "link").symlink_to(secret)
     Path(store.uri, "data", "loop").symlink_to(".")
     assert [e.name for e in store.walk("")] == ["data/link", "data/loop"]
@@ -171,7 +171,7 @@ def device(path: Path) -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(("make", "words"), [(pipe, "a pipe"), (unix_socket, "a socket"), (device, "a device")])
-def test_what_is_no_file_is_an_error_and_never_waited_for(store: Store, make: Callable[[Path], None], words: str) -> None:
+def test_pipes_and_sockets_are_errors_and_do_not_block(store: Store, make: Callable[[Path], None], words: str) -> None:
     make(Path(store.uri, "data", "x"))
     for read in READS.values():
         with pytest.raises(CorruptFileError, match=f"{words}, expected a file"):
@@ -192,7 +192,7 @@ def test_a_folder_in_place_of_a_file_is_an_error(store: Store) -> None:
     assert (store.list("data"), store.walk("data")) == ([], [])
 
 
-def test_a_folder_with_the_name_of_a_file_is_listed_for_who_reads_it_to_notice(store: Store) -> None:
+def test_a_folder_named_like_a_file_is_listed(store: Store) -> None:
     for name in ("x.json", "7.manifest", "inner", ".hidden"):
         Path(store.uri, "data", name).mkdir()
     assert [e.name for e in store.list("data")] == ["7.manifest", "x.json"]

@@ -26,7 +26,7 @@ def test_credentials_in_an_azure_uri_are_refused_and_not_shown(uri: str) -> None
 
 
 @pytest.mark.parametrize("uri", ["file:///a%00b", "a\0b", "s3://b/\0", "\udcff\ud800", "file:///%00"])
-def test_what_no_path_can_have_is_refused(uri: str) -> None:
+def test_characters_that_paths_cannot_have_are_refused(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="not allowed in a path"):
         locate(uri)
 
@@ -37,7 +37,7 @@ SCHEMES = ["", "file:", "file://", "s3://", "s3a://", "gs://", "az://", "abfss:/
 @given(st.sampled_from(SCHEMES), st.text(st.sampled_from("ab/@:?#%.\\ \0\n~é\ud800") | st.characters(), max_size=12))
 @example("s3://", "a:b@bucket")
 @example("s3://", "[")
-def test_any_text_is_a_place_or_refused(scheme: str, rest: str) -> None:
+def test_any_text_is_a_location_or_refused(scheme: str, rest: str) -> None:
     try:
         store = Store(scheme + rest)
     except LanceError:

@@ -136,7 +136,7 @@ def test_no_option_is_in_an_error(kind: str, secret: str, echo: str) -> None:
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_nothing_of_a_manifest_store_is_in_an_error(tmp_path: Path, secret: str, echo: str) -> None:
+def test_errors_do_not_show_the_manifest_store(tmp_path: Path, secret: str, echo: str) -> None:
     uri, options = reachable("s3", echo)
     local, secret = str(tmp_path / "t"), secret.replace("127.0.0.1:1", echo)
     for place in (f"sqlite:///nowhere/{secret}/m.db", f"postgres://{secret}", secret, f"dynamodb://{secret}", f"sqlite:{secret}"):
@@ -149,7 +149,7 @@ def test_nothing_of_a_manifest_store_is_in_an_error(tmp_path: Path, secret: str,
         fails(lambda given=given: external(Store(uri, given)).latest())  # type: ignore[misc, union-attr]
 
 
-def test_what_is_wrong_with_a_manifest_store_is_said(tmp_path: Path, echo: str) -> None:
+def test_errors_of_a_manifest_store_name_the_problem(tmp_path: Path, echo: str) -> None:
     with pytest.raises(StorageError, match="the manifest store in SQLite: unable to open database file"):
         Dataset.write(str(tmp_path / "t"), ROWS, storage_options={MANIFEST_STORE: "sqlite:///nowhere/m.db"})
     with pytest.raises(InvalidOptionError, match="'manifest_store' takes dynamodb://TABLE or sqlite:///PATH"):
@@ -184,7 +184,7 @@ def test_uris_with_credentials_are_refused_and_not_shown(uri: str) -> None:
     assert WORD not in shown(uri.replace("\0", ""))
 
 
-def test_uris_are_shown_without_what_is_secret_in_them() -> None:
+def test_uris_are_shown_without_secrets() -> None:
     given = {
         "s3://bucket/a b": "s3://bucket/a b",
         "s3://u:p@bucket/a": "s3://***@bucket/a",
@@ -211,5 +211,5 @@ REDACTED: list[tuple[str, Mapping[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("text", "options", "expected"), REDACTED)
-def test_texts_of_clients_are_kept_but_for_secrets(text: str, options: Mapping[str, str], expected: str) -> None:
+def test_messages_of_clients_are_kept_without_secrets(text: str, options: Mapping[str, str], expected: str) -> None:
     assert redacted(text, options) == expected

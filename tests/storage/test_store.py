@@ -34,7 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return Store({"file": f"file:{tmp_path}/t.lance/", "memory": f"memory://{name}/t.lance"}[request.param])
 
 
-def test_what_is_put_is_read_back_whole_in_ranges_and_by_its_tail(store: Store) -> None:
+def test_files_are_read_back_whole_in_ranges_and_from_the_end(store: Store) -> None:
     data = bytes(range(256)) * 10
     store.put("data/x.lance", data)
     assert store.read("data/x.lance") == data
@@ -94,7 +94,7 @@ def test_missing_files_are_file_not_found_and_deleting_them_is_fine(store: Store
     assert not store.exists("data/some")
 
 
-def test_a_streamed_file_is_there_after_the_block_and_gone_if_the_block_fails(store: Store) -> None:
+def test_a_streamed_file_exists_after_the_block_unless_it_fails(store: Store) -> None:
     with store.create("data/a") as out:
         for _ in range(3):
             out.write(bytes(7 << 20))
@@ -146,7 +146,7 @@ def _race(uri: str, options: dict[str, str], start: multiprocessing.synchronize.
 
 
 @pytest.mark.parametrize("kind", ["file", "s3"])
-def test_of_many_processes_that_put_the_same_name_exactly_one_wins(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_exactly_one_of_many_processes_puts_a_file(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     uri, options = str(tmp_path), {}
     if kind == "s3":
         uri, options = f"s3://tables/{uuid.uuid4().hex}", {**KEYS, "endpoint": request.getfixturevalue("s3_server")}
@@ -171,7 +171,7 @@ def test_local_leaves_no_temporary_file_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "v") == ["1"]
 
 
-def test_files_that_vanish_while_a_folder_is_listed_hide_no_others(tmp_path: Path) -> None:
+def test_files_that_vanish_during_a_listing_do_not_hide_others(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.put("v/0", b"stays")
     done = threading.Event()
@@ -193,7 +193,7 @@ def test_files_that_vanish_while_a_folder_is_listed_hide_no_others(tmp_path: Pat
     assert all("0" in [e.name for e in found] for found in listings)
 
 
-def test_a_file_in_place_of_a_folder_is_said_and_is_not_taken_for_another_writer(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_reported_and_is_no_conflict(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("not a folder")
     store = Store(f"{tmp_path}/t")
     for write in (lambda: store.put_if_absent("_versions/1", b""), lambda: store.put("_versions/1", b""), lambda: store.list("_versions")):
@@ -202,7 +202,7 @@ def test_a_file_in_place_of_a_folder_is_said_and_is_not_taken_for_another_writer
         assert not isinstance(e.value, FileExistsError)
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
@@ -216,7 +216,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "v") == []
 
 
-def test_missing_permission_is_said(tmp_path: Path) -> None:
+def test_a_missing_permission_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir(mode=0o500)
     me = os.geteuid()
     if me == 0:
@@ -312,7 +312,7 @@ def test_an_azure_uri_gives_container_and_account() -> None:
 
 
 @pytest.mark.parametrize("uri", ["hdfs://host/x", "s3+ddb://bucket/x", "http://host/x", "s3:///x", "dbfs:/x", "s3:/bucket/x"])
-def test_an_unknown_place_is_refused_by_name(uri: str) -> None:
+def test_an_unknown_scheme_is_refused_by_name(uri: str) -> None:
     with pytest.raises(UnsupportedFeatureError):
         Store(uri)
 
@@ -329,7 +329,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one() -> None:
     assert "very-secret" not in str(e.value)
 
 
-def test_options_of_another_family_are_ignored(tmp_path: Path) -> None:
+def test_options_of_another_store_are_ignored(tmp_path: Path) -> None:
     Store(str(tmp_path), KEYS).put("x", b"1")
     assert Store(str(tmp_path), {"azure_storage_account_name": "a"}).read("x") == b"1"
 
@@ -347,13 +347,13 @@ def test_options_mean_what_object_store_says_they_mean() -> None:
     assert arguments("az", {"account_name": "a", "azure_storage_sas_key": "s"}) == {"account_name": "a", "sas_token": "s"}
 
 
-def test_a_value_that_an_option_cannot_take_is_refused_without_showing_it() -> None:
+def test_an_invalid_value_is_refused_without_showing_it() -> None:
     with pytest.raises(InvalidOptionError, match="allow_invalid_certificates") as e:
         arguments("s3", {"allow_invalid_certificates": "perhaps"})
     assert "perhaps" not in str(e.value)
 
 
-def test_a_refusal_says_by_its_number_that_nothing_was_done(s3_server: str) -> None:
+def test_a_refusal_has_an_errno(s3_server: str) -> None:
     store = Store("s3://no-such-bucket/t", {**KEYS, "endpoint": s3_server})
     with pytest.raises(StorageError) as e:
         store.put_if_absent("x", b"")

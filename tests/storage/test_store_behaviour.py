@@ -166,7 +166,7 @@ def test_what_is_written_is_read_by_us_and_by_pylance(place: Place) -> None:
     assert report.orphans == ()
 
 
-def test_writers_at_once_all_land(place: Place) -> None:
+def test_concurrent_writers_all_succeed(place: Place) -> None:
     place.write()
     count = 4
     start = threading.Barrier(count)
@@ -181,7 +181,7 @@ def test_writers_at_once_all_land(place: Place) -> None:
     assert (place.open().version, place.open().count_rows()) == (13, 39)
 
 
-def test_of_writers_who_make_the_table_at_once_one_wins(place: Place) -> None:
+def test_one_of_concurrent_creators_wins(place: Place) -> None:
     count = 4
     start = threading.Barrier(count)
 

@@ -32,7 +32,7 @@ def i32(*values: int) -> bytes:
     return np.array(values, np.int32).tobytes()
 
 
-def test_pages_put_together_are_read() -> None:
+def test_hand_made_pages_are_read() -> None:
     assert read(NUMBER, b"...." + i32(7, 8), 4).to_pylist() == [7, 8]
     assert read(STRING, b"abc" + i64(0, 1, 3), 3).to_pylist() == ["a", "bc"]
     assert read(LISTS, i32(0, 1, 3) + b"\1\2\3", 0, 12).to_pylist() == [[1], [2, 3]]
@@ -58,6 +58,8 @@ def test_pages_put_together_are_read() -> None:
         (DICTIONARY, b"\2\0ab" + i64(2, 3, 4), (0,), (4, 2), "index 2 is out of bounds: the dictionary has 2 items"),
     ],
 )
-def test_lies_are_found(field: Field, data: bytes, positions: tuple[int, ...], dictionary: tuple[int, int], complaint: str) -> None:
+def test_false_declarations_are_found(
+    field: Field, data: bytes, positions: tuple[int, ...], dictionary: tuple[int, int], complaint: str
+) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(field, data, *positions, dictionary=dictionary)

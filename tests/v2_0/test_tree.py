@@ -216,7 +216,7 @@ STRING = binary(no_nulls(flat(64)), flat(8, 1), 10)
         ("int64", pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[nested(20)], buffer=buffer(0))), [bytes(16)], "nested more than"),
     ],
 )
-def test_lies_are_found(logical_type: str, message: pb.ArrayEncoding, buffers: list[bytes], complaint: str) -> None:
+def test_false_declarations_are_found(logical_type: str, message: pb.ArrayEncoding, buffers: list[bytes], complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(logical_type, message, buffers, 2)
 
@@ -240,7 +240,7 @@ def test_unknown_encodings_are_refused(make: Callable[[], pb.ArrayEncoding]) -> 
         read("string", make(), [bytes(16), bytes(16)], 2)
 
 
-def test_endless_nesting_is_refused() -> None:
+def test_unbounded_nesting_of_encodings_is_refused() -> None:
     with pytest.raises(CorruptFileError, match="nested more than"):
         read("int8", nested(20), [bytes(2)], 2)
 

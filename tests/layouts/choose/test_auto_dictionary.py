@@ -28,7 +28,7 @@ def values_of(block: object) -> list[bytes]:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=3), st.binary(max_size=20)), min_size=1))
-def test_indices_lead_back_to_strings(values: list[bytes]) -> None:
+def test_indices_refer_to_the_strings(values: list[bytes]) -> None:
     distinct = len(set(values))
     found = deduplicate(strings(values), distinct)
     assert found is not None
@@ -40,7 +40,7 @@ def test_indices_lead_back_to_strings(values: list[bytes]) -> None:
 
 @pytest.mark.parametrize("words", [1, 2])
 @given(numbers=st.lists(st.integers(0, 6), min_size=2), shift=st.integers(0, 60))
-def test_indices_lead_back_to_words(words: int, numbers: list[int], shift: int) -> None:
+def test_indices_refer_to_the_words(words: int, numbers: list[int], shift: int) -> None:
     data = np.zeros((len(numbers), words), dtype=np.uint64)
     data[:, -1] = np.array(numbers, dtype=np.uint64) << np.uint64(shift)
     block = FixedWidth(64 * words, data.reshape(-1).view(np.uint8), len(numbers))
@@ -51,13 +51,13 @@ def test_indices_lead_back_to_words(words: int, numbers: list[int], shift: int) 
     assert [items[i] for i in found[0]] == values_of(block)
 
 
-def test_a_page_of_which_no_value_occurs_twice_gets_none() -> None:
+def test_a_page_of_distinct_values_gets_no_dictionary() -> None:
     values = strings([b"%07d" % i for i in range(20_000)])
     assert make_dictionary(values, 20_000 * 11, EncodingOptions()) is None
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 50, 3000])
-def test_a_page_of_few_values_gets_one(distinct: int) -> None:
+def test_a_page_of_few_distinct_values_gets_a_dictionary(distinct: int) -> None:
     numbers = np.random.default_rng(0).integers(0, distinct, 20_000)
     values = strings([b"value %d" % i for i in numbers])
     found = make_dictionary(values, float(len(values.data) + 80_000), EncodingOptions())

@@ -32,7 +32,7 @@ def test_no_strings_are_a_block_of_none() -> None:
     assert block.offsets.tolist() == [0]
 
 
-def test_lists_are_no_leaves() -> None:
+def test_lists_are_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="writing values of type list"):
         to_block(pa.array([[1]]))
 
@@ -42,7 +42,7 @@ def test_packed_structs_of_whole_bytes_are_values_of_full_zip_pages_too() -> Non
     assert isinstance(encode_single_values(block, EncodingOptions())[0], PackedStructEncoding)
 
 
-def test_only_strings_and_wide_words_are_looked_through_for_equal_values() -> None:
+def test_only_strings_and_wide_words_are_checked_for_repetition() -> None:
     assert deduplicate(FixedWidth(8, np.zeros(9, np.uint8), 9), 9) is None
 
 

@@ -34,6 +34,6 @@ def test_options_are_read_in_any_case_and_with_spaces_around() -> None:
         ("rle-threshold", "1.5", "a number from 0 to 1"),
     ],
 )
-def test_what_an_option_cannot_be_is_refused_with_what_it_must_be(name: str, text: str, wanted: str) -> None:
+def test_invalid_options_are_refused_with_the_expected_values(name: str, text: str, wanted: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"column 'c': lance-encoding:{name} is .*; it must be {wanted}"):
         options(name, text)

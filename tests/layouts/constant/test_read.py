@@ -43,7 +43,7 @@ def test_a_string_comes_after_its_offsets() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"abc", u32(0), u32(3, 1, 1, 1), u32(1), u32(1, 5) + b"1234", u32(2, 8), u32(2, 8, 2) + u32(0, 2) + b"a"]
 )
-def test_a_buffer_that_does_not_hold_what_it_says_is_found(data: bytes) -> None:
+def test_a_buffer_without_its_declared_content_is_found(data: bytes) -> None:
     with pytest.raises(CorruptFileError, match="does not have the parts that it declares"):
         scalar(np.frombuffer(data, np.uint8), pa.string())
 
@@ -72,12 +72,12 @@ def test_a_buffer_that_does_not_hold_what_it_says_is_found(data: bytes) -> None:
         ),
     ],
 )
-def test_lies_are_found(field: Field, layout: pb.ConstantLayout, buffers: list[bytes], complaint: str) -> None:
+def test_false_declarations_are_found(field: Field, layout: pb.ConstantLayout, buffers: list[bytes], complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(field, layout, buffers, 2)
 
 
-def test_neither_rows_nor_levels_without_bytes_are_made_without_end() -> None:
+def test_rows_and_levels_without_bytes_are_bounded() -> None:
     with pytest.raises(UnsupportedFeatureError, match="a constant page of 268435456 rows"):
         read(NUMBER, pb.ConstantLayout(layers=[ITEM], inline_value=u32(7)), [], 2**28)
     runs = pb.CompressiveEncoding(rle=pb.Rle(values=flat(16), run_lengths=flat(32)))

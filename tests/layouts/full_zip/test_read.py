@@ -57,7 +57,7 @@ TWO_STRINGS = b"\2\0\0\0ab\1\0\0\0c"
 TWO_LISTS = b"\1abcd\0efgh\1ijkl"
 
 
-def test_pages_put_together_are_read() -> None:
+def test_hand_made_pages_are_read() -> None:
     strings = pb.FullZipLayout(bits_per_offset=32, **STRINGS)
     assert read(STRING, strings, [TWO_STRINGS, bytes([0, 6, 11])], 2).to_pylist() == ["ab", "c"]
     assert read(STRING, strings, [TWO_STRINGS, bytes([0, 6, 11])], 2, range(1, 2)).to_pylist() == ["c"]
@@ -107,7 +107,9 @@ def test_pages_put_together_are_read() -> None:
         (STRING, pb.FullZipLayout(bits_per_offset=32, **STRINGS), [b"\1\0\0\0\xff\1\0\0\0a"], None, "page 0: ArrowInvalid.*UTF8"),
     ],
 )
-def test_lies_are_found(field: Field, layout: pb.FullZipLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:
+def test_false_declarations_are_found(
+    field: Field, layout: pb.FullZipLayout, buffers: list[bytes], rows: Rows | None, complaint: str
+) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(field, layout, buffers, 2, rows)
 

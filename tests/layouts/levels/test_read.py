@@ -116,7 +116,7 @@ def test_levels_made_one_by_one_are_the_offsets_and_validity_of_arrow(rows: list
         pytest.param(None, u16(0), id="lists without repetition levels"),
     ],
 )
-def test_levels_that_mean_nothing_are_refused(repetition: np.ndarray | None, definition: np.ndarray) -> None:
+def test_meaningless_levels_are_refused(repetition: np.ndarray | None, definition: np.ndarray) -> None:
     with pytest.raises(CorruptFileError):
         unravel(Dense((ITEM, Layer(True, 1, 2))), repetition, definition, len(definition))
 

@@ -36,7 +36,7 @@ def u64(*values: int) -> bytes:
     return numbers(np.uint64, *values)
 
 
-def test_structure_put_together_is_read() -> None:
+def test_hand_made_structures_are_read() -> None:
     assert read(NUMBER, of_items(SEVEN, validity(NULL, 2)), [u64(0, 2)], 4).to_pylist() == [None, 7, None, 7]
     assert read(NUMBER, of_items(SEVEN, validity(VALID, 1)), [u64(1)], 3).to_pylist() == [None, 7, None]
     layout = of_items(SEVEN, lists(3, 2), validity(NULL, 0))
@@ -73,7 +73,7 @@ TWO = of_items(SEVEN, lists(3, 2), validity(NULL, 0))
         (LISTS, TWO, [u64(0, 2), u64(2**63 + 1, 2**63 + 2), b"", b""], "add up to 3 items"),
     ],
 )
-def test_lies_are_found(field: Field, layout: pb23.PlanarLayout, buffers: list[bytes], complaint: str) -> None:
+def test_false_declarations_are_found(field: Field, layout: pb23.PlanarLayout, buffers: list[bytes], complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(field, layout, buffers, 3)
 
@@ -82,7 +82,7 @@ def test_lies_are_found(field: Field, layout: pb23.PlanarLayout, buffers: list[b
     ("layout", "num_rows"),
     [(of_items(SEVEN, validity(NULL, 0, CONSTANT)), 2**28), (of_items(SEVEN, lists(2**28, 1), validity(NULL, 0)), 1)],
 )
-def test_slots_that_take_no_bytes_are_not_made_without_end(layout: pb23.PlanarLayout, num_rows: int) -> None:
+def test_slots_without_bytes_are_bounded(layout: pb23.PlanarLayout, num_rows: int) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"a (constant )?page of \d+ rows"):
         read(NUMBER if num_rows > 1 else LISTS, layout, [], num_rows)
 

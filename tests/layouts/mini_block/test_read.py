@@ -33,7 +33,7 @@ def of_lists(**changes: Any) -> pb.MiniBlockLayout:
     return of_numbers(**{"rep_compression": flat(16), "repetition_index_depth": 1, "layers": [ITEM, LIST], **changes})
 
 
-def test_pages_put_together_are_read() -> None:
+def test_hand_made_pages_are_read() -> None:
     assert read(NUMBER, of_numbers(), [WORD, CHUNK], 3).to_pylist() == [1, 2, 3]
     for rows in (range(2), range(1, 2)):
         assert read(LISTS, of_lists(), [LIST_WORD, LIST_CHUNK, INDEX], 2, rows).to_pylist() == [[1, 2], [3]][rows.start : rows.stop]
@@ -104,7 +104,9 @@ def of_runs(**changes: Any) -> pb.MiniBlockLayout:
         (LISTS, of_lists(layers=[LIST, ITEM]), [LIST_WORD, LIST_CHUNK, INDEX], None, "levels declare 2 values"),
     ],
 )
-def test_lies_are_found(field: Field, layout: pb.MiniBlockLayout, buffers: list[bytes], rows: Rows | None, complaint: str) -> None:
+def test_false_declarations_are_found(
+    field: Field, layout: pb.MiniBlockLayout, buffers: list[bytes], rows: Rows | None, complaint: str
+) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(field, layout, buffers, 3 if field is NUMBER else 2, rows)
 

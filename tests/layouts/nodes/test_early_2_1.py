@@ -61,7 +61,7 @@ def test_a_zipped_page_that_says_no_width_is_left_without_one() -> None:
     assert upgraded(page.SerializeToString()) == pb.PageLayout(full_zip_layout=zipped)
 
 
-def test_a_compression_that_is_not_known_is_refused() -> None:
+def test_an_unknown_compression_is_refused() -> None:
     brotli = pb20.ArrayEncoding(general_mini_block=pb20.GeneralMiniBlock(inner=FLAT, compression=pb20.Compression(scheme="brotli")))
     page = early.PageLayout(mini_block_layout=early.MiniBlockLayout(value_compression=brotli, layers=[pb.REPDEF_NULLABLE_ITEM]))
     with pytest.raises(UnsupportedFeatureError, match="the compression 'brotli'"):
@@ -91,7 +91,7 @@ def test_pages_without_values_are_constant_pages_now() -> None:
     assert upgraded(message.SerializeToString()) == pb.PageLayout(constant_layout=pb.ConstantLayout(layers=layers))
 
 
-def test_what_2_0_alone_has_is_refused() -> None:
+def test_encodings_of_2_0_only_are_refused() -> None:
     old = pb20.ArrayEncoding(nullable=pb20.Nullable())
     with pytest.raises(UnsupportedFeatureError, match="nullable"):
         upgraded(early.PageLayout(mini_block_layout=early.MiniBlockLayout(value_compression=old)).SerializeToString())

@@ -44,7 +44,7 @@ def validity(meaning: int) -> pb23.SparseValidity:
         (sparse(pb23.SparseLayer(validity=validity(3))), "positions with meaning 3 are not supported"),
     ],
 )
-def test_what_is_not_known_is_refused(message: Message, complaint: str) -> None:
+def test_unknown_layouts_are_refused(message: Message, complaint: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=complaint):
         parse_layout(TYPES[type(message)], message.SerializeToString())
 
@@ -65,7 +65,7 @@ def test_what_is_not_known_is_refused(message: Message, complaint: str) -> None:
         ),
     ],
 )
-def test_lies_are_found(message: Message, complaint: str) -> None:
+def test_false_declarations_are_found(message: Message, complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         parse_layout(TYPES[type(message)], message.SerializeToString())
 

@@ -27,7 +27,7 @@ def test_a_dictionary_is_not_expanded_beyond_the_limit(items: pa.Array) -> None:
         arrow.look_up(items, pa.array([0] * 30))
 
 
-def test_what_counts_are_the_items_that_are_used() -> None:
+def test_only_used_items_count() -> None:
     assert len(arrow.look_up(ITEMS[0], pa.array([1] * 1000))) == 1000
 
 
@@ -60,7 +60,7 @@ TEXT = VariableWidth(np.array([0, 1], np.int32), np.frombuffer(b"a", np.uint8))
         (PackedStruct((words(32),)), pa.int32(), "expected values of int32.*, found a struct of 1 children"),
     ],
 )
-def test_values_that_are_not_those_of_the_type_are_refused(block: Block, t: pa.DataType, complaint: str) -> None:
+def test_values_of_another_type_are_refused(block: Block, t: pa.DataType, complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         arrow.to_array(block, t, None)
 
@@ -77,18 +77,18 @@ def test_values_that_are_not_stored_as_a_dictionary_become_one() -> None:
     assert got.to_pylist() == [7, 8, 7]
 
 
-def test_a_column_of_nulls_takes_whatever_is_stored() -> None:
+def test_a_column_of_null_type_accepts_any_stored_values() -> None:
     assert arrow.to_array(words(8), pa.null(), None).to_pylist() == [None]
 
 
 @pytest.mark.parametrize("indices", [words(128), TEXT], ids=["wide", "text"])
 @pytest.mark.parametrize("t", [pa.int32(), pa.dictionary(pa.int8(), pa.int32())], ids=str)
-def test_indices_that_are_no_numbers_are_refused(indices: Block, t: pa.DataType) -> None:
+def test_non_numeric_indices_are_refused(indices: Block, t: pa.DataType) -> None:
     with pytest.raises(CorruptFileError, match="expected dictionary indices of 8 to 64 bits"):
         arrow.look_up_later(indices, words(32), t, None)
 
 
-def test_indices_wider_than_those_of_the_column_are_made_to_fit() -> None:
+def test_wide_indices_are_cast_to_those_of_the_column() -> None:
     """Writers of late 2025 put the dictionaries of several batches together, repeated items and all."""
     items = FixedWidth(32, np.tile(np.arange(120, dtype=np.uint32), 2).view(np.uint8), 240)
     indices = FixedWidth(32, np.array([0, 239, 119, 130], np.uint32).view(np.uint8), 4)

@@ -157,7 +157,7 @@ def test_a_lost_answer_of_the_database_is_not_applied_twice(place: Place) -> Non
     assert place.open().version == 2
 
 
-def test_writers_at_once_all_land(place: Place) -> None:
+def test_concurrent_writers_all_succeed(place: Place) -> None:
     place.write()
     count = 4
     start = threading.Barrier(count)
