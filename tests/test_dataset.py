@@ -105,7 +105,7 @@ def test_parts_of_a_struct_in_different_files_are_one_struct(tmp_path: Path) -> 
         assert pc.struct_field(got["p"], child) == lance.dataset(uri).to_table(columns=[f"p.{child}"])[f"p.{child}"]
 
 
-def test_a_missing_child_of_a_present_struct_is_null(tmp_path: Path) -> None:
+def test_a_missing_child_of_a_struct_is_null(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     old = pa.table({"id": [0, 1, 2], "p": pa.array([{"a": 1}, None, {"a": 3}], pa.struct([("a", pa.int32())]))})
     lance.write_dataset(old, uri, data_storage_version="2.1")
@@ -194,7 +194,7 @@ def test_a_branch_has_its_own_rows(uri: str) -> None:
     assert Dataset.open(uri, tag="mine").count_rows() == 255
 
 
-def test_versions_are_pylances(uri: str) -> None:
+def test_versions_are_those_of_pylance(uri: str) -> None:
     lance.write_dataset(rows(0, 1), uri, mode="append")
     expected = lance.dataset(uri).versions()
     assert [v.version for v in Dataset.open(uri).versions()] == [v["version"] for v in expected]
@@ -227,7 +227,7 @@ def test_limit_and_offset_count_rows_of_the_result(uri: str, scan: Any, deleted:
     ("filter", "columns"),
     [("id >= 95 AND id < 205", None), ("name = 'n3'", ["id"]), ("x IS NULL", ["v", "l"]), ("p.a > 200", ["p.b"]), ("p.b = 'b7'", ["p.a"])],
 )
-def test_a_filter_may_use_columns_that_are_not_asked_for(uri: str, filter: Any, columns: Any) -> None:
+def test_a_filter_may_use_columns_that_are_not_returned(uri: str, filter: Any, columns: Any) -> None:
     lance.dataset(uri).delete("id = 100")
     ds = Dataset.open(uri)
     expected = lance.dataset(uri).to_table(filter=filter)
@@ -247,7 +247,7 @@ def test_a_filter_on_the_row_address_reads_no_file(uri: str) -> None:
 
 @pytest.mark.parametrize("deleted", [None, "id % 3 = 1", "id > 20"])
 @pytest.mark.parametrize("indices", [[], [0], [5, 3, 5, 0], [81, 2, 33, 80, 82], list(range(50, 83))], ids=str)
-def test_take_gives_rows_in_the_order_asked_for(uri: str, deleted: Any, indices: Any) -> None:
+def test_take_returns_rows_in_the_given_order(uri: str, deleted: Any, indices: Any) -> None:
     if deleted:
         lance.dataset(uri).delete(deleted)
     ds = Dataset.open(uri)
@@ -270,7 +270,7 @@ def test_take_reads_no_more_than_it_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("indices", [[-1], [250], [0, 10**12]])
-def test_a_row_that_is_not_there_cannot_be_taken(uri: str, indices: Any) -> None:
+def test_taking_a_missing_row_is_an_error(uri: str, indices: Any) -> None:
     with pytest.raises(IndexError, match="has 250 rows"):
         Dataset.open(uri).take(indices)
 
@@ -302,7 +302,7 @@ def test_large_fragments_are_divided_and_small_ones_packed(uri: str, monkeypatch
     assert sum(p.num_rows for task in tasks for p in task.parts) == 250
 
 
-def test_what_does_not_exist_is_named(uri: str) -> None:
+def test_missing_columns_are_named(uri: str) -> None:
     ds = Dataset.open(uri)
     with pytest.raises(SchemaMismatchError, match="no column 'nope'"):
         ds.scan(["nope"]).to_table()
@@ -328,7 +328,7 @@ def test_a_table_is_found_by_its_path_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_structs_without_fields_are_there_as_pylance_wrote_them(version: str, tmp_path: Path) -> None:
+def test_structs_without_fields_are_read(version: str, tmp_path: Path) -> None:
     empty = pa.struct([])
     table = pa.table(
         {"e": pa.array([{}] * 5, empty), "s": pa.array([{"e": {}, "i": i} for i in range(5)], pa.struct({"e": empty, "i": pa.int8()}))}
@@ -362,7 +362,7 @@ def test_errors_name_the_table_the_version_and_the_file(uri: str, tmp_path: Path
             assert f"{uri}, version 1: " in str(e.value)
 
 
-def test_a_table_that_needs_what_we_do_not_know_is_refused(uri: str, tmp_path: Path) -> None:
+def test_a_table_with_unknown_features_is_refused(uri: str, tmp_path: Path) -> None:
     ds = Dataset.open(uri)
     newer = dataclasses.replace(ds.snapshot.manifest, version=2, reader_flags=1 << 20)
     ds.snapshot.store.put("_versions/18446744073709551613.manifest", serialise(newer))

@@ -43,7 +43,7 @@ def test_kernels_stay_within_bounds_on_what_was_found(pytestconfig: pytest.Confi
     run("--count=0", NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(folder))
 
 
-def test_code_that_is_checked_for_bounds_is_not_taken_for_the_other_in_the_cache(tmp_path: Path) -> None:
+def test_bounds_checked_kernels_are_cached_separately(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
         "import numpy as np\nfrom lance_spark.kernels.kernel import kernel\n"

@@ -99,7 +99,7 @@ def test_imports_point_down(path: Path) -> None:
             assert ROOMS.index(own) < ROOMS.index(other), f"{own} must not import {name}: it is above or beside it"
 
 
-def test_every_room_is_known_says_what_it_is_and_is_not_crowded() -> None:
+def test_every_folder_is_listed_documented_and_not_crowded() -> None:
     files = [p for p in ROOT.rglob("*") if p.suffix in (".py", ".java") and "_proto" not in p.parts]
     folders = {p.parent for p in files} - {ROOT}
     assert {room(p) for p in files} <= set(ROOMS) | {"table"}
@@ -118,7 +118,7 @@ def test_modules_form_no_cycle() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_pyspark_and_fsspec_stay_in_their_places(path: Path) -> None:
+def test_pyspark_and_fsspec_are_imported_only_in_their_folders(path: Path) -> None:
     names = {name.split(".")[0] for name in imports(path)}
     top = path.relative_to(ROOT).parts[0].removesuffix(".py")
     if top not in ("spark", "verbs", "lance_table"):
@@ -135,7 +135,7 @@ def test_planning_a_scan_needs_neither_numba_nor_pyspark_nor_clients_nor_the_sql
     assert done.stdout.strip() == "set()"
 
 
-def test_the_command_that_needs_spark_says_so_where_there_is_none() -> None:
+def test_the_jar_command_reports_that_spark_is_missing() -> None:
     without = "import sys; sys.modules |= {'pyspark': None, 'py4j': None}"
     code = f"{without}; from lance_spark.__main__ import main; sys.exit(main(['jar', 'x.jar']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

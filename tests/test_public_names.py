@@ -19,7 +19,7 @@ def errors() -> list[type]:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_exists_and_says_what_it_is(name: str) -> None:
+def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
     module = importlib.import_module(name)
     names = getattr(module, "__all__", [error.__name__ for error in errors()])
     for public in names:
@@ -31,7 +31,7 @@ def test_the_top_of_the_package_is_small() -> None:
     assert len(lance_spark.__all__) <= 26
 
 
-def test_every_error_is_exported_and_one_of_ours() -> None:
+def test_every_error_is_exported_and_a_lance_error() -> None:
     for error in errors():
         assert issubclass(error, lance_spark.LanceError)
     missing = {e.__name__ for e in errors()} - set(lance_spark.__all__)

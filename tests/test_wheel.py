@@ -28,7 +28,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_wheel_has_the_package_the_licence_and_what_strangers_look_for(built: Path) -> None:
+def test_the_wheel_has_the_package_the_licence_and_the_metadata(built: Path) -> None:
     with zipfile.ZipFile(built / f"{NAME}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
         metadata = message_from_bytes(wheel.read(f"{NAME}.dist-info/METADATA"))

@@ -25,7 +25,7 @@ def test_options_without_an_end_are_never_asked_for_again() -> None:
     assert VendedOptions.until(Silent("a"), {"region": "x"}, None).current() == {"region": "x"}
 
 
-def test_names_that_are_no_storage_options_are_left_out() -> None:
+def test_names_that_are_not_storage_options_are_ignored() -> None:
     assert VendedOptions.until(Silent("b"), {"region": "x", "refresh_offset_millis": "1"}, None).current() == {"region": "x"}
 
 

@@ -77,7 +77,7 @@ def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "name", ["append", "overwrite", "delete", "restore", "update_config", "add_columns", "drop_columns", "cleanup", "create_tag"]
 )
-def test_a_change_that_was_killed_is_done_or_not(name: str, template: str, tmp_path: Path) -> None:
+def test_a_killed_change_is_applied_or_not(name: str, template: str, tmp_path: Path) -> None:
     before, tables = state(template), crashed(name, template, tmp_path)
     after = state(tables[-1])
     found = []
@@ -105,7 +105,7 @@ VERBS = (
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_a_verb_that_was_killed_is_done_or_not_and_can_be_run_again(name: str, template: str, tmp_path: Path) -> None:
+def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(name: str, template: str, tmp_path: Path) -> None:
     tables = crashed(name, template, tmp_path)
     before, after = described(template), described(tables[-1])
     assert before != after
@@ -141,7 +141,7 @@ def table_at(uri: str) -> Rows | None:
 
 
 @pytest.mark.parametrize("name", ["create", "shallow_clone", "deep_clone"])
-def test_a_table_that_was_not_made_is_not_there_and_can_be_made(name: str, template: str, tmp_path: Path) -> None:
+def test_a_killed_creation_leaves_no_table_and_can_be_repeated(name: str, template: str, tmp_path: Path) -> None:
     before, tables = state(template), crashed(name, template, tmp_path)
     made = table_at(f"{tables[-1]}/new")
     for uri in tables:
@@ -155,7 +155,7 @@ def test_a_table_that_was_not_made_is_not_there_and_can_be_made(name: str, templ
         assert state(uri) == before
 
 
-def test_a_branch_that_was_not_made_is_not_there_and_can_be_made(template: str, tmp_path: Path) -> None:
+def test_a_killed_creation_leaves_no_branch_and_can_be_repeated(template: str, tmp_path: Path) -> None:
     before = state(template)
     for uri in crashed("create_branch", template, tmp_path):
         dataset = Dataset.open(uri)

@@ -118,7 +118,7 @@ def run(seed: int, uri: str) -> tuple[list[Writer], FaultyFiles]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_a_writer_was_told_is_so(seed: int, tmp_path: Path) -> None:
+def test_reported_outcomes_are_true(seed: int, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, table([]), enable_stable_row_ids=seed % 2 == 1)
     writers, _ = run(seed, uri)
@@ -134,7 +134,7 @@ def test_what_a_writer_was_told_is_so(seed: int, tmp_path: Path) -> None:
     assert report.ok, report
 
 
-def test_faults_are_survived_more_often_than_not_and_doubt_is_rare(tmp_path: Path) -> None:
+def test_most_faults_are_survived_and_unknown_states_are_rare(tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
     faults = 0
     for seed in range(10):

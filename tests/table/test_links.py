@@ -189,7 +189,7 @@ def folder(path: Path, outside: Path) -> None:
 @pytest.mark.parametrize(("make", "words"), [(link, "symbolic link"), (pipe, "a pipe"), (folder, "a folder")])
 @pytest.mark.parametrize("kind", NEED_THE_FILE)
 @pytest.mark.parametrize("place", ["plain"], indirect=True)
-def test_no_operation_follows_or_waits_for_what_is_no_file(
+def test_no_operation_follows_links_or_blocks_on_pipes(
     place: Place, tmp_path: Path, kind: str, make: Callable[[Path, Path], None], words: str
 ) -> None:
     parent = Path(place.uri, place.sidecars() if kind == "sidecars" else kind)

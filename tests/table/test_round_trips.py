@@ -70,7 +70,7 @@ def assert_same_table(got: pa.Table, expected: pa.Table) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_what_we_write_pylance_and_we_read(version: str, data: st.DataObject) -> None:
+def test_both_libraries_read_what_we_write(version: str, data: st.DataObject) -> None:
     table = data.draw(tables(version))
     rows = data.draw(st.sampled_from([700, 10_000]))
     with TemporaryDirectory() as folder:

@@ -86,7 +86,7 @@ def test_an_empty_string_is_null_only_where_a_column_may_hold_nulls(tmp_path: Pa
     ],
     ids=str,
 )
-def test_few_rows_take_few_bytes(tmp_path: Path, t: pa.DataType, most: int) -> None:
+def test_few_rows_read_few_bytes(tmp_path: Path, t: pa.DataType, most: int) -> None:
     expected = write(tmp_path, ArrayMaker(1, 0.1, 2).array(t, 50_000), 20_000)
     file = OpenFile(tmp_path)
     rows = np.array([5, 17_000, 45_000])

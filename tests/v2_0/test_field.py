@@ -95,7 +95,7 @@ def test_blobs_are_read(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_few_rows_take_few_bytes(tmp_path: Path, t: pa.DataType, most: int) -> None:
+def test_few_rows_read_few_bytes(tmp_path: Path, t: pa.DataType, most: int) -> None:
     array = without_struct_nulls(ArrayMaker(1, 0.1, 2).array(t, 50_000))
     write(tmp_path / "c.lance", array, 20_000)
     file = OpenFile(tmp_path / "c.lance")
@@ -114,7 +114,7 @@ def test_a_batch_keeps_no_more_of_the_file_than_its_pages(tmp_path: Path) -> Non
     assert file.bytes_read - before == 80_000  # batches end within pages, and yet nothing is read twice
 
 
-def test_pages_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_pages_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "c.lance", pa.array(np.arange(10)), 10)
     file = OpenFile(tmp_path / "c.lance")
     with pytest.raises(CorruptFileError, match="expected 11 values, found pages with 10"):

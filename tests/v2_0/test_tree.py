@@ -110,7 +110,7 @@ def with_nulls(values: pb.ArrayEncoding, index: int) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(nullable=pb.Nullable(some_nulls=pb.Nullable.SomeNull(validity=flat(1, index), values=values)))
 
 
-def test_nulls_are_beside_the_values_or_in_the_values_that_are_in_them() -> None:
+def test_nulls_are_read_from_every_place() -> None:
     assert read("int8", with_nulls(with_nulls(flat(8), 1), 2), [b"\1\2\3", b"\5", b"\3"], 3).to_pylist() == [1, None, None]
     items = dictionary(flat(8), flat(8, 1), 2)
     assert read("dict:int8:int8:false", with_nulls(items, 2), [b"\0\1\0", b"ab", b"\5"], 3).to_pylist() == [97, None, 97]
@@ -245,7 +245,7 @@ def test_unbounded_nesting_of_encodings_is_refused() -> None:
         read("int8", nested(20), [bytes(2)], 2)
 
 
-def test_more_items_than_can_be_numbered_are_refused() -> None:
+def test_too_many_items_are_refused() -> None:
     message = pb.ArrayEncoding(fixed_size_list=pb.FixedSizeList(dimension=2**31 - 1, items=flat(8)))
     with pytest.raises(CorruptFileError, match="17179869184 lists of 2147483647 items"):
         read("fixed_size_list:int8:2147483647", message, [b""], 2**34)
@@ -255,7 +255,7 @@ BLOBS = pb.ColumnEncoding(blob=pb.Blob(inner=COLUMN))
 PLACES = pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=[flat(64), flat(64)], buffer=buffer(0)))
 
 
-def test_blobs_are_where_descriptors_say() -> None:
+def test_blobs_are_read_by_their_descriptors() -> None:
     stored = b"bytes" + u64(0, 3, 1, 0, 0, 0)
     column = Column((page_of(PLACES, 5, len(stored), 3),), (), "lance.encodings.ColumnEncoding", BLOBS.SerializeToString())
     data = np.frombuffer(stored, np.uint8)
@@ -275,7 +275,7 @@ def page_of(message: pb.ArrayEncoding, start: int, stop: int, num_rows: int) -> 
         ("large_binary", u64(0, 2**62), "a blob is beyond the end of any file"),
     ],
 )
-def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, complaint: str) -> None:
+def test_invalid_blobs_are_refused(logical_type: str, stored: bytes, complaint: str) -> None:
     with pytest.raises(CorruptFileError, match=complaint):
         read(logical_type, PLACES, [stored], 1, column=BLOBS)
 
@@ -304,7 +304,7 @@ def test_blobs_that_cannot_be_are_refused(logical_type: str, stored: bytes, comp
         ),
     ],
 )
-def test_columns_that_are_not_of_2_0_are_refused(field: str, column: Column, error: type[LanceError], complaint: str) -> None:
+def test_columns_of_other_versions_are_refused(field: str, column: Column, error: type[LanceError], complaint: str) -> None:
     item = Field("item", 1, "int8")
     with pytest.raises(error, match=complaint):
         run(
@@ -313,7 +313,7 @@ def test_columns_that_are_not_of_2_0_are_refused(field: str, column: Column, err
         )
 
 
-def test_a_list_that_ends_behind_the_items_of_its_page_is_refused() -> None:
+def test_a_list_beyond_the_items_of_its_page_is_refused() -> None:
     lists = pb.ArrayEncoding(list=pb.List(offsets=flat(64), null_offset_adjustment=10, num_items=3))
     columns = {0: Column((page_of(lists, 0, 16, 2),), (), "", b""), 1: Column((page_of(flat(8), 16, 20, 4),), (), "", b"")}
     data = np.frombuffer(u64(2, 4) + b"abcd", np.uint8)

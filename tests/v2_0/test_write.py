@@ -80,7 +80,7 @@ def test_lists_that_are_all_empty_have_a_page_of_no_items(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
-def test_strings_are_compressed_when_asked(tmp_path: Path, compression: str) -> None:
+def test_strings_are_compressed_on_request(tmp_path: Path, compression: str) -> None:
     array = pa.array(["lance " * 50, None, ""] * 500)
     write(tmp_path / "c.lance", array, 1000, {"lance-encoding:compression": compression, "lance-encoding:compression-level": "3"})
     assert (tmp_path / "c.lance").stat().st_size < 50_000
@@ -120,6 +120,6 @@ PACKED = {"packed": "true"}
     ],
     ids=str,
 )
-def test_what_the_version_cannot_hold_is_refused(tmp_path: Path, array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
+def test_types_that_the_version_lacks_are_refused(tmp_path: Path, array: pa.Array, metadata: dict[str, str] | None, complaint: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=complaint):
         write(tmp_path / "c.lance", array, 10, metadata)

@@ -32,7 +32,7 @@ def read(uri: str) -> dict[int, dict[str, object]]:
     return {row["id"]: row for row in dataset.to_table().to_pylist()}
 
 
-def test_by_an_expression_of_ours(table: LanceTable, uri: str) -> None:
+def test_columns_from_our_expressions(table: LanceTable, uri: str) -> None:
     before = {path.name for path in Path(uri, "data").iterdir()}
     done = table.addColumns({"double": "id * 2", "size": "length(name)"})
     assert {i: (row["double"], row["size"]) for i, row in read(uri).items()} == {
@@ -44,7 +44,7 @@ def test_by_an_expression_of_ours(table: LanceTable, uri: str) -> None:
     assert len(new) == 4
 
 
-def test_by_an_expression_that_only_spark_knows(table: LanceTable, uri: str) -> None:
+def test_columns_from_expressions_of_spark_only(table: LanceTable, uri: str) -> None:
     table.addColumns({"hash": F.sha2(F.col("name"), 256), "n": "size(split(name, '1'))"})
     rows = read(uri)
     assert len(rows) == 71
@@ -52,7 +52,7 @@ def test_by_an_expression_that_only_spark_knows(table: LanceTable, uri: str) -> 
     assert rows[7]["hash"] is None
 
 
-def test_by_a_function_over_batches(table: LanceTable, uri: str) -> None:
+def test_columns_from_a_function_over_batches(table: LanceTable, uri: str) -> None:
     def vectors(batch: pa.RecordBatch) -> pa.RecordBatch:
         values = pc.cast(batch.column("id"), pa.float32()).to_numpy().repeat(4)
         return pa.record_batch({"v": pa.FixedSizeListArray.from_arrays(pa.array(values), 4)})
@@ -61,13 +61,13 @@ def test_by_a_function_over_batches(table: LanceTable, uri: str) -> None:
     assert {i: row["v"] for i, row in read(uri).items()} == {i: [float(i)] * 4 for i in read(uri)}
 
 
-def test_by_a_frame_on_a_key(table: LanceTable, uri: str, spark: SparkSession) -> None:
+def test_columns_from_a_dataframe_by_key(table: LanceTable, uri: str, spark: SparkSession) -> None:
     frame = spark.createDataFrame([(i, f"extra {i}") for i in range(90, 200)], "id long, extra string")
     table.addColumns(frame, on="id")
     assert {i: row["extra"] for i, row in read(uri).items() if row["extra"]} == {i: f"extra {i}" for i in range(90, 99)}
 
 
-def test_pylance_goes_on_with_the_table(table: LanceTable, uri: str) -> None:
+def test_pylance_continues_with_the_table(table: LanceTable, uri: str) -> None:
     table.addColumns({"double": "id * 2"})
     dataset = lance.dataset(uri)
     dataset.insert(pa.table({"id": pa.array([500]), "name": ["x"], "double": pa.array([1000])}))
@@ -75,7 +75,7 @@ def test_pylance_goes_on_with_the_table(table: LanceTable, uri: str) -> None:
     assert {i: row["double"] for i, row in read(uri).items()} == {i: 2 * i for i in read(uri)}
 
 
-def test_names_that_there_are_and_wrong_results_are_refused(table: LanceTable, uri: str) -> None:
+def test_existing_names_and_invalid_results_are_refused(table: LanceTable, uri: str) -> None:
     with pytest.raises(SchemaMismatchError, match="already has the columns 'name'"):
         table.addColumns({"name": "id"})
     with pytest.raises(SchemaMismatchError, match="rows, not 1 rows"):

@@ -54,7 +54,7 @@ def test_pages_of_fragments_without_deleted_rows_are_copied(spark: SparkSession,
     assert lance.dataset(uri).to_table().sort_by("id").equals(Dataset.open(uri).scan().to_table().sort_by("id"))
 
 
-def test_fragments_that_are_too_large_are_divided(spark: SparkSession, uri: str) -> None:
+def test_large_fragments_are_split(spark: SparkSession, uri: str) -> None:
     lance.write_dataset(rows(1000), uri)
     LanceTable.forPath(spark, uri).optimize().executeCompaction(target_rows_per_fragment=300)
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [300, 300, 300, 100]
@@ -66,14 +66,14 @@ def test_nothing_to_do_makes_no_version(spark: SparkSession, uri: str) -> None:
     assert (done.version, done.fragments_removed) == (1, 0)
 
 
-def test_only_fragments_with_rows_that_fulfil_the_condition(spark: SparkSession, uri: str) -> None:
+def test_only_fragments_with_matching_rows_are_compacted(spark: SparkSession, uri: str) -> None:
     for start in range(0, 400, 100):
         lance.write_dataset(rows(100, start), uri, mode="append")
     LanceTable.forPath(spark, uri).optimize().where("id >= 200").executeCompaction()
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [100, 100, 200]
 
 
-def test_fragments_that_an_index_covers_are_left_out_and_named(spark: SparkSession, uri: str) -> None:
+def test_fragments_that_an_index_covers_are_skipped_and_listed(spark: SparkSession, uri: str) -> None:
     for start in range(0, 200, 100):
         lance.write_dataset(rows(100, start), uri, mode="append")
     lance.dataset(uri).create_scalar_index("id", "BTREE")

@@ -162,7 +162,7 @@ def run_alone(number: int, uri: str, side: str, start: Any, results: Any) -> Non
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
-def test_changes_of_many_at_once_all_take_place_once(stable: bool, tmp_path: Path, spark: SparkSession) -> None:
+def test_concurrent_changes_are_all_applied_once(stable: bool, tmp_path: Path, spark: SparkSession) -> None:
     uri = str(tmp_path / "t.lance")
     Dataset.write(uri, table({-2: 7}), enable_stable_row_ids=stable)
     spawn = multiprocessing.get_context("spawn")

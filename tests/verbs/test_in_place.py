@@ -66,7 +66,7 @@ def test_update_columns_from_a_frame(table: LanceTable, uri: str, spark: SparkSe
     assert (done.num_updated_rows, done.num_files_added) == (135, 2)
 
 
-def test_update_columns_refuses_what_it_cannot_do(table: LanceTable, uri: str, spark: SparkSession) -> None:
+def test_unsupported_updates_of_columns_are_refused(table: LanceTable, uri: str, spark: SparkSession) -> None:
     with pytest.raises(AmbiguousMergeError):
         table.updateColumns(spark.createDataFrame([(1, 1), (1, 2)], "id long, n int"), on="id")
     with pytest.raises(SchemaMismatchError, match="no column 'other'"):

@@ -87,7 +87,7 @@ def test_clones(table: LanceTable, uri: str) -> None:
     assert [t.toDF().count() for t in (table, shallow, deep)] == [3, 2, 2]
 
 
-def test_what_detail_and_verify_say(table: LanceTable, uri: str) -> None:
+def test_the_results_of_detail_and_verify(table: LanceTable, uri: str) -> None:
     assert (table.detail().rows, [c.name for c in table.detail().columns]) == (3, ["id", "name"])
     assert table.verify().ok
 

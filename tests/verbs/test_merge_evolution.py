@@ -65,7 +65,7 @@ def test_all_columns_of_the_source_are_added(table: LanceTable, uri: str, spark:
         assert new[500] == {"id": 500, "_rowid": 90, "_row_created_at_version": 4, "_row_last_updated_at_version": 4}
 
 
-def test_pylance_goes_on_with_the_table(table: LanceTable, uri: str, spark: SparkSession) -> None:
+def test_pylance_continues_with_the_table(table: LanceTable, uri: str, spark: SparkSession) -> None:
     merge(table, spark, [(2, "new", 7)], "id long, a string, n long").whenMatchedUpdateAll().withSchemaEvolution().execute()
     upsert = pa.table({"id": [2, 501], "a": ["x", "y"], "b": pa.array([1, 2], pa.int32()), "n": [8, 9]})
     lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(upsert)

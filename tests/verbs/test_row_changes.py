@@ -61,7 +61,7 @@ def test_delete_without_a_condition_leaves_no_row(table: LanceTable, uri: str) -
     assert read(uri) == []
 
 
-def test_what_matches_nothing_makes_no_version(table: LanceTable, uri: str) -> None:
+def test_changes_without_matches_make_no_version(table: LanceTable, uri: str) -> None:
     assert table.delete("id > 1000") == RowChanges(version=2)
     assert table.update("id > 1000", {"x": "0"}) == RowChanges(version=2)
     assert lance.dataset(uri).version == 2
@@ -106,7 +106,7 @@ def test_two_rows_of_the_source_for_one_row_are_refused_by_key(table: LanceTable
     ("values", "message"),
     [({"x": "'text'"}, "'x' is string"), ({"nope": "1"}, "no column 'nope'"), ({"name": "1", "NAME": "2"}, "assigned more than once")],
 )
-def test_wrong_assignments_are_refused_before_anything_is_written(table: LanceTable, values: dict[str, str], message: str) -> None:
+def test_invalid_assignments_are_refused_before_anything_is_written(table: LanceTable, values: dict[str, str], message: str) -> None:
     with pytest.raises(SchemaMismatchError, match=message):
         table.update("id = 1", values)
     assert len(table.history()) == 2

@@ -14,7 +14,7 @@ SEEDS, STEPS = (300, 12) if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_verbs_do_what_the_model_does(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_verbs_match_the_model(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     run = Run(seed, str(tmp_path / "t.lance"), spark)
     try:
         run.run(STEPS)

@@ -100,7 +100,7 @@ def test_bitmaps_follow_a_reuse_index() -> None:
     assert followed[-1] is history
 
 
-def test_where_the_reuse_index_cannot_be_read_nothing_is_guessed() -> None:
+def test_an_unreadable_reuse_index_keeps_all_segments() -> None:
     external = pb.FragmentReuseIndexDetails()
     external.external.path = "x"
     for unread in (reuse(([1], [2]), unknown=b"\x7a\x01x"), replace(reuse(), details=external.SerializeToString())):
@@ -114,7 +114,7 @@ def test_where_the_reuse_index_cannot_be_read_nothing_is_guessed() -> None:
         through_reuse((replace(unread, details=b"\xff"),))
 
 
-def test_after_a_compaction_that_deferred_the_indexes_both_say_the_same(tmp_path: Path) -> None:
+def test_coverage_after_a_compaction_with_deferred_indexes_matches_pylance(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array(range(6), pa.int32()), "b": pa.array(range(6), pa.int32())})
     found = []
     for side in ("ours", "pylance"):

@@ -85,7 +85,7 @@ def versions(f: Fragment) -> tuple[list[int], list[int]]:
     return tuple(all_values(parse_versions(s, f.physical_rows)).tolist() for s in (f.created_at, f.updated_at))
 
 
-def test_moved_rows_know_when_they_were_made() -> None:
+def test_moved_rows_keep_the_version_that_created_them() -> None:
     sources = [fragment([5, 6], [4, 5], 2), fragment([5, 1], [2, 3], 1), fragment([9], None, 3), fragment([1000], [6], 4)]
     done = moved([fragment([6, 50, 5]), fragment([9, 1])], sources, 8)
     assert [versions(f) for f in done] == [([5, 8, 2], [8, 8, 8]), ([1, 3], [8, 8])]
@@ -105,7 +105,7 @@ def test_changed_rows() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 60), unique=True, max_size=15), max_size=4), st.lists(st.integers(0, 60), unique=True, max_size=20))
-def test_moved_rows_are_made_when_their_first_source_says(sources: list[list[int]], ids: list[int]) -> None:
+def test_moved_rows_have_the_version_of_their_first_source(sources: list[list[int]], ids: list[int]) -> None:
     expected: dict[int, int] = {}
     fragments = []
     for number, own in enumerate(sources):

@@ -65,12 +65,12 @@ def test_an_operation_that_does_not_fit_the_table_is_refused(operation: ops.Oper
     "operation",
     [ops.Clone(True, 1, "/x"), ops.DataOverlay(()), ops.UpdateMemWalState(), ops.Unknown(b""), ops.Update(compacted_sstables=(b"x",))],
 )
-def test_what_cannot_be_maintained_is_refused_by_name(operation: ops.Operation) -> None:
+def test_unsupported_changes_are_refused_by_name(operation: ops.Operation) -> None:
     with pytest.raises(UnsupportedFeatureError):
         after(operation)
 
 
-def test_only_an_overwrite_makes_a_table() -> None:
+def test_only_an_overwrite_creates_a_table() -> None:
     with pytest.raises(TableNotFoundError, match="Delete"):
         after(ops.Delete(), None)
     first = after(ops.Overwrite(tuple(replace(f, files=(replace(FILE, version=(2, 1)),)) for f in FRAGMENTS), SCHEMA), None)
@@ -108,7 +108,7 @@ def test_columns_of_old_files_are_replaced_as_a_whole_only() -> None:
         after(replaced((1,)), old)
 
 
-def test_files_whose_columns_are_all_struck_out_are_dropped() -> None:
+def test_files_without_remaining_columns_are_dropped() -> None:
     updated = replace(FRAGMENTS[0], files=(replace(FILE, fields=(-2, -2)), replace(FILE, path="n")))
     assert [f.path for f in after(ops.Update((), (updated,), (), (0, 1), update_mode=ops.REWRITE_COLUMNS)).fragments[0].files] == ["n"]
 
@@ -118,14 +118,14 @@ def test_base_paths_get_ids_after_the_highest() -> None:
     assert [(b.id, b.path) for b in bases] == [(7, "/p"), (8, "/q"), (9, "/r")]
 
 
-def test_a_restored_table_does_not_give_ids_again() -> None:
+def test_a_restored_table_does_not_reuse_ids() -> None:
     source = replace(TABLE, version=1, fragments=FRAGMENTS[:1], max_fragment_id=0, next_row_id=5, config={"old": "1"}, transaction=b"old")
     done = after(ops.Restore(1), replace(TABLE, next_row_id=20, config={"new": "2"}), source)
     assert (done.version, done.max_fragment_id, done.next_row_id, done.config) == (4, 4, 20, {"old": "1"})
     assert done.fragments == FRAGMENTS[:1]
 
 
-def test_details_of_indexes_that_we_do_not_know_are_carried_along() -> None:
+def test_details_of_unknown_indexes_are_kept() -> None:
     index = IndexMetadata(bytes(16), "i", (1,), 2, b"", "/other.Details", b"\x01\xff", 7, 8, None, (), (), b"\xf2\x3f\x01x")
     indexed = replace(TABLE, indexes=(index,))
     for operation in (ops.Append(FRAGMENTS), ops.Delete((), (0,)), ops.UpdateConfig(), ops.ReserveFragments(2), ops.Project(SCHEMA)):

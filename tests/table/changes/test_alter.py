@@ -109,7 +109,7 @@ def test_transaction_and_version_are_those_of_pylance(tmp_path: Path, name: str)
     assert Dataset.open(str(tmp_path / "ours")).scan().to_table() == ds.to_table()
 
 
-def test_ids_of_dropped_columns_are_not_given_again(tmp_path: Path) -> None:
+def test_ids_of_dropped_columns_are_not_reused(tmp_path: Path) -> None:
     for side in ("ours", "pylance"):
         make(tmp_path / side)
         lance.dataset(tmp_path / side).drop_columns(["l"])
@@ -120,7 +120,7 @@ def test_ids_of_dropped_columns_are_not_given_again(tmp_path: Path) -> None:
     assert Dataset.open(str(tmp_path / "ours")).scan(columns=["n"]).to_table()["n"].null_count == 6
 
 
-def test_rows_stay_countable_when_all_columns_that_are_in_files_are_dropped(tmp_path: Path) -> None:
+def test_rows_can_be_counted_after_all_stored_columns_are_dropped(tmp_path: Path) -> None:
     """pylance takes the last file of a fragment away, and then refuses to read the table."""
     lance.write_dataset(TABLE.select(["a", "b"]), tmp_path, max_rows_per_file=3)
     dataset = Dataset.open(str(tmp_path)).add_columns(pa.field("new", pa.int64())).drop_columns(["a", "b"])
@@ -131,7 +131,7 @@ def test_rows_stay_countable_when_all_columns_that_are_in_files_are_dropped(tmp_
     assert lance.dataset(tmp_path).to_table()["new"].to_pylist() == [None] * 6 + [7]
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_invalid_changes_are_refused(tmp_path: Path) -> None:
     ds = make(tmp_path / "t")
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: ds.add_columns(pa.field("n", pa.int32(), nullable=False)), "must be nullable"),
@@ -173,7 +173,7 @@ def test_a_new_name_with_a_dot_is_refused_as_by_pylance(tmp_path: Path, change: 
     assert Dataset.open(tmp_path).version == ds.version
 
 
-def test_both_go_on_after_each_other(tmp_path: Path) -> None:
+def test_both_libraries_continue_after_each_other(tmp_path: Path) -> None:
     ds = make(tmp_path)
     ds.add_columns(pa.field("n", pa.int32()))
     lance.dataset(tmp_path).update({"n": "a * 2"}, where="a > 3")

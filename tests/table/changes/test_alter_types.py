@@ -57,7 +57,7 @@ def outcome(uri: Path, alteration: AlterColumn, ours: bool) -> pa.Table | None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_each_pair_of_types_as_pylance(tmp_path: Path, name: str) -> None:
+def test_every_pair_of_types_is_cast_as_in_pylance(tmp_path: Path, name: str) -> None:
     lance.write_dataset(pa.table({"x": SMALL[name], "y": range(4)}), str(tmp_path / "start"), max_rows_per_file=3)
     for number, t in enumerate(dict.fromkeys(array.type for array in SMALL.values())):
         if t == SMALL[name].type:
@@ -158,7 +158,7 @@ PAIRS = {
         ({"path": "p.q", "data_type": pa.int32()}, "only types of whole columns"),
     ],
 )
-def test_what_does_not_fit_leaves_the_table_as_it_was(tmp_path: Path, alteration: AlterColumn, message: str) -> None:
+def test_values_that_do_not_fit_leave_the_table_unchanged(tmp_path: Path, alteration: AlterColumn, message: str) -> None:
     more = {"large": pa.array([2**40] * 100), "x": pa.array([1e30] * 100), "p": pa.array([{"q": 1}] * 100)}
     lance.write_dataset(pa.table({**dict(zip(ROWS.column_names, ROWS.columns)), **more}), str(tmp_path / "t"), max_rows_per_file=30)
     lance.dataset(str(tmp_path / "t")).create_scalar_index("id", "BTREE")
@@ -168,7 +168,7 @@ def test_what_does_not_fit_leaves_the_table_as_it_was(tmp_path: Path, alteration
     assert len(list(Path(tmp_path, "t", "data").iterdir())) == 4
 
 
-def test_an_append_meanwhile_is_changed_too(tmp_path: Path) -> None:
+def test_a_concurrent_append_is_changed_too(tmp_path: Path) -> None:
     old = Dataset.write(tmp_path / "t", ROWS)
     lance.dataset(str(tmp_path / "t")).insert(ROWS.slice(0, 10))
     changed = old.alter_columns({"path": "id", "data_type": pa.int64()})

@@ -60,7 +60,7 @@ def rows(uri: Path, stable: bool) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_as_pylance(tmp_path: Path, verb: str, stable: bool) -> None:
+def test_results_match_pylance(tmp_path: Path, verb: str, stable: bool) -> None:
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
     lance.write_dataset(ROWS, str(ours), max_rows_per_file=60, enable_stable_row_ids=stable)
     lance.dataset(str(ours)).delete("id IN (5, 50, 130)")
@@ -79,7 +79,7 @@ def test_as_pylance(tmp_path: Path, verb: str, stable: bool) -> None:
     assert len(rows(ours, stable)) == len(got) + min(3, len(got))
 
 
-def test_one_row_of_the_table_is_changed_once(tmp_path: Path) -> None:
+def test_a_row_of_the_table_is_changed_at_most_once(tmp_path: Path) -> None:
     lance.write_dataset(ROWS, str(tmp_path / "t.lance"))
     dataset = Dataset.open(tmp_path / "t.lance")
     twice = pa.concat_tables([NEW.slice(0, 1), NEW.slice(0, 1)])

@@ -82,7 +82,7 @@ def test_many_deletions_are_a_bitmap_as_with_pylance(tmp_path: Path, count: int,
         assert numbers(tmp_path / side) == list(range(count, 20_000))
 
 
-def test_deletions_of_both_implementations_follow_each_other(tmp_path: Path) -> None:
+def test_deletions_of_both_libraries_are_combined(tmp_path: Path) -> None:
     make(tmp_path)
     for i in range(0, 30, 2):
         Dataset.open(str(tmp_path)).delete(f"a = {i}")
@@ -103,7 +103,7 @@ def test_pylance_compacts_and_appends_after_ours(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [i for i in range(30) if i % 3 == 2]
 
 
-def test_deleting_from_an_older_version_takes_over_what_others_deleted(tmp_path: Path) -> None:
+def test_deleting_from_an_older_version_keeps_deletions_of_others(tmp_path: Path) -> None:
     old = make(tmp_path)
     lance.dataset(tmp_path).delete("a in (1, 2, 11)")
     lance.dataset(tmp_path).delete("a = 4")
@@ -115,7 +115,7 @@ def test_deleting_from_an_older_version_takes_over_what_others_deleted(tmp_path:
     assert len(list((tmp_path / "_transactions").iterdir())) == 4
 
 
-def test_rows_that_others_deleted_or_changed_are_looked_at_again(tmp_path: Path) -> None:
+def test_rows_are_searched_again_after_a_conflict(tmp_path: Path) -> None:
     old = make(tmp_path)
     lance.dataset(tmp_path).delete("a = 1")
     lance.dataset(tmp_path).update({"a": "a + 100"}, where="a = 2")
@@ -125,7 +125,7 @@ def test_rows_that_others_deleted_or_changed_are_looked_at_again(tmp_path: Path)
     assert numbers(tmp_path) == list(range(5, 30))
 
 
-def test_the_last_rows_of_a_fragment_take_it_along(tmp_path: Path) -> None:
+def test_deleting_the_last_rows_removes_the_fragment(tmp_path: Path) -> None:
     old = make(tmp_path)
     lance.dataset(tmp_path).delete("a < 5")
     old.delete("a between 5 and 9")
@@ -133,7 +133,7 @@ def test_the_last_rows_of_a_fragment_take_it_along(tmp_path: Path) -> None:
     assert numbers(tmp_path) == list(range(10, 30))
 
 
-def test_pylance_takes_over_what_we_deleted(tmp_path: Path) -> None:
+def test_pylance_keeps_our_deletions(tmp_path: Path) -> None:
     make(tmp_path)
     theirs = lance.dataset(tmp_path)
     Dataset.open(str(tmp_path)).delete("a in (1, 11)")
@@ -156,7 +156,7 @@ def test_a_delete_that_was_prepared_by_hand_is_rebased(tmp_path: Path) -> None:
     assert conflict.value.retryable
 
 
-def test_a_table_that_was_replaced_is_not_deleted_from(tmp_path: Path) -> None:
+def test_no_rows_are_deleted_from_a_replaced_table(tmp_path: Path) -> None:
     old = make(tmp_path)
     files = set((tmp_path / "_deletions").iterdir()) if (tmp_path / "_deletions").exists() else set()
     lance.write_dataset(pa.table({"a": [1], "s": ["x"]}), tmp_path, mode="overwrite")
@@ -182,7 +182,7 @@ def test_checksums_stay_unverified_when_rows_are_looked_for_again(tmp_path: Path
         Dataset.open(uri).delete("a < 7 AND b > 0")
 
 
-def test_a_wrong_predicate_changes_nothing(tmp_path: Path) -> None:
+def test_an_invalid_predicate_changes_nothing(tmp_path: Path) -> None:
     ds = make(tmp_path)
     with pytest.raises(SchemaMismatchError):
         ds.delete("nothing = 1")
@@ -191,7 +191,7 @@ def test_a_wrong_predicate_changes_nothing(tmp_path: Path) -> None:
 
 @settings(max_examples=15)
 @given(st.lists(st.sets(st.integers(0, 29), max_size=10), max_size=6), st.booleans())
-def test_whatever_two_writers_delete_is_gone(tmp_path_factory: pytest.TempPathFactory, groups: list[set[int]], stable: bool) -> None:
+def test_deletions_of_two_writers_are_both_applied(tmp_path_factory: pytest.TempPathFactory, groups: list[set[int]], stable: bool) -> None:
     folder = tmp_path_factory.mktemp("model")
     old = make(folder, stable=stable)
     left = set(range(30))
@@ -205,7 +205,7 @@ def test_whatever_two_writers_delete_is_gone(tmp_path_factory: pytest.TempPathFa
     assert numbers(folder) == sorted(left)
 
 
-def test_a_clone_and_a_branch_lose_rows_of_their_own(tmp_path: Path) -> None:
+def test_rows_of_clones_and_branches_can_be_deleted(tmp_path: Path) -> None:
     source = make(tmp_path / "source")
     source.delete("a = 1")
     lance.dataset(tmp_path / "source").shallow_clone(str(tmp_path / "clone"), 2)

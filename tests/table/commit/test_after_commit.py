@@ -55,7 +55,7 @@ def whole(uri: str) -> lance.LanceDataset:
 
 @pytest.mark.parametrize("kind", ["tags", "branches", "clones"])
 @pytest.mark.parametrize("ref", HOSTILE_REFS)
-def test_refs_that_nobody_can_read_do_not_fail_the_commits_of_a_table_that_is_cleaned_up(tmp_path: Path, ref: str, kind: str) -> None:
+def test_unreadable_refs_do_not_fail_commits_with_automatic_cleanup(tmp_path: Path, ref: str, kind: str) -> None:
     uri = str(tmp_path / "t")
     cleaned_by_its_writers(uri)
     add_ref(uri, kind, *HOSTILE_REFS[ref])
@@ -73,7 +73,7 @@ class UndeletableStore(Store):
         raise ValueError(f"deleting {path}")
 
 
-def test_a_commit_that_cannot_delete_the_transaction_file_that_it_no_longer_needs_stands(tmp_path: Path) -> None:
+def test_a_commit_succeeds_if_an_old_transaction_file_cannot_be_deleted(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = Dataset.write(uri, pa.table({"a": list(range(10))}))
     table.delete("a = 1")
@@ -82,7 +82,7 @@ def test_a_commit_that_cannot_delete_the_transaction_file_that_it_no_longer_need
     assert whole(uri).count_rows() == 8
 
 
-def test_what_fails_while_giving_up_does_not_hide_why(tmp_path: Path) -> None:
+def test_errors_of_the_clean_up_do_not_hide_the_first_error(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     late = write.write_fragments(write.begin_write(uri, ROWS.schema, "append"), ROWS.to_batches())
@@ -91,7 +91,7 @@ def test_what_fails_while_giving_up_does_not_hide_why(tmp_path: Path) -> None:
         commit(UndeletableStore(uri), Transaction(1, Append(late)))
 
 
-def test_files_are_kept_where_it_is_not_known_which_versions_name_them(tmp_path: Path) -> None:
+def test_files_are_kept_if_their_references_are_unknown(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     target = write.begin_write(uri, ROWS.schema, "append")
@@ -104,7 +104,7 @@ def test_files_are_kept_where_it_is_not_known_which_versions_name_them(tmp_path:
     assert whole(uri).count_rows() == 4
 
 
-def test_a_write_that_was_done_before_is_done_also_when_its_files_cannot_be_deleted(tmp_path: Path) -> None:
+def test_a_repeated_write_succeeds_if_its_files_cannot_be_deleted(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS, txn_app_id="job", txn_version=1)
     target = write.begin_write(uri, ROWS.schema, "append", write.WriteOptions(txn_app_id="job", txn_version=1))
@@ -113,7 +113,7 @@ def test_a_write_that_was_done_before_is_done_also_when_its_files_cannot_be_dele
     assert whole(uri).count_rows() == 2
 
 
-def test_a_manifest_that_nobody_can_read_in_our_place_leaves_the_state_known(remote: tuple[str, dict[str, str]]) -> None:
+def test_an_unreadable_manifest_of_another_writer_leaves_the_state_known(remote: tuple[str, dict[str, str]]) -> None:
     """Its bytes are not ours, so we were not first; the table cannot be continued, and our files may go."""
     uri, options = remote
 
@@ -140,7 +140,7 @@ class DeafStore(Store):
         return super().read(path)
 
 
-def test_whatever_keeps_us_from_asking_leaves_the_state_unknown_and_the_files_in_place(tmp_path: Path) -> None:
+def test_any_error_of_the_check_leaves_the_state_unknown_and_keeps_the_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     target = write.begin_write(uri, ROWS.schema, "append")

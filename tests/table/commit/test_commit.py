@@ -57,7 +57,7 @@ def _transaction(uri: str, version: int) -> Transaction:
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
-def test_manifests_are_those_that_pylance_builds_for_the_same_transactions(tmp_path: Path, stable_row_ids: bool) -> None:
+def test_manifests_match_pylance_for_the_same_transactions(tmp_path: Path, stable_row_ids: bool) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri, enable_stable_row_ids=stable_row_ids)
     pylance_table(uri, mode="append", max_rows_per_file=2)
@@ -104,7 +104,7 @@ def test_pylance_reads_and_continues_what_we_commit(tmp_path: Path) -> None:
     assert last.manifest.max_fragment_id == max(f.fragment_id for f in lance.dataset(uri).get_fragments())
 
 
-def test_the_first_transaction_makes_a_table_with_v2_names(tmp_path: Path) -> None:
+def test_a_new_table_has_v2_names(tmp_path: Path) -> None:
     uri, other = str(tmp_path / "t"), str(tmp_path / "other")
     pylance_table(other)
     operation = _transaction(other, 1).operation
@@ -190,7 +190,7 @@ class TroubledStore(Store):
         self.trouble(self.puts, lambda: Store.put_if_absent(self, path, data))
 
 
-def test_a_commit_that_landed_while_its_answer_was_lost_is_not_applied_twice(tmp_path: Path) -> None:
+def test_a_commit_whose_response_was_lost_is_not_applied_twice(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
 
@@ -204,7 +204,7 @@ def test_a_commit_that_landed_while_its_answer_was_lost_is_not_applied_twice(tmp
     assert lance.dataset(uri).count_rows() == 6
 
 
-def test_a_client_that_met_its_own_file_has_won(tmp_path: Path) -> None:
+def test_a_client_that_finds_its_own_file_has_committed(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
 
@@ -216,7 +216,7 @@ def test_a_client_that_met_its_own_file_has_won(tmp_path: Path) -> None:
     assert lance.dataset(uri).version == 2
 
 
-def test_a_local_put_that_failed_is_an_error_and_changed_nothing(tmp_path: Path) -> None:
+def test_a_failed_local_put_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
 
@@ -242,7 +242,7 @@ def remote_append(uri: str, options: dict[str, str]) -> Append:
     return Append(tuple(Fragment(0, tuple(data_file(f) for f in fragment.files), fragment.physical_rows) for fragment in written))
 
 
-def test_an_object_store_that_lost_the_answer_is_asked_again(remote: tuple[str, dict[str, str]]) -> None:
+def test_a_put_is_repeated_after_a_lost_response(remote: tuple[str, dict[str, str]]) -> None:
     uri, options = remote
 
     def cut_before_the_first_and_after_the_second(number: int, put: Callable[[], None]) -> None:
@@ -257,7 +257,7 @@ def test_an_object_store_that_lost_the_answer_is_asked_again(remote: tuple[str, 
     assert lance.dataset(uri, storage_options=options).count_rows() == 6
 
 
-def test_an_object_store_that_never_answers_leaves_the_state_unknown(remote: tuple[str, dict[str, str]]) -> None:
+def test_an_object_store_that_never_responds_leaves_the_state_unknown(remote: tuple[str, dict[str, str]]) -> None:
     uri, options = remote
 
     def cut(number: int, put: Callable[[], None]) -> None:
@@ -284,7 +284,7 @@ def test_a_refusal_of_an_object_store_is_certain(remote: tuple[str, dict[str, st
     assert store.puts == 1
 
 
-def test_a_refusal_after_a_lost_answer_leaves_the_state_unknown_and_keeps_the_files(remote: tuple[str, dict[str, str]]) -> None:
+def test_a_refusal_after_a_lost_response_leaves_the_state_unknown(remote: tuple[str, dict[str, str]]) -> None:
     """The first request is still on its way when the second is refused, and lands when the writer has given up."""
     uri, options = remote
     on_its_way: list[Callable[[], None]] = []
@@ -303,7 +303,7 @@ def test_a_refusal_after_a_lost_answer_leaves_the_state_unknown_and_keeps_the_fi
     assert table.to_table().num_rows == 6
 
 
-def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_that_are_always_overtaken_fail_with_a_retryable_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_spark.table.commit.commit.PATIENCE_S", 0)
     uri = str(tmp_path / "t")
     pylance_table(uri)
@@ -318,7 +318,7 @@ def test_writers_that_are_always_overtaken_give_up_and_may_try_again(tmp_path: P
     assert store.puts == TRIES
 
 
-def test_the_transaction_file_speaks_for_a_version_without_a_transaction_inside(tmp_path: Path) -> None:
+def test_the_transaction_file_is_used_if_the_manifest_has_no_transaction(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
     late = new_fragments(uri)
@@ -331,7 +331,7 @@ def test_the_transaction_file_speaks_for_a_version_without_a_transaction_inside(
         commit(store, Transaction(1, Append(late)))
 
 
-def test_a_table_that_was_made_anew_conflicts(tmp_path: Path) -> None:
+def test_a_recreated_table_conflicts(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
     with pytest.raises(CommitConflictError, match="version 5 was read") as e:
@@ -365,7 +365,7 @@ def test_an_append_to_a_table_with_doubtful_row_counts_is_refused(tmp_path: Path
     assert commit(store, Transaction(1, Overwrite(new_fragments(uri), snapshot.manifest.schema))).version == 2
 
 
-def test_a_store_that_cannot_be_asked_leaves_the_state_unknown(tmp_path: Path) -> None:
+def test_an_unreachable_store_leaves_the_state_unknown(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     pylance_table(uri)
 

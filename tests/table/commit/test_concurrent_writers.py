@@ -54,7 +54,7 @@ def _append(process: int, uri: str, options: dict[str, str], start: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ["file", "s3"])
-def test_appends_of_two_implementations_at_once_all_land_once(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_concurrent_appends_of_both_libraries_are_all_applied_once(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     uri, options = str(tmp_path / "t"), {}
     if kind == "s3":
         uri, endpoint = f"s3://tables/{uuid.uuid4().hex}/t", request.getfixturevalue("s3_server")

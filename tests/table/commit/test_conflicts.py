@@ -17,7 +17,7 @@ from lance_spark.table.commit.conflicts import RULES, Outcome, judge, markdown
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_operation_that_can_be_committed_is_judged_by_every_other() -> None:
+def test_the_rules_cover_every_pair_of_operations() -> None:
     every = {kind for kind, _, _ in OPERATIONS.values()}
     assert set(RULES) | {ops.Clone, ops.DataOverlay, ops.UpdateMemWalState} == every
     for ours, row in RULES.items():
@@ -30,7 +30,7 @@ def test_an_unknown_operation_conflicts_with_everything() -> None:
     assert judge(ops.Unknown(b""), ops.Append(())).outcome is Outcome.INCOMPATIBLE
 
 
-def test_the_page_in_the_docs_is_printed_from_the_rules() -> None:
+def test_the_conflicts_page_is_generated_from_the_rules() -> None:
     assert (ROOT / "docs" / "conflicts.md").read_text() == markdown()
 
 
@@ -165,7 +165,7 @@ def test_conditions(ours: ops.Operation, theirs: ops.Operation, expected: Outcom
     assert judge(ours, theirs).outcome is expected
 
 
-def test_what_an_operation_touches() -> None:
+def test_touched_fragments_of_operations() -> None:
     assert touched(ops.Delete((FRAGMENT,), (7,))) == {5, 7}
     assert touched(ops.Update((7,), (FRAGMENT,), (Fragment(0, (), 1),))) == {5, 7}
     assert touched(_moved(1, 2)) == {1, 2}

@@ -140,7 +140,7 @@ PAIRS += [(True, ours, theirs) for ours in OURS for theirs in OF_ROWS if ours in
 
 
 @pytest.mark.parametrize(("table", "ours", "theirs"), PAIRS, indirect=["table"])
-def test_outcome_and_version_are_those_of_pylance(table: Table, tmp_path: Path, ours: str, theirs: str) -> None:
+def test_outcomes_and_versions_match_pylance(table: Table, tmp_path: Path, ours: str, theirs: str) -> None:
     expected = by_pylance(table, tmp_path / "pylance", ours, theirs)
     got, rules = by_us(table, tmp_path / "ours", ours, theirs)
     assert got is expected
@@ -154,7 +154,7 @@ def test_outcome_and_version_are_those_of_pylance(table: Table, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("table", [False], indirect=True)
-def test_every_cell_of_the_rules_is_tried(table: Table) -> None:
+def test_every_cell_of_the_rules_is_tested(table: Table) -> None:
     kinds = {type(table.ours(name)[0].operation) for name in CHANGES}
     # No table can have these as its second version, or they ask more of a writer than we do: such tables are refused before.
     assert set(RULES) | {Clone, DataOverlay, UpdateMemWalState} == kinds | {Clone, DataOverlay, UpdateMemWalState}
@@ -162,7 +162,7 @@ def test_every_cell_of_the_rules_is_tried(table: Table) -> None:
 
 @pytest.mark.parametrize("table", [False, True], indirect=True)
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_builder_gives_what_pylance_gives_for_the_same_transaction(table: Table, name: str) -> None:
+def test_built_manifests_match_pylance_for_the_same_transaction(table: Table, name: str) -> None:
     _, place = table.ours(name)
     store = Store(str(place))
     for version in range(READ_VERSION + 1, lance.dataset(place).version + 1):

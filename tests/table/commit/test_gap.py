@@ -24,7 +24,7 @@ def rows(*values: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("side", ["ours", "pylance"])
-def test_rows_are_seen_though_a_cleanup_removed_the_versions_that_the_writer_did_not_know(side: str, tmp_path: Path) -> None:
+def test_rows_are_visible_after_a_cleanup_of_versions_unknown_to_the_writer(side: str, tmp_path: Path) -> None:
     uri, template = str(tmp_path / "t"), str(tmp_path / "template")
     Dataset.write(template, rows(0))
 

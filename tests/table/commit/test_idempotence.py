@@ -22,7 +22,7 @@ def append(uri: str, app: str, number: int) -> Dataset:
     return Dataset.write(uri, ROWS, "append", txn_app_id=app, txn_version=number)
 
 
-def test_a_write_with_a_number_that_was_used_is_left_out(tmp_path: Path) -> None:
+def test_a_write_with_a_used_number_is_skipped(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     append(uri, "job", 3)
     Dataset.write(uri, ROWS, "append")
@@ -36,14 +36,14 @@ def test_a_write_with_a_number_that_was_used_is_left_out(tmp_path: Path) -> None
     assert lance.dataset(uri).read_transaction(4).transaction_properties == {"txnAppId": "job", "txnVersion": "4"}
 
 
-def test_an_overwrite_with_a_number_that_was_used_is_left_out(tmp_path: Path) -> None:
+def test_an_overwrite_with_a_used_number_is_skipped(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     for _ in range(2):
         ds = Dataset.write(uri, ROWS, "overwrite", txn_app_id="job", txn_version=1)
     assert ds.version == 1
 
 
-def test_jobs_that_run_at_once_write_once(tmp_path: Path) -> None:
+def test_concurrent_jobs_with_one_number_write_once(tmp_path: Path) -> None:
     uri, count = str(tmp_path / "t"), 6
     Dataset.write(uri, ROWS)
     start = threading.Barrier(count)
@@ -60,7 +60,7 @@ def test_jobs_that_run_at_once_write_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("theirs", [True, False])
-def test_a_write_that_a_restore_undid_takes_place_again(tmp_path: Path, theirs: bool) -> None:
+def test_a_write_that_a_restore_undid_is_repeated(tmp_path: Path, theirs: bool) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     append(uri, "job", 1)
@@ -80,7 +80,7 @@ def test_a_write_that_a_restore_undid_takes_place_again(tmp_path: Path, theirs: 
     assert Dataset.open(uri).count_rows() == lance.dataset(uri).count_rows() == 6
 
 
-def test_a_write_that_was_done_and_undone_while_it_was_prepared_again_takes_place(tmp_path: Path) -> None:
+def test_a_write_that_was_committed_and_undone_meanwhile_is_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     options = write.WriteOptions(txn_app_id="job", txn_version=1)
@@ -92,21 +92,21 @@ def test_a_write_that_was_done_and_undone_while_it_was_prepared_again_takes_plac
     assert Dataset.open(uri).count_rows() == 1
 
 
-def test_cleaning_up_ends_the_guarantee(tmp_path: Path) -> None:
+def test_a_cleanup_ends_the_guarantee(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     append(uri, "job", 1)
     Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))
     assert append(uri, "job", 1).count_rows() == 6
 
 
-def test_the_name_and_the_number_go_together(tmp_path: Path) -> None:
+def test_the_name_and_the_number_are_required_together(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="give both txnAppId and txnVersion"):
         Dataset.write(str(tmp_path / "t"), ROWS, txn_app_id="job")
     with pytest.raises(InvalidOptionError, match="txnVersion must be at least 0, not -1"):
         append(str(tmp_path / "t"), "job", -1)
 
 
-def test_a_number_of_another_writer_with_too_many_digits_is_none(tmp_path: Path) -> None:
+def test_a_number_with_too_many_digits_is_ignored(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     theirs = Dataset.write(uri, ROWS, transaction_properties={"txnAppId": "job", "txnVersion": "9" * 5000})
     assert append(uri, "job", 1).version == theirs.version + 1

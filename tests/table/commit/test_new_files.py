@@ -102,7 +102,7 @@ def test_no_change_whose_files_were_removed_is_committed(tmp_path: Path, make: C
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
 @pytest.mark.parametrize("old", [True, False])
-def test_every_file_is_asked_for_where_some_may_be_an_hour_old(
+def test_every_file_is_checked_if_some_may_be_an_hour_old(
     place: tuple[str, Mapping[str, str]], old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the clock of the committing process, or because the store's clock is another one."""
@@ -120,7 +120,7 @@ def test_every_file_is_asked_for_where_some_may_be_an_hour_old(
 
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
-def test_a_few_of_many_young_files_are_asked_for(place: tuple[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_many_young_files_is_checked(place: tuple[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_spark.storage.clock._ASKED", {})
     uri, options = place
     rows = pa.table({"a": pa.array(range(40), pa.int64())})
@@ -166,7 +166,7 @@ def _earlier(entry: Entry) -> Entry:
     return replace(entry, modified=entry.modified - timedelta(days=8))
 
 
-def test_a_client_whose_clock_is_ahead_cleans_up_by_the_clock_of_the_store(tmp_path: Path) -> None:
+def test_cleanups_use_the_clock_of_the_store(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     ds = Dataset.write(uri, ROWS, "overwrite")
@@ -178,7 +178,7 @@ def test_a_client_whose_clock_is_ahead_cleans_up_by_the_clock_of_the_store(tmp_p
     assert lance.dataset(uri).count_rows() == 6
 
 
-def test_a_cleanup_that_spares_no_file_makes_the_writers_at_work_fail(tmp_path: Path) -> None:
+def test_an_unsafe_cleanup_fails_active_writers(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
     target, fragments = prepared(uri, {})

@@ -70,7 +70,7 @@ def expected(change: str, before: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_ids_are_not_given_twice_where_the_highest_is_not_recorded(tmp_path: Path, change: str, stable_row_ids: bool) -> None:
+def test_ids_are_unique_if_the_highest_is_not_recorded(tmp_path: Path, change: str, stable_row_ids: bool) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri, enable_stable_row_ids=stable_row_ids)
     ds = edited(uri, lambda m: replace(m, max_fragment_id=None))
@@ -82,7 +82,7 @@ def test_ids_are_not_given_twice_where_the_highest_is_not_recorded(tmp_path: Pat
     assert values(uri) == [*first, first[0], first[0]]
 
 
-def test_an_id_that_an_index_still_covers_is_not_given_again(tmp_path: Path) -> None:
+def test_an_id_that_an_index_covers_is_not_reused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri)
     lance.dataset(uri).create_scalar_index("a", "BTREE")
@@ -93,7 +93,7 @@ def test_an_id_that_an_index_still_covers_is_not_given_again(tmp_path: Path) -> 
     assert lance.dataset(uri).to_table(filter="a = 2")["a"].to_pylist() == [2]
 
 
-def test_a_table_that_names_the_wrong_storage_version_is_continued_in_that_of_its_files(tmp_path: Path) -> None:
+def test_a_wrong_storage_version_is_replaced_by_that_of_the_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri, data_storage_version="2.0")
     edited(uri, lambda m: replace(m, data_format="0.1"))
@@ -121,7 +121,7 @@ def twins(uri: str, stable_row_ids: bool = False, deleted: str = "false") -> Dat
 TWINS = [10 * i + j for i in range(5) for j in range(3)]
 
 
-def test_fragments_of_one_id_are_read_as_pylance_reads_them(tmp_path: Path) -> None:
+def test_fragments_with_one_id_are_read_as_in_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds, theirs = twins(uri), lance.dataset(str(tmp_path / "t"))
     assert values(uri) == TWINS
@@ -136,7 +136,7 @@ def test_fragments_of_one_id_are_read_as_pylance_reads_them(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_fragments_of_one_id_get_others_when_the_table_is_changed(tmp_path: Path, change: str, stable_row_ids: bool) -> None:
+def test_fragments_with_one_id_get_distinct_ids_before_a_change(tmp_path: Path, change: str, stable_row_ids: bool) -> None:
     uri = str(tmp_path / "t")
     ds = twins(uri, stable_row_ids, deleted="a = 21 or a = 32 or a = 40")
     before = ds.scan(["a"]).to_table()["a"].to_pylist()
@@ -149,7 +149,7 @@ def test_fragments_of_one_id_get_others_when_the_table_is_changed(tmp_path: Path
     assert sorted(values(uri)) == [a for a in sorted(expected(change, before)) if a != 2]
 
 
-def test_writers_that_prepared_their_change_for_fragments_of_one_id_must_prepare_it_again(tmp_path: Path) -> None:
+def test_changes_prepared_for_fragments_with_one_id_must_be_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     snapshot = twins(uri).snapshot
     Dataset.write(uri, rows(90), "append")
@@ -161,7 +161,7 @@ def test_writers_that_prepared_their_change_for_fragments_of_one_id_must_prepare
     assert e.value.retryable
 
 
-def test_what_an_index_says_of_fragments_of_one_id_is_not_believed_after_they_got_others(tmp_path: Path) -> None:
+def test_indexes_do_not_cover_fragments_with_new_ids(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     for i in range(3):
         lance.write_dataset(rows(10 * i), uri, mode="append" if i else "create")

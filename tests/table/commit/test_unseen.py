@@ -86,7 +86,7 @@ FITTING: dict[str, Change] = {
 
 @pytest.mark.parametrize("theirs", [True, False])
 @pytest.mark.parametrize("change", FITTING)
-def test_a_long_append_follows_what_its_columns_still_fit(tmp_path: Path, change: str, theirs: bool) -> None:
+def test_a_long_append_is_committed_if_its_columns_still_fit(tmp_path: Path, change: str, theirs: bool) -> None:
     uri = str(tmp_path / "t")
     make(uri)
     target = write.begin_write(uri, rows(0).schema, "append")
@@ -115,7 +115,7 @@ OTHER_COLUMNS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", OTHER_COLUMNS)
-def test_a_long_append_of_columns_that_the_table_no_longer_has_is_to_be_run_again(tmp_path: Path, change: str) -> None:
+def test_a_long_append_of_dropped_columns_must_be_repeated(tmp_path: Path, change: str) -> None:
     uri = str(tmp_path / "t")
     make(uri)
     target = write.begin_write(uri, rows(0).schema, "append")
@@ -129,7 +129,7 @@ def test_a_long_append_of_columns_that_the_table_no_longer_has_is_to_be_run_agai
     assert values(uri) == before
 
 
-def test_an_append_to_a_table_that_was_made_anew_meanwhile_is_to_be_run_again(tmp_path: Path) -> None:
+def test_an_append_to_a_recreated_table_must_be_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     make(uri)
     target = write.begin_write(uri, rows(0).schema, "append")
@@ -146,7 +146,7 @@ def test_an_append_to_a_table_that_was_made_anew_meanwhile_is_to_be_run_again(tm
     assert values(uri) == [1, 1, 1]
 
 
-def test_a_long_delete_follows_what_did_not_touch_its_rows(tmp_path: Path) -> None:
+def test_a_long_delete_is_committed_if_its_rows_are_unchanged(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     held = make(uri)
     Dataset.write(uri, rows(20), "append")
@@ -227,7 +227,7 @@ UNSEEN: dict[str, tuple[Change, set[str]]] = {
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)
-def test_a_change_that_was_prepared_long_ago_follows_only_what_left_alone_what_it_depends_on(tmp_path: Path, unseen: str) -> None:
+def test_an_old_change_is_committed_only_if_its_dependencies_are_unchanged(tmp_path: Path, unseen: str) -> None:
     change, refused = UNSEEN[unseen]
     for name, operation in OPERATIONS.items():
         uri = str(tmp_path / name / "t")
@@ -249,7 +249,7 @@ def test_a_change_that_was_prepared_long_ago_follows_only_what_left_alone_what_i
             assert commit(Store(uri), Transaction(base.version, prepared)).version == latest.version + 1, name
 
 
-def test_a_change_whose_own_version_is_gone_as_well_is_to_be_run_again(tmp_path: Path) -> None:
+def test_a_change_without_its_read_version_must_be_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     base = make(uri)
     prepared = delete_of(base)
@@ -262,7 +262,7 @@ def test_a_change_whose_own_version_is_gone_as_well_is_to_be_run_again(tmp_path:
     assert values(uri) == [0, 1, 2, 11, 12, 20, 21, 22]
 
 
-def test_a_delete_whose_deletion_file_was_cleaned_up_is_to_be_run_again(tmp_path: Path) -> None:
+def test_a_delete_without_its_old_deletion_file_must_be_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     make(uri).delete("a = 12")
     base = Dataset.open(uri)

@@ -310,7 +310,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_version_that_nobody_could_read_is_refused_with_the_reason(ds: Dataset, name: str) -> None:
+def test_an_unreadable_version_is_refused_with_the_reason(ds: Dataset, name: str) -> None:
     make, reason = REFUSED[name]
     operation = make(ds)
     version = lance.dataset(ds.uri).version
@@ -356,7 +356,7 @@ ACCEPTED: dict[str, tuple[Make, int]] = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_a_version_that_is_accepted_is_valid_and_read_alike_by_pylance(ds: Dataset, name: str) -> None:
+def test_an_accepted_version_is_valid_for_pylance(ds: Dataset, name: str) -> None:
     make, count = ACCEPTED[name]
     after = Dataset.commit(ds.uri, make(ds), ds.version)
     theirs = lance.dataset(ds.uri)

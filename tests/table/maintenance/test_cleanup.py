@@ -55,7 +55,7 @@ def files(uri: str) -> set[str]:
     return {entry.name for entry in Store(uri).walk("") if "hint" not in entry.name}
 
 
-def test_old_versions_go_with_the_files_that_only_they_need(tmp_path: Path) -> None:
+def test_old_versions_are_removed_with_their_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri)
     before = files(uri)
@@ -70,7 +70,7 @@ def test_old_versions_go_with_the_files_that_only_they_need(tmp_path: Path) -> N
     assert ds.cleanup_old_versions(NOW).files == ()
 
 
-def test_bytes_are_those_of_the_files_that_went(tmp_path: Path) -> None:
+def test_the_reported_bytes_are_those_of_the_removed_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri)
     before = {path: Store(uri).size(path) for path in files(uri)}
@@ -79,7 +79,7 @@ def test_bytes_are_those_of_the_files_that_went(tmp_path: Path) -> None:
     readable(uri, {4: [4], 5: [5]})
 
 
-def test_what_is_old_is_said_by_age_and_by_number(tmp_path: Path) -> None:
+def test_old_versions_are_chosen_by_age_and_number(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri)
     assert ds.cleanup_old_versions().old_versions == 0
@@ -95,7 +95,7 @@ def test_what_is_old_is_said_by_age_and_by_number(tmp_path: Path) -> None:
     assert ds.cleanup_old_versions(timedelta.max).files == ()
 
 
-def test_files_that_later_versions_share_stay(tmp_path: Path) -> None:
+def test_files_of_later_versions_are_kept(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, rows(1, 2, 3))
     for i in range(4, 8):
@@ -111,7 +111,7 @@ def test_files_that_later_versions_share_stay(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table(filter=f"{COLUMN} = 5").num_rows == 1
 
 
-def test_tagged_versions_stay(tmp_path: Path) -> None:
+def test_tagged_versions_are_kept(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri)
     ds.tags.create("keep", 2)
@@ -174,7 +174,7 @@ def test_a_clone_of_a_clone_keeps_what_it_reads_of_the_first_table(tmp_path: Pat
     assert newer.cleanup_old_versions(NOW).old_versions == 1
 
 
-def test_writers_at_work_lose_nothing_for_seven_days(tmp_path: Path) -> None:
+def test_files_of_active_writers_are_kept_for_seven_days(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri, 2)
     written = lance.fragment.write_fragments(rows(7), uri, mode="append")
@@ -193,7 +193,7 @@ def test_writers_at_work_lose_nothing_for_seven_days(tmp_path: Path) -> None:
     readable(uri, {2: [2]})
 
 
-def test_a_version_that_is_removed_while_it_is_used_is_said_to_be(tmp_path: Path) -> None:
+def test_reading_a_removed_version_raises_a_clear_error(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, rows(1, 2))
     old = Dataset.open(uri).delete("column = 1")
@@ -203,7 +203,7 @@ def test_a_version_that_is_removed_while_it_is_used_is_said_to_be(tmp_path: Path
             use()
 
 
-def test_large_values_beside_a_data_file_live_as_long_as_it(tmp_path: Path) -> None:
+def test_sidecars_are_removed_with_their_data_file(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri, 2)
     stems = [ds.checkout_version(v).snapshot.manifest.fragments[0].files[0].path.removesuffix(".lance") for v in (1, 2)]
@@ -214,14 +214,14 @@ def test_large_values_beside_a_data_file_live_as_long_as_it(tmp_path: Path) -> N
     assert ds.cleanup_old_versions(NOW, delete_unverified=True).files == ()
 
 
-def test_versions_go_before_their_files(tmp_path: Path) -> None:
+def test_versions_are_removed_before_their_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     done = table(uri).cleanup_old_versions(NOW, delete_rate_limit=1000)
     assert [path.startswith("_versions/") for path in done.files] == sorted((p.startswith("_versions/") for p in done.files), reverse=True)
 
 
 @pytest.mark.parametrize("theirs", [True, False])
-def test_a_table_that_asks_for_it_is_cleaned_up_by_its_writers(tmp_path: Path, theirs: bool) -> None:
+def test_writers_clean_up_if_the_config_requires_it(tmp_path: Path, theirs: bool) -> None:
     uri = str(tmp_path / "t")
     table(uri, 1)
     lance.dataset(uri).update_config({"lance.auto_cleanup.interval": "3", "lance.auto_cleanup.retain_versions": "2"})
@@ -248,7 +248,7 @@ def test_a_table_that_asks_for_it_is_cleaned_up_by_its_writers(tmp_path: Path, t
     ],
     ids=lambda config: ", ".join(f"{key} {value}" for key, value in config.items()),
 )
-def test_a_table_is_cleaned_up_automatically_as_by_pylance(tmp_path: Path, config: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_cleanup_matches_pylance(tmp_path: Path, config: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     for uri in (ours, theirs):
@@ -261,7 +261,7 @@ def test_a_table_is_cleaned_up_automatically_as_by_pylance(tmp_path: Path, confi
         assert i - 1 in kept, "the version that was replaced"
 
 
-def test_readers_of_the_version_that_was_replaced_are_not_disturbed_by_automatic_cleanup(tmp_path: Path) -> None:
+def test_automatic_cleanup_keeps_the_previous_version(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table(uri, 1).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
     for i in range(3, 6):
@@ -271,7 +271,7 @@ def test_readers_of_the_version_that_was_replaced_are_not_disturbed_by_automatic
     assert Dataset.open(uri, version=4).restore().scan().to_table()[COLUMN].to_pylist() == [4]
 
 
-def test_automatic_cleanup_passes_over_tagged_versions(tmp_path: Path) -> None:
+def test_automatic_cleanup_keeps_tagged_versions(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table(uri, 1).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
     Dataset.open(uri).tags.create("keep", 1)
@@ -281,7 +281,7 @@ def test_automatic_cleanup_passes_over_tagged_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wish", [("older_than", "soon"), ("older_than", "9999999999999days"), ("retain_versions", "0"), ("interval", "x")])
-def test_a_commit_stands_even_if_cleaning_up_cannot(tmp_path: Path, caplog: pytest.LogCaptureFixture, wish: tuple[str, str]) -> None:
+def test_a_commit_succeeds_even_if_the_cleanup_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture, wish: tuple[str, str]) -> None:
     uri = str(tmp_path / "t")
     ds = table(uri, 1).update_config({f"lance.auto_cleanup.{key}": value for key, value in dict([("interval", "1"), wish]).items()})
     assert Dataset.write(uri, rows(3), "append").version == ds.version + 1 == 3
@@ -290,7 +290,7 @@ def test_a_commit_stands_even_if_cleaning_up_cannot(tmp_path: Path, caplog: pyte
         auto_cleanup(Dataset.open(uri).snapshot)
 
 
-def test_lengths_of_time_are_those_of_pylance() -> None:
+def test_durations_are_those_of_pylance() -> None:
     assert duration("14days") == timedelta(days=14)
     assert duration("1h 30m") == timedelta(minutes=90)
     assert duration("3600s") == timedelta(hours=1)

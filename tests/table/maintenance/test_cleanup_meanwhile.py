@@ -118,7 +118,7 @@ def done(change: Callable[[At], object], at: At) -> bool:
 
 
 @pytest.mark.parametrize(("name", "side"), CASES)
-def test_what_is_named_while_a_cleanup_runs_can_be_read(table: Table, name: str, side: str) -> None:
+def test_versions_referenced_during_a_cleanup_can_be_read(table: Table, name: str, side: str) -> None:
     naming, told = NAMINGS[name], list[bool]()
 
     for _ in interrupted_everywhere(table.interrupted_cleanup, table.prepare, lambda: told.append(done(naming.change, table.opener(side)))):
@@ -132,7 +132,7 @@ def test_what_is_named_while_a_cleanup_runs_can_be_read(table: Table, name: str,
 
 @pytest.mark.parametrize("cleaner", SIDES)
 @pytest.mark.parametrize("name", NAMINGS)
-def test_a_version_that_is_removed_while_it_is_being_named_is_not_named(table: Table, name: str, cleaner: str) -> None:
+def test_a_version_removed_during_a_reference_gets_no_reference(table: Table, name: str, cleaner: str) -> None:
     naming, told = NAMINGS[name], list[bool]()
 
     def change(store: Callable[[str], Store]) -> None:
@@ -147,7 +147,7 @@ def test_a_version_that_is_removed_while_it_is_being_named_is_not_named(table: T
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_rows_that_are_appended_while_a_cleanup_runs_are_there(table: Table, side: str) -> None:
+def test_rows_appended_during_a_cleanup_are_kept(table: Table, side: str) -> None:
     def append() -> None:
         if side == "ours":
             Dataset.write(table.uri, rows(9), "append")
@@ -160,7 +160,7 @@ def test_rows_that_are_appended_while_a_cleanup_runs_are_there(table: Table, sid
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_two_cleanups_at_once_remove_what_is_old_and_count_it_once(table: Table, side: str) -> None:
+def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str) -> None:
     first, second = list[Any](), list[Any]()
 
     def clean_up(store: Callable[[str], Store]) -> None:
@@ -174,7 +174,7 @@ def test_two_cleanups_at_once_remove_what_is_old_and_count_it_once(table: Table,
     assert (first[-1].old_versions, second[-1].old_versions) == (LATEST - 1, 0)
 
 
-def test_a_cleanup_that_fails_leaves_nothing_named_that_cannot_be_read(table: Table) -> None:
+def test_a_failed_cleanup_leaves_all_references_readable(table: Table) -> None:
     """Its connection is lost at one of its calls, just after somebody has tagged a version."""
     told = list[bool]()
 
@@ -194,7 +194,7 @@ def test_a_cleanup_that_fails_leaves_nothing_named_that_cannot_be_read(table: Ta
 
 
 @pytest.mark.parametrize("name", ["tag", "branch", "clone"])
-def test_a_branch_that_is_being_deleted_is_not_named(table: Table, name: str) -> None:
+def test_a_branch_during_deletion_gets_no_reference(table: Table, name: str) -> None:
     table.prepare()
     branch = f"{table.uri}/tree/dev"
     Dataset.write(branch, rows(OLD), "overwrite")
@@ -235,7 +235,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     return begun
 
 
-def test_a_tag_of_a_version_that_was_looked_up_before_it_was_removed_can_be_read(
+def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
     table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pylance looks whether the version is there and then writes the tag."""
@@ -274,7 +274,7 @@ def test_a_writer_that_was_overtaken_finds_its_version_taken(
     assert [v.version for v in Dataset.open(table.uri).versions()] == [LATEST]
 
 
-def test_a_version_that_is_tagged_while_a_cleanup_pauses_is_never_gone(
+def test_a_version_tagged_during_the_pause_is_kept(
     table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
@@ -287,7 +287,7 @@ def test_a_version_that_is_tagged_while_a_cleanup_pauses_is_never_gone(
     table.check()
 
 
-def test_the_files_of_a_version_that_another_cleanup_removes_are_left_to_that_one(table: Table) -> None:
+def test_files_of_versions_removed_by_another_cleanup_are_kept(table: Table) -> None:
     """It may be about to put the version back."""
     removed, stats = list[bool](), list[Any]()
     (file,) = Dataset.open(table.uri, version=OLD).snapshot.manifest.fragments[0].files

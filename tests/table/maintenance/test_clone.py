@@ -76,7 +76,7 @@ def copied(uri: str, allow_other_stores: bool = False) -> list[str]:
     return files(clone.uri)
 
 
-def test_files_of_places_that_do_not_know_the_table_are_not_handed_on(uri: str, tmp_path: Path) -> None:
+def test_files_of_untrusted_base_paths_are_not_copied(uri: str, tmp_path: Path) -> None:
     changed(uri, in_base(str(tmp_path / "private"), False, path="passwd"))
     refused(uri, UnsupportedFeatureError, "outside of its folder.*allow_other_stores")
     refused(uri, CorruptFileError, "private/passwd has 1100 bytes, expected", allow_other_stores=True)
@@ -85,7 +85,7 @@ def test_files_of_places_that_do_not_know_the_table_are_not_handed_on(uri: str, 
 
 
 @pytest.mark.parametrize("is_root", [True, False])
-def test_tables_elsewhere_are_handed_on_where_that_is_allowed(uri: str, tmp_path: Path, is_root: bool) -> None:
+def test_base_paths_are_copied_if_allowed(uri: str, tmp_path: Path, is_root: bool) -> None:
     other = Dataset.write(tmp_path / "other", ROWS)
     place = other.uri if is_root else f"{other.uri}/data"
     changed(uri, in_base(place, is_root, path=other.snapshot.manifest.fragments[0].files[0].path))
@@ -93,7 +93,7 @@ def test_tables_elsewhere_are_handed_on_where_that_is_allowed(uri: str, tmp_path
     assert copied(uri, allow_other_stores=True)
 
 
-def test_deletion_files_and_indexes_elsewhere_are_not_handed_on_either(uri: str, tmp_path: Path) -> None:
+def test_deletion_files_and_indexes_of_untrusted_base_paths_are_not_copied(uri: str, tmp_path: Path) -> None:
     base = (BasePath(3, str(tmp_path / "private"), True),)
     original = open_snapshot(Store(uri)).manifest
     changed(uri, lambda m: replace(m, base_paths=base, indexes=tuple(replace(i, base_id=3) for i in m.indexes)))
@@ -105,7 +105,7 @@ def test_deletion_files_and_indexes_elsewhere_are_not_handed_on_either(uri: str,
     assert copied(uri), "a base path that nothing is in does no harm"
 
 
-def test_branches_and_clones_that_their_source_knows_are_handed_on(uri: str, tmp_path: Path) -> None:
+def test_branches_and_recorded_clones_are_copied(uri: str, tmp_path: Path) -> None:
     table = Dataset.open(uri)
     ours, theirs = table.create_branch("ours"), lance.dataset(uri).create_branch("theirs")
     lance.write_dataset(ROWS, theirs, mode="append")
@@ -123,7 +123,7 @@ def test_branches_and_clones_that_their_source_knows_are_handed_on(uri: str, tmp
 
 
 @pytest.mark.parametrize("kind", ["data", "_deletions", "_indices"])
-def test_files_that_are_something_else_are_not_copied(uri: str, tmp_path: Path, kind: str) -> None:
+def test_other_files_are_not_copied(uri: str, tmp_path: Path, kind: str) -> None:
     path = next(p for p in sorted(Path(uri, kind).rglob("*")) if p.is_file() and p.suffix != ".blob")
     content = path.read_bytes()
     path.write_bytes(content[:-4] + b"none")
@@ -136,14 +136,14 @@ def test_files_that_are_something_else_are_not_copied(uri: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", ["data", "_indices"])
-def test_files_of_another_size_than_the_manifest_says_are_not_copied(uri: str, kind: str) -> None:
+def test_files_of_another_size_are_not_copied(uri: str, kind: str) -> None:
     path = next(p for p in sorted(Path(uri, kind).rglob("*")) if p.is_file() and p.suffix == ".lance")
     path.write_bytes(b"private" + path.read_bytes())
     refused(uri, CorruptFileError, "bytes, expected")
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_files_that_the_manifest_does_not_name_stay_behind(uri: str, listed: bool) -> None:
+def test_unreferenced_files_are_not_copied(uri: str, listed: bool) -> None:
     sidecars = next(p for p in Path(uri, "data").iterdir() if p.is_dir())
     (sidecars / "notes.txt").write_text("private")
     (sidecars / "inner").mkdir()
@@ -176,20 +176,20 @@ def external(uri: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["data/ids", "_versions/1.manifest"])
-def test_row_ids_in_files_of_their_own_come_into_the_manifest(uri: str, path: str) -> None:
+def test_external_row_ids_become_inline(uri: str, path: str) -> None:
     expected = Dataset.open(uri).scan(["a", "_rowid"]).to_table()
     external(uri, path)
     assert path not in copied(uri)
     assert Dataset.open(f"{uri}-deep").scan(["a", "_rowid"]).to_table() == expected
 
 
-def test_row_ids_that_are_none_are_not_copied(uri: str) -> None:
+def test_invalid_row_ids_are_not_copied(uri: str) -> None:
     Store(uri).put("data/notes", b"private" * 10)
     changed(uri, fragments(lambda f: replace(f, row_ids=ExternalFile("data/notes", 0, 70))))
     refused(uri, CorruptFileError, "row ids")
 
 
-def test_two_files_of_one_name_are_not_taken_for_one(uri: str, tmp_path: Path) -> None:
+def test_two_files_with_one_name_are_refused(uri: str, tmp_path: Path) -> None:
     other = Dataset.write(tmp_path / "t" / "other", ROWS)
     name = other.snapshot.manifest.fragments[0].files[0].path
 

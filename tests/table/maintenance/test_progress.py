@@ -22,7 +22,7 @@ def uri(tmp_path: Path) -> str:
     return uri
 
 
-def test_work_shows_bars_on_request(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bars_are_shown_on_request(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tqdm", reason="tqdm is optional")
     dataset = Dataset.open(uri)
     assert dataset.verify(progress=True).ok
@@ -33,7 +33,7 @@ def test_work_shows_bars_on_request(uri: str, tmp_path: Path, capsys: pytest.Cap
     assert "remove versions:   0%|          | 0/2" in capsys.readouterr().err
 
 
-def test_work_is_silent_where_stderr_is_no_terminal_and_where_progress_is_off(
+def test_without_a_terminal_or_with_progress_off_no_bar_is_shown(
     uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dataset = Dataset.open(uri)
@@ -43,7 +43,7 @@ def test_work_is_silent_where_stderr_is_no_terminal_and_where_progress_is_off(
     assert capsys.readouterr().err == ""
 
 
-def test_without_tqdm_work_is_silent_and_a_request_for_bars_names_the_package(
+def test_without_tqdm_a_request_for_bars_names_the_package(
     uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)

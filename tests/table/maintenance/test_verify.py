@@ -42,7 +42,7 @@ def first(uri: str, folder: str) -> str:
     return sorted(str(p) for p in Path(uri, folder).rglob("*") if p.is_file())[0]
 
 
-def test_a_whole_table_has_no_problems(uri: str) -> None:
+def test_an_intact_table_has_no_problems(uri: str) -> None:
     report = Dataset.open(uri).verify()
     assert report.ok
     assert (report.problems, report.orphans, report.files, report.version) == ((), (), 6, 3)
@@ -55,7 +55,7 @@ def test_a_whole_table_has_no_problems(uri: str) -> None:
 
 
 @pytest.mark.parametrize(("folder", "kind"), [("data", "missing"), ("_deletions", "missing"), ("_indices", "missing")])
-def test_a_file_that_is_gone_is_missing(uri: str, folder: str, kind: str) -> None:
+def test_a_removed_file_is_missing(uri: str, folder: str, kind: str) -> None:
     os.unlink(first(uri, folder))
     report = Dataset.open(uri).verify(decode=False)
     assert kinds(report) == [kind]
@@ -105,12 +105,12 @@ def test_numbers_of_rows_and_row_ids_that_are_wrong_are_found(uri: str) -> None:
     assert set(kinds(Dataset.open(uri).verify())) == {"corrupt", "rows"}
 
 
-def test_a_transaction_that_is_nowhere_is_missing(uri: str) -> None:
+def test_a_missing_transaction_is_reported(uri: str) -> None:
     rewritten(uri, lambda manifest: replace(manifest, transaction=None, transaction_file="gone.txn"))
     assert kinds(Dataset.open(uri).verify()) == ["missing"]
 
 
-def test_files_that_no_version_names_are_orphans_and_no_problem(uri: str) -> None:
+def test_unreferenced_files_are_orphans_but_not_problems(uri: str) -> None:
     written = lance.fragment.write_fragments(ROWS, uri, mode="append")
     lance.write_dataset(ROWS, uri, mode="overwrite")
     report = Dataset.open(uri, version=2).verify()
@@ -119,7 +119,7 @@ def test_files_that_no_version_names_are_orphans_and_no_problem(uri: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["_versions/18446744073709551614.manifest", "_refs/tags/t.json"])
-def test_another_version_or_a_tag_that_is_broken_is_told_with_the_rest(uri: str, path: str) -> None:
+def test_broken_versions_and_tags_are_reported_with_the_rest(uri: str, path: str) -> None:
     lance.dataset(uri).tags.create("t", 1)
     Path(uri, path).write_bytes(b"{")
     os.unlink(first(uri, "data"))
@@ -128,7 +128,7 @@ def test_another_version_or_a_tag_that_is_broken_is_told_with_the_rest(uri: str,
     assert path in str(report)
 
 
-def test_the_command_says_so_by_its_exit_code(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_reports_problems(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([sys.executable, "-m", "lance_spark", "verify", uri], capture_output=True, text=True, check=True)
     assert done.stdout == f"{uri}, version 3: 6 files, 0 problems, 0 orphans\n"
     assert main(["verify", uri, "--version", "9"]) == 2

@@ -78,7 +78,7 @@ def manifests(place: Place) -> list[str]:
     return [entry.name for entry in place.store.list("_versions") if ".manifest" in entry.name]
 
 
-def test_versions_are_decided_by_the_database_and_readable_without_it(place: Place) -> None:
+def test_the_database_decides_commits_and_is_not_needed_for_reads(place: Place) -> None:
     for version in (1, 2, 3):
         assert place.write().version == version
         assert place.external.latest() == (version, manifest_path(version))
@@ -105,7 +105,7 @@ class CutBefore4(Cut):
 
 
 @pytest.mark.parametrize("cut", [Cut, CutBefore4])
-def test_readers_finish_a_commit_that_was_cut_short(place: Place, cut: type[Cut]) -> None:
+def test_readers_complete_an_interrupted_commit(place: Place, cut: type[Cut]) -> None:
     place.write()
     second = open_snapshot(place.store).manifest
     data = place.store.read(manifest_path(1))
@@ -129,7 +129,7 @@ def test_one_version_is_opened_after_it_is_put_in_place(place: Place) -> None:
     assert Dataset.open(place.uri, version=2, storage_options=place.options).version == 2
 
 
-def test_a_commit_that_the_database_did_not_take_is_not_done(place: Place) -> None:
+def test_a_commit_that_the_database_rejects_fails(place: Place) -> None:
     place.write()
     with pytest.raises(FileExistsError):
         place.external.commit(1, manifest_path(1), b"other")
@@ -139,7 +139,7 @@ def test_a_commit_that_the_database_did_not_take_is_not_done(place: Place) -> No
     assert place.write().version == 2
 
 
-def test_a_lost_answer_of_the_database_is_not_applied_twice(place: Place) -> None:
+def test_a_commit_with_a_lost_response_is_not_applied_twice(place: Place) -> None:
     place.write()
     real = place.external.manifests
 
@@ -172,7 +172,7 @@ def test_concurrent_writers_all_succeed(place: Place) -> None:
     assert (place.open().version, place.open().count_rows()) == (13, 26)
 
 
-def test_branches_and_cleanup_go_through_the_database_too(place: Place) -> None:
+def test_branches_and_cleanup_use_the_database(place: Place) -> None:
     place.write()
     branch = place.write().create_branch("dev", 1)
     assert external(branch.snapshot.store).latest() == (1, manifest_path(1))  # type: ignore[union-attr]
@@ -226,7 +226,7 @@ def test_paths_outside_the_table_are_refused(place: Place, path: str) -> None:
         place.open()
 
 
-def test_a_manifest_store_must_be_one_that_there_is(dynamodb: Place, tmp_path: Path) -> None:
+def test_an_unknown_manifest_store_is_refused(dynamodb: Place, tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="manifest_store"):
         Dataset.write(str(tmp_path / "t"), ROWS, storage_options={"manifest_store": "redis://x"})
     with pytest.raises(UnsupportedFeatureError, match="ddbTableName"):

@@ -200,7 +200,7 @@ def test_blobs_elsewhere_are_read_only_when_that_is_allowed(tmp_path: Path) -> N
     ],
     ids=["text", "lists", "threshold"],
 )
-def test_what_cannot_be_a_blob_is_refused_before_anything_is_written(
+def test_invalid_blobs_are_refused_before_anything_is_written(
     field: pa.Field, version: str, error: type[Exception], what: str, tmp_path: Path
 ) -> None:
     table = pa.table([pa.nulls(2, field.type)], schema=pa.schema([field]))
@@ -230,9 +230,7 @@ def test_blobs_are_taken_as_files(version: str, by: str, stable: bool, tmp_path:
 
 @pytest.mark.parametrize("verify_checksums", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_blob_file_reads_no_more_than_it_is_asked_for_and_the_blocks_of_that(
-    version: str, verify_checksums: bool, tmp_path: Path
-) -> None:
+def test_a_blob_file_reads_only_the_required_blocks(version: str, verify_checksums: bool, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     value = os.urandom(6 << 20)
     Dataset.write(uri, flat([b"other" * 100, value]), data_storage_version=version)
@@ -268,7 +266,7 @@ def test_blob_files_elsewhere_are_opened_only_when_that_is_allowed(tmp_path: Pat
     assert [f and f.read() for f in found] == [b"0123456789", b"234"]
 
 
-def test_what_blobs_cannot_be_taken_by_is_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_of_take_blobs_are_refused(tmp_path: Path) -> None:
     dataset = Dataset.write(str(tmp_path / "t"), flat(VALUES))
     with pytest.raises(ValueError, match="one of"):
         dataset.take_blobs("b")

@@ -41,13 +41,13 @@ def test_every_row_is_in_one_task_and_the_order_stays(sizes: list[tuple[int, int
     assert at == len(got)
 
 
-def test_one_huge_fragment_is_work_for_all_cores() -> None:
+def test_a_huge_fragment_is_split_for_all_cores() -> None:
     assert len(pack(parts((10**7, 2400 * MB)), FIELDS, 2, 128 * MB)) == 19
     assert len(pack(parts((10**7, 600 * MB)), FIELDS, 2, 128 * MB)) == 6
     assert len(pack(parts((10**7, 60 * MB)), FIELDS, 2, 128 * MB)) == 4
 
 
-def test_groups_are_of_the_same_size_however_fragments_are_cut() -> None:
+def test_groups_have_equal_sizes_for_any_fragments() -> None:
     groups = pack(parts((1_000_000, 36 * MB), (150_000, 5 * MB)), FIELDS, 2, 128 * MB)
     rows = [sum(part.num_rows for part in group) for group in groups]
     assert len(rows) == 2
@@ -60,20 +60,20 @@ def test_tiny_fragments_are_few_tasks_but_not_one() -> None:
     assert len(pack(parts(*[(10, 1000)] * 20), FIELDS, 2, 128 * MB)) == 1
 
 
-def test_what_is_not_read_does_not_count() -> None:
+def test_unread_columns_do_not_count() -> None:
     one = Schema(FIELDS.fields[:1])
     assert len(pack(parts((10**7, 24 * MB)), one, 8, 128 * MB)) == 1
     assert len(pack(parts((10**7, 24 * MB)), FIELDS, 8, 128 * MB)) == 2
     assert row_bytes(parts((100, 1000), (100, None)), one) == [5.0, 64]
 
 
-def test_few_rows_are_expected_to_fulfil_a_predicate() -> None:
+def test_few_rows_are_expected_to_satisfy_a_predicate() -> None:
     assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB)) == 6
     assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 128 * MB, Schema(FIELDS.fields[:1]))) == 4
     assert len(pack(parts((10**7, 120 * MB)), FIELDS, 2, 20 * MB, Schema(()))) == 6
 
 
-def test_sizes_that_a_manifest_makes_up_do_not_make_any_number_of_tasks() -> None:
+def test_fictitious_sizes_do_not_make_unbounded_tasks() -> None:
     assert len(pack(parts((2**40, 2**62)), FIELDS, 2, 128 * MB)) < 20_000
 
 

@@ -45,7 +45,7 @@ def test_all_batches_come_in_order(count: int) -> None:
 
 
 @given(st.integers(0, 20))
-def test_an_error_comes_behind_the_batches_before_it(fails_after: int) -> None:
+def test_an_error_comes_after_the_batches_before_it(fails_after: int) -> None:
     batches = prefetch(Source(30, fails_after).batches())
     assert [next(batches)["x"][0].as_py() for _ in range(fails_after)] == list(range(fails_after))
     with pytest.raises(ValueError, match=f"no batch {fails_after}"):
@@ -53,7 +53,7 @@ def test_an_error_comes_behind_the_batches_before_it(fails_after: int) -> None:
     assert threads() == 0
 
 
-def test_nothing_is_read_before_it_is_asked_for() -> None:
+def test_nothing_is_read_before_the_first_request() -> None:
     source = Source(3)
     batches = prefetch(source.batches())
     assert (source.made, threads()) == (0, 0)

@@ -67,7 +67,7 @@ NEW = Field("new", 99, "int32")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_struct_of_which_only_a_missing_child_is_wanted_keeps_its_nulls(version: str, tmp_path: Path) -> None:
+def test_a_struct_with_only_a_missing_child_keeps_its_nulls(version: str, tmp_path: Path) -> None:
     rows: list[Any] = [{"a": 1, "t": {"b": "x"}}, None, {"a": None, "t": None}, {"a": 4, "t": {"b": None}}]
     if version == "2.0":
         rows = [{"a": 1, "t": {"b": "x"}}, {"a": None, "t": {"b": None}}]
@@ -82,7 +82,7 @@ def test_a_struct_of_which_only_a_missing_child_is_wanted_keeps_its_nulls(versio
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_child_that_is_missing_is_not_mistaken_for_one_of_its_name(version: str, tmp_path: Path) -> None:
+def test_a_missing_child_is_not_confused_with_one_of_the_same_name(version: str, tmp_path: Path) -> None:
     t = pa.struct([("a", pa.int32()), ("b", pa.int32())])
     dataset = Dataset.write(str(tmp_path / "t"), pa.table({"s": pa.array([{"a": 1, "b": 2}], t)}), data_storage_version=version)
     renamed = with_child(dataset, "s", Field("a", 99, "int32"))
@@ -93,7 +93,7 @@ def test_a_child_that_is_missing_is_not_mistaken_for_one_of_its_name(version: st
     assert again.scan().to_table()["s"].to_pylist() == [{"a": None}]
 
 
-def test_lists_of_structs_of_which_only_a_missing_child_is_wanted_keep_their_lengths(tmp_path: Path) -> None:
+def test_lists_of_structs_with_only_a_missing_child_keep_their_lengths(tmp_path: Path) -> None:
     rows = [[{"a": 1}, None], None, [], [{"a": None}]]
     column = pa.array(rows, pa.list_(pa.struct([("a", pa.int32())])))
     for version in ("2.1", "2.2"):
@@ -107,7 +107,7 @@ def test_lists_of_structs_of_which_only_a_missing_child_is_wanted_keep_their_len
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_dictionaries_that_do_not_go_together_are_refused(version: str, tmp_path: Path) -> None:
+def test_incompatible_dictionaries_are_refused(version: str, tmp_path: Path) -> None:
     def batch(prefix: str) -> pa.RecordBatch:
         items = pa.array([f"{prefix}{i}" for i in range(100)])
         return pa.record_batch([pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), items)], names=["d"])
@@ -120,7 +120,7 @@ def test_dictionaries_that_do_not_go_together_are_refused(version: str, tmp_path
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_pages_whose_dictionaries_do_not_go_together_are_refused(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_with_incompatible_dictionaries_are_refused(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_spark.file.writer.PAGE_BYTES", 50)
     items = [pa.array([f"{prefix}{i}" for i in range(100)]) for prefix in "ab"]
     batches = [pa.record_batch([pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), i)], names=["d"]) for i in items]

@@ -135,7 +135,7 @@ def test_a_filter_reads_its_own_column_and_little_more(wide: Dataset) -> None:
     assert bytes_read(wide, ["c1"], "key < 0") < 650_000
 
 
-def test_a_predicate_on_where_a_row_is_is_a_take(wide: Dataset) -> None:
+def test_a_predicate_on_the_row_address_reads_only_that_row(wide: Dataset) -> None:
     assert bytes_read(wide, ["c1", "c2"], "_rowaddr = 77777") < 200_000
     assert bytes_read(wide, ["c1"], "_rowid IN (5, 6)") < 200_000
     assert bytes_read(wide, ["c1"], "_fragid = 1") == 0
@@ -145,7 +145,7 @@ def test_a_predicate_on_where_a_row_is_is_a_take(wide: Dataset) -> None:
     assert store.counters.bytes_read - before < 200_000
 
 
-def test_a_task_says_what_it_read_and_what_it_did_not_need(wide: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_logs_what_it_read_and_skipped(wide: Dataset, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="lance_spark"):
         wide.scan(filter="key = 100000").to_table()
         wide.scan(["c1"], filter="_fragid = 7").to_table()

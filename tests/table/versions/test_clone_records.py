@@ -70,7 +70,7 @@ def server() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-def test_a_clone_in_another_store_is_only_asked_for_where_that_is_allowed(uri: str, server: tuple[str, list[str]]) -> None:
+def test_a_clone_in_another_store_is_only_checked_if_allowed(uri: str, server: tuple[str, list[str]]) -> None:
     endpoint, seen = server
     options = {"endpoint": endpoint, "access_key_id": "our-key", "secret_access_key": "s", "region": "us-east-1", "allow_http": "true"}
     note(uri, {"uri": "s3://bucket-of-another/t", "version": 2})
@@ -103,7 +103,7 @@ def test_a_clone_in_another_store_is_only_asked_for_where_that_is_allowed(uri: s
     ],
     ids=repr,
 )
-def test_a_clone_whose_place_is_nonsense_keeps_its_version(uri: str, clone: object) -> None:
+def test_a_clone_with_an_invalid_uri_keeps_its_version(uri: str, clone: object) -> None:
     note(uri, {"uri": clone, "version": 2})
     assert versions_after_cleanup(uri) == [2, 3]
 
@@ -124,7 +124,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("content", NONSENSE.values(), ids=NONSENSE)
-def test_a_record_that_names_no_version_stops_nobody(uri: str, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_without_a_version_is_ignored(uri: str, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     note(uri, content)
     Dataset.open(uri).create_branch("b").branches.delete("b")
     with caplog.at_level(logging.WARNING):
@@ -138,7 +138,7 @@ def test_a_record_may_have_any_name(uri: str, name: str) -> None:
     assert versions_after_cleanup(uri) == [2, 3]
 
 
-def test_what_is_no_file_is_no_record(uri: str, tmp_path: Path) -> None:
+def test_other_entries_than_files_are_no_records(uri: str, tmp_path: Path) -> None:
     elsewhere = note(str(tmp_path / "elsewhere"), {"uri": "s3://elsewhere/t", "version": 2})
     folder = note(uri, b"").parent
     (folder / "link.json").symlink_to(elsewhere)
@@ -147,7 +147,7 @@ def test_what_is_no_file_is_no_record(uri: str, tmp_path: Path) -> None:
     assert versions_after_cleanup(uri) == [3]
 
 
-def test_a_shallow_clone_is_made_whatever_the_records_of_its_source_say(uri: str, tmp_path: Path) -> None:
+def test_invalid_records_of_the_source_do_not_prevent_a_shallow_clone(uri: str, tmp_path: Path) -> None:
     clone = Dataset.open(uri, version=2).shallow_clone(str(tmp_path / "clone"))
     note(uri, b"nonsense", "nonsense")
     clone.shallow_clone(str(tmp_path / "second"))

@@ -74,7 +74,7 @@ def hint(uri: str) -> int | None:
     return int(json.loads(path.read_text())["version"]) if path.exists() else None
 
 
-def test_appends_with_handles_that_pylance_holds_over_our_commits_and_cleanups_are_there(place: Place) -> None:
+def test_appends_by_old_pylance_handles_are_kept(place: Place) -> None:
     held, expected = [place.theirs()], [0]
     for i in range(1, 8 if place.options else 20):
         for j in range(1 + i % 3):
@@ -123,7 +123,7 @@ def test_the_hint_never_moves_backwards(tmp_path: Path) -> None:
     assert hint(store.uri) == 7
 
 
-def test_a_slow_writer_does_not_move_the_hint_back_behind_a_faster_one(tmp_path: Path) -> None:
+def test_a_slow_writer_does_not_move_the_hint_backwards(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
 
     def prepare() -> None:
@@ -147,7 +147,7 @@ def test_a_slow_writer_does_not_move_the_hint_back_behind_a_faster_one(tmp_path:
     "content",
     [b"", b"x", b"[" * 4000, b"[" * 10_000, b'{"version":-1}', b'{"version":"2"}', b'{"version":1e999}', b"{}", b"2", b"\xff\xfe"],
 )
-def test_a_hint_that_says_nothing_is_none(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_hint_is_ignored(tmp_path: Path, content: bytes) -> None:
     store = Store(tmp_path / "t")
     ds = Dataset.write(store.uri, rows(1))
     held = lance.dataset(store.uri)
@@ -161,7 +161,7 @@ def test_a_hint_that_says_nothing_is_none(tmp_path: Path, content: bytes) -> Non
     assert values(Place(ds.uri, {})) == [1, 2, 3]
 
 
-def test_a_hint_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_to_write_the_hint_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, rows(1))
     Path(uri, PATH).unlink()

@@ -50,7 +50,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("content", NONSENSE.values(), ids=NONSENSE.keys())
 @pytest.mark.parametrize("folder", ["tags", "branches"])
-def test_files_that_are_no_refs_are_errors_of_ours(dataset: Dataset, folder: str, content: str | bytes) -> None:
+def test_invalid_ref_files_raise_our_errors(dataset: Dataset, folder: str, content: str | bytes) -> None:
     put(dataset, f"{folder}/bad.json", content)
     listed = getattr(dataset, folder)
     uses = [listed.list, lambda: listed.replace_metadata("bad", {}), dataset.cleanup_old_versions]
@@ -69,7 +69,7 @@ NO_NAMES = ["..%2Fx", "%2Fetc%2Fpasswd", "a%00b", ".", "%", "x.lock", "a b", "%E
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_files_whose_names_no_ref_can_have_are_passed_over(dataset: Dataset, name: str) -> None:
+def test_files_with_invalid_ref_names_are_ignored(dataset: Dataset, name: str) -> None:
     put(dataset, f"tags/{name}.json", TAG)
     put(dataset, f"branches/{name}.json", BRANCH)
     assert list(dataset.tags.list()) == ["good"]

@@ -65,14 +65,14 @@ def test_the_hint_is_not_trusted(table: Any) -> None:
     assert open_snapshot(Store(str(table))).version == 3
 
 
-def test_detached_versions_and_strangers_are_not_versions(table: Any) -> None:
+def test_detached_versions_and_other_files_are_not_versions(table: Any) -> None:
     for name in (f"d{2**63 + 5}.manifest", f"{2**63 + 5}.manifest", "x.manifest", "5.manifest.tmp", ".manifest", "²2.manifest"):
         (table / "_versions" / name).write_bytes(b"")
     assert list(list_versions(Store(str(table)))) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("version", [0, 1, 9, 10, 2**63 - 1])
-def test_names_and_versions_go_both_ways(version: int) -> None:
+def test_names_and_versions_round_trip(version: int) -> None:
     for v2 in (True, False):
         assert version_of(manifest_path(version, v2).removeprefix("_versions/")) == version
 
@@ -116,12 +116,12 @@ def test_a_timestamp_opens_the_latest_version_of_that_time(table: Any) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_there_is_named_with_what_is(table: Any, asked: Any, message: Any) -> None:
+def test_errors_of_missing_versions_list_the_existing_ones(table: Any, asked: Any, message: Any) -> None:
     with pytest.raises(VersionNotFoundError, match=message):
         open_snapshot(Store(str(table)), **asked)
 
 
-def test_no_table_is_no_table(tmp_path: Path) -> None:
+def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
     for version in (None, 1):
         with pytest.raises(TableNotFoundError, match="no Lance table found at"):
             open_snapshot(Store(str(tmp_path)), version=version)
@@ -131,19 +131,19 @@ def test_no_table_is_no_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "asked", [{"version": 1, "tag": "x"}, {"tag": "x", "branch": "y"}, {"version": 1, "timestamp": "2020-01-01"}], ids=str
 )
-def test_two_answers_to_one_question_are_refused(tmp_path: Path, asked: Any) -> None:
+def test_contradicting_arguments_are_refused(tmp_path: Path, asked: Any) -> None:
     with pytest.raises(ValueError, match="only one"):
         open_snapshot(Store(str(tmp_path)), **asked)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".x", "x.", "a..b", "x.lock", "a b", "a\0"])
-def test_no_tag_name_is_a_path(tmp_path: Path, name: Any) -> None:
+def test_tag_names_cannot_be_paths(tmp_path: Path, name: Any) -> None:
     with pytest.raises(ValueError, match="invalid tag name"):
         refs.tag(Store(str(tmp_path)), name)
 
 
 @pytest.mark.parametrize("name", ["", "main", "../x", "/a", "a/", "a//b", "a\\b", "x.lock", "a b", "a/./b"])
-def test_no_branch_name_is_a_path(tmp_path: Path, name: Any) -> None:
+def test_branch_names_cannot_be_paths(tmp_path: Path, name: Any) -> None:
     with pytest.raises(ValueError, match="invalid branch name"):
         refs.branch_folder(name)
 

@@ -75,7 +75,7 @@ def test_tags_are_the_same_for_both(place: Place) -> None:
     assert place.theirs().tags.list()["now"]["metadata"] == {"k": "v"}
 
 
-def test_a_tag_names_a_version_that_there_is_and_no_other_tag(place: Place) -> None:
+def test_a_tag_needs_an_existing_version_and_a_new_name(place: Place) -> None:
     ours = place.table()
     ours.tags.create("v1", 1)
     with pytest.raises(RefConflictError, match="v1"):
@@ -113,7 +113,7 @@ def test_branches_are_made_and_written_to_by_both(place: Place) -> None:
     assert rows(inner.checkout_version((None, 2))) == [1, 2]
 
 
-def test_branches_that_are_needed_stay_and_others_go(place: Place) -> None:
+def test_only_unused_branches_can_be_deleted(place: Place) -> None:
     ours = place.table()
     one = ours.create_branch("one", 1)
     one.create_branch("one/two")
@@ -135,7 +135,7 @@ def test_branches_that_are_needed_stay_and_others_go(place: Place) -> None:
         ours.create_branch("main")
 
 
-def test_what_is_left_of_a_branch_that_was_cut_short_can_be_removed(place: Place) -> None:
+def test_remains_of_an_interrupted_branch_can_be_removed(place: Place) -> None:
     ours = place.table()
     ours.create_branch("x", 1)
     refs.delete_branch(Store(place.uri, place.options), "x")
@@ -145,7 +145,7 @@ def test_what_is_left_of_a_branch_that_was_cut_short_can_be_removed(place: Place
     assert rows(ours.create_branch("x", 2)) == [1, 2]
 
 
-def test_shallow_clones_read_their_source_and_go_their_own_way(place: Place) -> None:
+def test_shallow_clones_read_their_source_and_have_their_own_versions(place: Place) -> None:
     ours = place.table()
     branch = Dataset.write(ours.create_branch("b").uri, THREE, "append", storage_options=place.options)
     clone = branch.shallow_clone(f"{place.uri}-clone")
@@ -161,7 +161,7 @@ def test_shallow_clones_read_their_source_and_go_their_own_way(place: Place) -> 
     assert rows(branch) == [2, 3]
 
 
-def test_deep_clones_need_their_source_no_more(place: Place) -> None:
+def test_deep_clones_do_not_need_their_source(place: Place) -> None:
     ours = place.table()
     place.theirs().create_scalar_index("a", "BTREE")
     branch = Dataset.write(place.ours().create_branch("b").uri, THREE, "append", storage_options=place.options)
@@ -179,7 +179,7 @@ def test_deep_clones_need_their_source_no_more(place: Place) -> None:
     assert ours.uri != clone.uri
 
 
-def test_history_tells_who_did_what(place: Place) -> None:
+def test_history_lists_operations_messages_and_properties(place: Place) -> None:
     ours = place.table()
     lance.write_dataset(ONE, place.uri, mode="append", commit_message="more", storage_options=dict(place.options))
     found = place.ours().history()

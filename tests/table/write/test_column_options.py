@@ -61,7 +61,7 @@ def test_false_changes_nothing(tmp_path: Path) -> None:
         ("lance.bss", "bss", "off"),
     ],
 )
-def test_wishes_become_metadata_of_every_column_of_the_field(key: str, name: str, value: str, tmp_path: Path) -> None:
+def test_options_become_metadata_of_every_leaf_of_the_field(key: str, name: str, value: str, tmp_path: Path) -> None:
     schema = written(tmp_path / "t", **{f"s.{key}": value, f"n.{key}": value})
     wished = [f.name for f in schema.walk() if f.metadata.get(f"lance-encoding:{name}".encode()) == value.encode()]
     assert wished == ["n", "t", "item"]
@@ -102,13 +102,13 @@ def test_binary_columns_become_blobs(version: str, tmp_path: Path) -> None:
         ("lance.bss", "on", "unknown column option 'lance.bss'"),
     ],
 )
-def test_bad_options_are_refused_before_anything_is_written(key: str, value: str, what: str, tmp_path: Path) -> None:
+def test_invalid_options_are_refused_before_anything_is_written(key: str, value: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match=what):
         Dataset.write(str(tmp_path / "t"), TABLE, column_options={key: value})
     assert not (tmp_path / "t").exists()
 
 
-def test_an_existing_table_keeps_what_it_is(tmp_path: Path) -> None:
+def test_an_existing_table_keeps_its_settings(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, TABLE)
     appended = Dataset.write(uri, TABLE, "append", column_options={"v.arrow.float16": "true", "n.lance.compression": "zstd"})
@@ -157,7 +157,7 @@ def test_packed_structs_of_2_2_hold_strings_and_vectors(t: pa.DataType, tmp_path
     ],
     ids=str,
 )
-def test_what_a_version_cannot_hold_is_refused_before_anything_is_written(field: pa.Field, version: str, what: str, tmp_path: Path) -> None:
+def test_unsupported_types_are_refused_before_anything_is_written(field: pa.Field, version: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match=what):
         Dataset.write(str(tmp_path / "t"), pa.table([pa.nulls(1, field.type)], schema=pa.schema([field])), data_storage_version=version)
     assert not (tmp_path / "t").exists()

@@ -158,12 +158,12 @@ def test_files_end_at_their_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file"])
-def test_files_without_rows_are_not_written_for_ever(limit: str, tmp_path: Path) -> None:
+def test_endless_empty_batches_write_no_files(limit: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{limit} must be at least 1, not 0"):
         replace(WriteOptions(), **dict[str, Any]({limit: 0}))
 
 
-def test_whatever_gives_arrow_data_can_be_written(tmp_path: Path) -> None:
+def test_every_source_of_arrow_data_can_be_written(tmp_path: Path) -> None:
     batch = TABLE.to_batches()[0]
     for i, data in enumerate([TABLE, batch, [batch], iter([batch]), TABLE.to_reader()]):
         assert Dataset.write(str(tmp_path / str(i)), data).scan().to_table() == TABLE
@@ -172,7 +172,7 @@ def test_whatever_gives_arrow_data_can_be_written(tmp_path: Path) -> None:
             Dataset.write(str(tmp_path / "t"), wrong)
 
 
-def test_a_write_that_fails_on_the_way_leaves_no_file(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     target = begin_write(uri, TABLE.schema, "create", WriteOptions(max_rows_per_file=4))
 
@@ -185,7 +185,7 @@ def test_a_write_that_fails_on_the_way_leaves_no_file(tmp_path: Path) -> None:
     assert data_files(uri) == []
 
 
-def test_a_full_disk_is_said_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_file(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
@@ -212,13 +212,13 @@ def test_a_disk_that_is_full_at_the_commit_leaves_the_table_as_it_was(tmp_path: 
     assert Dataset.open(uri).count_rows() == 10
 
 
-def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("")
     with pytest.raises(StorageError, match="expected a folder, found a file"):
         Dataset.write(str(tmp_path / "t"), TABLE)
 
 
-def test_a_target_travels_small_and_its_fragments_are_committed_together(tmp_path: Path) -> None:
+def test_a_target_has_a_small_pickle_and_its_fragments_are_committed_together(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     target = begin_write(uri, TABLE.schema, "overwrite")
     assert len(pickle.dumps(target)) < 3000
@@ -231,7 +231,7 @@ def test_a_target_travels_small_and_its_fragments_are_committed_together(tmp_pat
     assert lance.dataset(uri).to_table() == TABLE
 
 
-def test_only_files_that_no_version_names_are_discarded(tmp_path: Path) -> None:
+def test_only_unreferenced_files_are_discarded(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     target = begin_write(uri, TABLE.schema, "append")
     kept, lost = (write_fragments(target, TABLE.to_batches()) for _ in range(2))
@@ -242,7 +242,7 @@ def test_only_files_that_no_version_names_are_discarded(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table() == TABLE
 
 
-def test_a_commit_that_lost_deletes_its_files(tmp_path: Path) -> None:
+def test_a_conflicting_commit_deletes_its_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, TABLE)
 
@@ -256,7 +256,7 @@ def test_a_commit_that_lost_deletes_its_files(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table() == TABLE
 
 
-def test_of_two_who_make_the_table_by_appending_the_second_appends(tmp_path: Path) -> None:
+def test_two_concurrent_first_appends_both_succeed(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     first, second = (begin_write(uri, TABLE.schema, "append") for _ in range(2))
     commit_write(first, write_fragments(first, TABLE.to_batches()))
