@@ -211,13 +211,19 @@ class LanceTable:
         on: str | Sequence[str] | None = None,
         schema: pa.Schema | None = None,
         columns: Sequence[str] | None = None,
+        checkpoint: str | None = None,
         **noted: Any,
     ) -> ColumnsAdded:
         """Add columns with values; only new files with these columns are written, one for each fragment.
 
         `values` are SQL text or Columns by name; or a DataFrame whose rows match on the columns `on` (also "_rowaddr"); or a function that
         maps record batches of the table's `columns` (None: all) to record batches of `schema`. New columns are nullable.
+
+        `checkpoint` is a folder (a path or URI) for an expensive function: fragments that are finished are noted there, and if the call
+        fails or its driver is lost, the next call calculates only the others, and those that were changed. Use one folder a function.
         """
+        if checkpoint is not None and (isinstance(values, Mapping | DataFrame)):
+            raise ValueError("a checkpoint is for columns from a function")
         if isinstance(values, Mapping):
             source = add_columns.from_expressions(self._target, values)
         elif isinstance(values, DataFrame):
@@ -227,7 +233,7 @@ class LanceTable:
         else:
             if schema is None:
                 raise ValueError("columns from a function need the argument `schema`: the columns that it returns")
-            source = add_columns.from_function(self._target, values, schema, columns)
+            source = add_columns.from_function(self._target, values, schema, columns, checkpoint)
         return add_files(self._target.latest(), source, _noted(noted))
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:

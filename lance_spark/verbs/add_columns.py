@@ -15,6 +15,7 @@ from lance_spark.errors import SchemaMismatchError
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.add_columns import Source
+from lance_spark.table.changes.checkpoint import Checkpoint, checkpoint_of
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.changes.new_columns import (
@@ -37,7 +38,7 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
     formulas = own_formulas(target.spark, values, snapshot, target.alias, new=True)
     if formulas is not None:
         compute = Formulas(formulas)
-        return Source(schema, partial(_by_function, target, compute, compute.columns))
+        return Source(schema, partial(_by_function, target, compute, compute.columns, None))
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         return write_in_order(target.rows(snapshot, fragments=fragments).select(target.address, *chosen.values()), columns)
@@ -45,9 +46,10 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
     return Source(schema, write)
 
 
-def from_function(target: Target, function: Compute, schema: pa.Schema, columns: Sequence[str] | None) -> Source:
-    """New columns of `schema`, which `function` computes from record batches of `columns` (None: all)."""
-    return Source(schema, partial(_by_function, target, function, columns))
+def from_function(target: Target, function: Compute, schema: pa.Schema, columns: Sequence[str] | None, folder: str | None) -> Source:
+    """New columns of `schema`, which `function` computes from record batches of `columns` (None: all); `folder` is for a checkpoint."""
+    checkpoint = None if folder is None else checkpoint_of(target.latest(), folder, schema, columns)
+    return Source(schema, partial(_by_function, target, function, columns, checkpoint), checkpoint)
 
 
 def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
@@ -67,11 +69,19 @@ def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
 
 
 def _by_function(
-    target: Target, compute: Compute, columns: Sequence[str] | None, snapshot: Snapshot, new: ColumnTarget, fragments: frozenset[int]
+    target: Target,
+    compute: Compute,
+    columns: Sequence[str] | None,
+    checkpoint: Checkpoint | None,
+    snapshot: Snapshot,
+    new: ColumnTarget,
+    fragments: frozenset[int],
 ) -> list[ColumnFile]:
     names = None if columns is None else [name if "`" in name or "." in name else quoted([name]) for name in columns]
     tasks = plan_columns(snapshot, new, names, fragments)
-    return [file for files in run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute)) for file in files]
+    return [
+        file for files in run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute, checkpoint=checkpoint)) for file in files
+    ]
 
 
 def write_in_order(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:

@@ -16,6 +16,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import parse_formula
+from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
 from lance_spark.table.changes.new_columns import (
     Formulas,
@@ -41,10 +42,14 @@ class ColumnsAdded:
 
 @dataclass(frozen=True)
 class Source:
-    """The source of the values: `schema` has the new columns, and `write` writes their files for the fragments with the given ids."""
+    """The source of the values: `schema` has the new columns, and `write` writes their files for the fragments with the given ids.
+
+    If `write` notes finished fragments in a `checkpoint`, these are not written again.
+    """
 
     schema: pa.Schema
     write: Callable[[Snapshot, ColumnTarget, frozenset[int]], list[ColumnFile]]
+    checkpoint: Checkpoint | None = None
 
 
 def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> ColumnsAdded:
@@ -55,6 +60,10 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
         for attempt in range(TRIES):
             fields = new_fields(snapshot, source.schema)
             write = replace(write or rewrite_target(snapshot, options), schema=fields, read_version=snapshot.version)
+            if source.checkpoint is not None and attempt == 0:
+                noted_before = source.checkpoint.found(snapshot)
+                known = {i: (fragment, file) for i, (fragment, file, _) in noted_before.items()}
+                write = replace(write, since=min([write.since, *(since for _, _, since in noted_before.values())]))
             known = _still_good(snapshot.manifest, known, write)
             missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
             if missing:
@@ -66,15 +75,19 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
             figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
             noted = {**options.noted, **{name: str(value) for name, value in figures.items()}}
             try:
-                return ColumnsAdded(commit_columns(snapshot, write, files, noted).version, **figures)
+                done = ColumnsAdded(commit_columns(snapshot, write, files, noted).version, **figures)
             except CommitConflictError as e:
                 if not e.retryable or attempt == TRIES - 1:
                     raise
+            else:
+                if source.checkpoint is not None:
+                    source.checkpoint.forget(files)
+                return done
             snapshot = reopened(snapshot)
     except CommitStateUnknownError:
         raise
     except LanceError:
-        if write is not None:
+        if write is not None and source.checkpoint is None:
             discard_columns(write, [file for _, file in known.values()])
         raise
     raise AssertionError("unreachable")

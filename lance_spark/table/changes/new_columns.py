@@ -14,6 +14,7 @@ from lance_spark.metadata.row_columns import check_names, check_no_dots, check_n
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.schema.schema import Schema, from_arrow
+from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
@@ -67,11 +68,16 @@ def plan_columns(
     ]
 
 
-def add_columns_of(task: ColumnTask, compute: Compute) -> list[ColumnFile]:
-    """Run one task."""
+def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | None = None) -> list[ColumnFile]:
+    """Run one task, and note in `checkpoint` that it is finished."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
-    return write_columns(task.target, _computed(read_task(task.scan), compute))
+    files = write_columns(task.target, _computed(read_task(task.scan), compute))
+    if checkpoint is not None:
+        fragments = {part.fragment.id: part.fragment for part in task.scan.parts}
+        for file in files:
+            checkpoint.note(fragments[file.fragment_id], file, task.target.write.since)
+    return files
 
 
 def _computed(batches: Iterable[pa.RecordBatch], compute: Compute) -> Iterator[pa.RecordBatch]:
