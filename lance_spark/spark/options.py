@@ -195,6 +195,12 @@ OPTIONS = (
         _text,
         "With mode overwrite: replace only the rows that satisfy this condition. New rows must satisfy it, too. The columns stay the same.",
     ),
+    Option(
+        "partitionOverwriteMode",
+        "write",
+        _choice("static", "dynamic"),
+        "With mode overwrite of a partitioned namespace: `dynamic` replaces only the partitions that contain new rows.",
+    ),
     Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: raise an error if the table exists."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
@@ -207,7 +213,6 @@ IGNORED = (
 _IGNORED = {name.lower() for name in IGNORED}
 
 UNBUILT = {
-    "partitionOverwriteMode": "use replaceWhere",
     "readChangeFeed": "",
     "startingVersion": "",
     "endingVersion": "",
@@ -284,6 +289,7 @@ class WriteOptions:
     overwriteSchema: bool | None = None
     replaceWhere: str | None = None
     mergeSchema: bool | None = None
+    partitionOverwriteMode: str | None = None
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -31,6 +31,7 @@ from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.partitioned_writer import PartitionedWriter
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import PARTITIONED_MARK, LanceReader, Partitioning
@@ -106,6 +107,8 @@ class LanceDataSource(DataSource):
         options = WriteOptions.parse(self.options)
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
+        if self._partitioned is not None:
+            return PartitionedWriter(self._partitioned, schema, overwrite, options)
         there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()
         return LanceWriter(_store(options).uri, schema, overwrite, options, there)
 

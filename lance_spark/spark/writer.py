@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
@@ -41,6 +41,8 @@ class LanceWriter(DataSourceArrowWriter):
             raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
         if options.replaceWhere is not None and not overwrite:
             raise InvalidOptionError("the option replaceWhere requires Spark's mode overwrite")
+        if options.partitionOverwriteMode == "dynamic":
+            raise UnsupportedFeatureError("partitionOverwriteMode=dynamic requires a partitioned namespace; use replaceWhere for a table")
         self._replaced: Predicate | None = None
         if options.replaceWhere is not None and there is not None:
             self._replaced = parse(options.replaceWhere, from_arrow(there), None)
@@ -49,7 +51,7 @@ class LanceWriter(DataSourceArrowWriter):
         new = stored(schema, options.sizes)
         if overwrite and there is not None:
             new = pa.schema(_as_nullable(list(new), list(there)))
-        self._target = write.begin_write(uri, new, mode, _settings(options))
+        self._target = write.begin_write(uri, new, mode, settings(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
@@ -109,7 +111,8 @@ def _is_list(t: pa.DataType) -> bool:
     return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
-def _settings(options: WriteOptions) -> write.WriteOptions:
+def settings(options: WriteOptions) -> write.WriteOptions:
+    """The options of Spark's write as those of a table."""
     names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message", "column_options")
     given = {name: getattr(options, name) for name in names}
     given |= {

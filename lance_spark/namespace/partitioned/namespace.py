@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from os import PathLike
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from lance_spark.namespace.partitioned import evolve
+from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
 from lance_spark.namespace.partitioned.scan import plan_partitioned, read_partitioned
 from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
+from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
+from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
+from lance_spark.table.changes.replace_where import check_rows
 from lance_spark.table.scan.aggregate import Aggregate
 from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.write.write import Data, WriteOptions, as_reader
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,25 @@ class PartitionedNamespace:
             plan = replace(plan, predicate=self.scan(filter=filter).plan.predicate)
         counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in read_partitioned(task))
         return sum(number for batch in counts for number in batch)
+
+    def write(
+        self, data: Data, mode: Literal["append", "overwrite", "dynamic"] = "append", *, replace_where: str | None = None, **options: Any
+    ) -> PartitionedNamespace:
+        """Write `data` as one new version; see `lance_spark.namespace.partitioned.write.PartitionMode`.
+
+        `replace_where` (with "overwrite") is a condition on partition columns: partitions that satisfy it are replaced, and all new rows
+        must satisfy it. `options` are fields of `table.write.write.WriteOptions`, such as `commit_message`.
+        Raises SchemaMismatchError, InvalidOptionError, and CommitConflictError if another writer has committed a conflicting change first.
+        """
+        if replace_where is not None and mode != "overwrite":
+            raise ValueError("replace_where needs the mode overwrite")
+        reader = as_reader(data)
+        condition = None if replace_where is None else parse(replace_where, from_arrow(self.schema))
+        chosen: PartitionMode = mode if condition is None else "replace"
+        target = begin(self.snapshot.root, reader.schema, chosen, WriteOptions(**options))
+        check = None if condition is None else partial(check_rows, condition)
+        written = write_partitions(target, reader, check)
+        return self._changed(commit_partitions(target, written, condition))
 
     def add_spec(self, fields: Sequence[FieldDefinition]) -> PartitionedNamespace:
         """Make a new spec for all rows that are written from now on; partitions that are there stay as they are."""

@@ -124,7 +124,7 @@ def deep_clone(snapshot: Snapshot, target: Store, reference: Reference | None = 
     _check_free(target)
     manifest = replace(_rebased(_inlined(source), lambda _: None), base_paths=())
     for to, (store, path) in track(list(_files_to_copy(source).items()), "copy files"):
-        _copy(store, path, target, to, track)
+        copy_file(store, path, target, to, track)
     return _commit_new(target, manifest, source, shallow=False)
 
 
@@ -285,7 +285,7 @@ def _inlined(source: Snapshot) -> Manifest:
     return replace(source.manifest, fragments=tuple(inlined(f) for f in source.manifest.fragments))
 
 
-def _copy(source: Store, path: str, target: Store, to: str, track: Track) -> None:
+def copy_file(source: Store, path: str, target: Store, to: str, track: Track) -> None:
     """Copy a file in pieces unless it exists. Files of a table never change, and fragments may share a file."""
     size = source.size(path)
     with contextlib.suppress(FileNotFoundError):

@@ -125,7 +125,7 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 
 def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit has certainly failed."""
-    reader = _reader(data)
+    reader = as_reader(data)
     target = begin_write(uri, reader.schema, mode, options)
     fragments = write_fragments(target, reader)
     try:
@@ -137,7 +137,8 @@ def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: Wri
         raise
 
 
-def _reader(data: Data) -> pa.RecordBatchReader:
+def as_reader(data: Data) -> pa.RecordBatchReader:
+    """The rows as a stream of batches."""
     if isinstance(data, pa.RecordBatch):
         data = [data]
     if hasattr(data, "__arrow_c_stream__"):
@@ -151,7 +152,7 @@ def _reader(data: Data) -> pa.RecordBatchReader:
 
 def read_all(data: Data) -> pa.Table:
     """All rows of `data` in memory."""
-    return data if isinstance(data, pa.Table) else _reader(data).read_all()
+    return data if isinstance(data, pa.Table) else as_reader(data).read_all()
 
 
 def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions = NO_OPTIONS) -> WriteTarget:

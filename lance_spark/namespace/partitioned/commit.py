@@ -1,0 +1,232 @@
+"""Committing a write over many tables: first a new version of each, then one version of `__manifest`, which makes all of them visible.
+
+Implements "Transaction Guarantee" of the partitioning specification. If another writer changes `__manifest` first, only the tables
+whose named version has moved are committed again. Whether a numbered write was done before is decided by the history of `__manifest` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError, LanceError, logged
+from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, ManifestTable, change
+from lance_spark.namespace.partitioned import leaf_commit
+from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, open_leaf
+from lance_spark.namespace.partitioned.places import Places
+from lance_spark.namespace.partitioned.pruning import may_match
+from lance_spark.namespace.partitioned.root import LEAF, PIN_COLUMNS, PartitionedVersion, opened, parsed, with_columns
+from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
+from lance_spark.namespace.partitioned.write import PartitionedTarget, WrittenPartition, discard_written, merged
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.bind import kind
+from lance_spark.predicate.tree import Column, walk
+from lance_spark.table.versions.snapshot import Snapshot
+
+_CONNECTIONS = 8
+
+
+def commit_partitions(
+    target: PartitionedTarget, written: Iterable[WrittenPartition], replaced: Predicate | None = None
+) -> PartitionedVersion:
+    """Make the rows of `written` part of the namespace, in one new version. Appending none changes nothing.
+
+    `replaced` is the condition of the mode "replace". Raises CommitConflictError, InvalidOptionError for a condition that divides a
+    partition, and CommitStateUnknownError, after which, and only then, the files must stay.
+    """
+    partitions = list(merged(written))
+    if not partitions and target.mode in ("append", "dynamic"):
+        return opened(target.root)
+    work = _Commit(target, partitions, replaced)
+    try:
+        done = change(target.root, work.edit, target.options.noted)
+    except CommitStateUnknownError:
+        raise
+    except (LanceError, ValueError):
+        discard_written(partitions)
+        with logged(f"{target.root.uri}: removing tables that were not needed"):
+            work.remove_unused(None)
+        raise
+    if not done.applied:
+        discard_written(partitions)
+    with logged(f"{target.root.uri}: removing tables that were not needed"):
+        work.remove_unused(done.table if done.applied else None)
+    return parsed(done.table) or opened(target.root)
+
+
+@dataclass
+class _Commit:
+    """One commit: what it has made of the tables so far, by the location of the table that the rows were written to."""
+
+    target: PartitionedTarget
+    partitions: Sequence[WrittenPartition]
+    replaced: Predicate | None
+    made: dict[str, tuple[str, Pin | None, Snapshot]] = field(default_factory=dict)
+    """Where the rows are now, the version that they were added to, and the new version."""
+
+    def edit(self, table: ManifestTable) -> pa.Table:
+        """The rows of `__manifest` with the new versions of the tables."""
+        version = parsed(table)
+        if version is None:
+            raise CommitConflictError(f"{self.target.root.uri} is no partitioned namespace any more", retryable=False)
+        spec = version.specs[self.target.spec]
+        places = Places(version, spec, self.target.job)
+        gone = self._gone(version, places)
+        with ThreadPoolExecutor(_CONNECTIONS) as pool:
+            list(pool.map(lambda partition: self._commit_leaf(version, places, partition), self.partitions))
+        rows = table.rows if self.target.mode == "append" else _without(table.rows, version, gone)
+        return self._published(with_columns(rows, list(PIN_COLUMNS)), places, spec)
+
+    def remove_unused(self, table: ManifestTable | None) -> None:
+        """Remove the tables that were written to for new partitions and that `__manifest` does not name (None: any of them)."""
+        named = set(table.rows["location"].to_pylist()) if table is not None else set()
+        for partition in self.partitions:
+            if partition.place.leaf is None and partition.place.location not in named:
+                leaf_commit.remove_table(partition.target.store)
+
+    def _gone(self, version: PartitionedVersion, places: Places) -> list[Leaf]:
+        """The tables whose rows are replaced."""
+        if self.target.mode == "append":
+            return []
+        leaves = leaves_of(version, version.leaves)
+        if self.target.mode == "overwrite":
+            return leaves
+        if self.target.mode == "dynamic":
+            before = Places(self.target.open(), places.spec, self.target.job)
+            found = []
+            for partition in self.partitions:
+                now, then = ([(leaf.location, leaf.pin) for leaf in p.leaves.get(partition.key, [])] for p in (places, before))
+                if now != then:
+                    what = f"the partition {partition.key} has changed since the write began; run the write again"
+                    raise CommitConflictError(f"{version}: {what}", retryable=True)
+                found += places.leaves.get(partition.key, [])
+            return found
+        assert self.replaced is not None
+        matching = [matching_leaves(version, spec, self.replaced) for spec in version.specs.values()]
+        return [leaf for some in matching for leaf in some]
+
+    def _commit_leaf(self, version: PartitionedVersion, places: Places, partition: WrittenPartition) -> None:
+        """Commit the rows of a partition to the table that `version` has for it, unless that was done already."""
+        leaf = self._leaf(version, places, partition) if self.target.mode == "append" else None
+        own = partition.place.location
+        if leaf is None:
+            if own not in self.made or self.made[own][0] != own or self.made[own][1] is not None:
+                self.made[own] = own, None, leaf_commit.create(partition)
+            return
+        if own in self.made and self.made[own][:2] == (leaf.location, leaf.pin) and leaf.pin != Pin():
+            return
+        pinned = open_leaf(version, leaf)
+        if pinned is None:  # only declared
+            self.made[own] = leaf.location, leaf.pin, leaf_commit.create(partition)
+            return
+        elsewhere = leaf.location != own
+        fragments = leaf_commit.copied(partition, pinned.store) if elsewhere else partition.fragments
+        if leaf.pin != Pin():
+            leaf_commit.keep(pinned)
+        self.made[own] = leaf.location, leaf.pin, leaf_commit.append(pinned, partition, fragments, exact=leaf.pin != Pin())
+
+    def _leaf(self, version: PartitionedVersion, places: Places, partition: WrittenPartition) -> Leaf | None:
+        """The table that has the partition's values now; None if it is still to be made."""
+        there = places.leaves.get(partition.key, [])
+        same = [leaf for leaf in there if leaf.location == partition.place.location]
+        if partition.place.leaf is not None and not same:
+            what = f"the table {partition.place.location} was replaced or dropped since the write began; run the write again"
+            raise CommitConflictError(f"{version}: {what}", retryable=True)
+        return same[0] if same else there[0] if there else None
+
+    def _published(self, rows: pa.Table, places: Places, spec: PartitionSpec) -> pa.Table:
+        """The rows with the new versions: those of known tables changed, others added with the namespaces that they need."""
+        made = {location: snapshot for location, _, snapshot in self.made.values()}
+        locations = rows["location"].to_pylist()
+        pins: dict[str, Mapping[str, object]] = {
+            "read_version": {location: s.version for location, s in made.items()},
+            "read_branch": {location: s.manifest.branch for location, s in made.items()},
+            "read_tag": dict.fromkeys(made),
+        }
+        for name, values in pins.items():
+            rows = _set(rows, name, locations, values)
+        there = set(rows["object_id"].to_pylist())
+        parts = [rows]
+        for partition in self.partitions:
+            location, _, snapshot = self.made[partition.place.location]
+            if location not in locations:
+                parts.append(_rows_of(rows, places, spec, partition, snapshot, there))
+        return pa.concat_tables(parts)
+
+
+def _set(rows: pa.Table, name: str, locations: Sequence[str | None], values: Mapping[str, object]) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    old = rows[name].to_pylist()
+    new = [values.get(location or "", value) for location, value in zip(locations, old, strict=True)]
+    return rows.set_column(at, rows.schema.field(at), pa.array(new, rows.schema.field(at).type))
+
+
+def _rows_of(rows: pa.Table, places: Places, spec: PartitionSpec, partition: WrittenPartition, made: Snapshot, there: set[str]) -> pa.Table:
+    """The row of a new table, and those of the namespaces above it that are not `there` yet; their ids are added."""
+    path = places.namespaces(partition.key)
+    found: list[dict[str, object]] = []
+    for level, object_id in enumerate(path):
+        if object_id not in there:
+            there.add(object_id)
+            found.append({"object_id": object_id, "object_type": NAMESPACE, "level": level})
+    leaf_id = f"{path[-1]}${LEAF}"
+    if leaf_id in there:  # of another writer, under these namespaces but with other values
+        raise CommitConflictError(f"the id {leaf_id!r} is taken by another table; run the write again", retryable=True)
+    there.add(leaf_id)
+    pin = {"read_version": made.version, "read_branch": made.manifest.branch}
+    found.append({"object_id": leaf_id, "object_type": TABLE, "location": partition.place.location, "level": len(path), **pin})
+    level_of = {f.column: level for level, f in enumerate(spec.fields, 1)}
+    columns = []
+    for f in rows.schema:
+        if f.name in level_of:
+            value, null = partition.values.column(f.name).cast(f.type), pa.nulls(1, f.type)
+            columns.append(pa.concat_arrays([value if int(str(row["level"])) >= level_of[f.name] else null for row in found]))
+        else:
+            columns.append(pa.array([row.get(f.name) for row in found], f.type))
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _without(rows: pa.Table, version: PartitionedVersion, gone: Sequence[Leaf]) -> pa.Table:
+    """The rows without those of the tables `gone`, and of the partition namespaces that are empty then."""
+    ids = {leaf.object_id for leaf in gone}
+    roots = {spec.namespace for spec in version.specs.values()}
+    pairs = list(zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True))
+    needed = {prefix for i, t in pairs if t == TABLE and i not in ids for prefix in _above(i)}
+    kept = [i not in ids and (t != NAMESPACE or i in needed or "$" not in i or i.partition("$")[0] not in roots) for i, t in pairs]
+    return rows.filter(pa.array(kept, pa.bool_()))
+
+
+def _above(object_id: str) -> list[str]:
+    parts = object_id.split("$")
+    return ["$".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def matching_leaves(version: PartitionedVersion, spec: PartitionSpec, predicate: Predicate) -> list[Leaf]:
+    """The tables of a spec whose rows all satisfy the predicate.
+
+    Raises InvalidOptionError if it may be true for some rows of a table and not for others.
+    """
+    rows = version.leaves
+    rows = rows.filter(pc.equal(rows["spec"], spec.id))
+    if not rows.num_rows:
+        return []
+    names = {f.name: f for f in version.schema}
+    by_id = {(f.metadata or {}).get(FIELD_ID, b"").decode(): f for f in version.schema}
+    own = [f for f in spec.fields if f.transform is not None and f.transform.kind == "identity" and f.source_id in by_id]
+    identities = {by_id[f.source_id or ""].name: f.column for f in own}
+    used = {node.path[0] for node in walk(predicate.root) if isinstance(node, Column)}
+    if not used or any(name not in identities or kind(names[name].type) == "float" for name in used):
+        if may_match(predicate, spec, version.schema, rows).any():
+            columns = ", ".join(sorted(identities)) or "none"
+            what = f"divides partitions of spec {spec.id}; use columns that are partition values: {columns}"
+            raise InvalidOptionError(f"{version}: the condition {predicate.text!r} {what}")
+        return []
+    batch = pa.table({name: rows[column] for name, column in identities.items()})
+    selected = pc.fill_null(evaluate(predicate, batch), False)
+    at = np.flatnonzero(np.asarray(selected.to_numpy(zero_copy_only=False), bool))
+    return leaves_of(version, rows.take(pa.array(at)))

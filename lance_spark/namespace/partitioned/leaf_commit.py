@@ -1,0 +1,152 @@
+"""New versions of the tables of a partitioned namespace, made before the namespace names them.
+
+The version that is made has exactly the rows of the version that the namespace names and the new ones. If the table is ahead of the named
+version, because a writer died or is at work, the named version is restored first: what others have not published is never published for
+them. If a table has no named version, its latest one counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lance_spark.errors import CommitConflictError, RefConflictError, TableAlreadyExistsError, VersionNotFoundError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Append, Merge, Overwrite, Restore
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.namespace.partitioned.write import WrittenPartition
+from lance_spark.schema.schema import Schema
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import TableSettings
+from lance_spark.table.build.old_writers import highest_fragment_id
+from lance_spark.table.commit.commit import commit, commit_next
+from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.maintenance.clone import copy_file
+from lance_spark.table.maintenance.progress import untracked
+from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+
+TRIES = 60
+_LONGEST_WAIT_S = 1.0
+TAG = "namespace-"
+"""The names of the tags of versions that the namespace names begin with this; the version follows."""
+
+
+@dataclass(frozen=True)
+class LeafVersion:
+    """A version that was made of a table; `base` is the version that it continues."""
+
+    base: int
+    snapshot: Snapshot
+
+
+def create(partition: WrittenPartition) -> Snapshot:
+    """Make the table of a new partition."""
+    target = partition.target
+    operation = Overwrite(partition.fragments, target.schema)
+    settings = TableSettings(target.data_format, target.options.stable_row_ids)
+    try:
+        done = commit(target.store, Transaction(0, operation), settings, files=NewFiles(target.schema, target.since))
+    except TableAlreadyExistsError as e:
+        raise CommitConflictError(f"{target.store.uri}: there already is a table; run the write again", retryable=True) from e
+    keep(done)
+    return done
+
+
+def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fragment], exact: bool) -> Snapshot:
+    """Add fragments to a table, on top of exactly the version `pinned`, or of its latest version if not `exact`.
+
+    Raises CommitConflictError if other writers keep coming first, or if the table's columns have changed since the rows were written.
+    """
+    target, store = partition.target, pinned.store
+    started = time.monotonic()
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(min((time.monotonic() - started) / attempt * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
+        base: Snapshot | None = open_snapshot(store)
+        assert base is not None
+        if exact and base.version != pinned.version and not _same_rows(base, pinned):
+            base = commit_next(store, Transaction(base.version, Restore(pinned.version)), base)
+        if base is None:
+            continue
+        operation = _operation(base, target.schema, target.table_schema, fragments)
+        done = commit_next(store, Transaction(base.version, operation), base, NewFiles(target.schema, target.since))
+        if done is not None:
+            keep(done)
+            return done
+    raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+
+
+def restored(pinned: Snapshot) -> Snapshot | None:
+    """The latest version of a table, which has the rows of `pinned`; None if another writer was first when it was to be made."""
+    latest = open_snapshot(pinned.store)
+    if latest.version == pinned.version or _same_rows(latest, pinned):
+        return latest
+    return commit_next(pinned.store, Transaction(latest.version, Restore(pinned.version)), latest)
+
+
+def _same_rows(a: Snapshot, b: Snapshot) -> bool:
+    return a.manifest.schema == b.manifest.schema and tuple(a.manifest.fragments) == tuple(b.manifest.fragments)
+
+
+def _operation(base: Snapshot, schema: Schema, widened: Schema | None, fragments: Sequence[Fragment]) -> Append | Merge:
+    """What adds the fragments, whose files have the fields of `schema`; `widened` is the table's schema if columns are added too."""
+    manifest = base.manifest
+    there = {f.id: f.logical_type for f in manifest.schema.walk()}
+    ours = {f.id: f.logical_type for f in schema.walk()}
+    if ours.items() <= there.items():
+        return Append(tuple(fragments))
+    count = len(manifest.schema.fields)
+    if widened is None or widened.fields[:count] != manifest.schema.fields:
+        raise CommitConflictError(f"{base}: the columns of the table have changed; run the write again", retryable=True)
+    free = highest_fragment_id(manifest) + 1
+    numbered = tuple(replace(f, id=free + i) for i, f in enumerate(fragments))
+    return Merge((*manifest.fragments, *numbered), widened, preserves_nullability=True)
+
+
+def copied(partition: WrittenPartition, store: Store) -> tuple[Fragment, ...]:
+    """The fragments of a partition, copied to the table at `store`, which another writer has made for the same values."""
+    source = partition.target.store
+    for fragment in partition.fragments:
+        for file in fragment.files:
+            path = f"data/{file.path}"
+            copy_file(source, path, store, path, untracked)
+            folder = path.removesuffix(".lance")
+            for entry in source.list(folder) if any(f.is_blob for f in partition.target.schema.walk()) else ():
+                copy_file(source, f"{folder}/{entry.name}", store, f"{folder}/{entry.name}", untracked)
+    return partition.fragments
+
+
+def keep(snapshot: Snapshot) -> None:
+    """Tag a version, so that no cleanup removes it while the namespace may name it."""
+    now = datetime.now(UTC).isoformat()
+    tag = refs.Tag(tag_name(snapshot.version), snapshot.version, snapshot.manifest.branch, None, now, now)
+    with contextlib.suppress(RefConflictError):
+        refs.put_tag(snapshot.root, replace(tag, manifest_size=snapshot.store.size(snapshot.path)), new=True)
+
+
+def tag_name(version: int) -> str:
+    """The name of the tag of a version."""
+    return f"{TAG}{version}"
+
+
+def tagged(root: Store) -> dict[int, str]:
+    """The versions of a table that are tagged for the namespace, and the names of the tags."""
+    found = {tag.version: name for name, tag in refs.tags(root).items() if name.startswith(TAG)}
+    return {version: name for version, name in found.items() if name == tag_name(version)}
+
+
+def drop_tag(root: Store, name: str) -> None:
+    """Remove a tag, if it is there."""
+    with contextlib.suppress(VersionNotFoundError):
+        refs.delete_tag(root, name)
+
+
+def remove_table(store: Store) -> None:
+    """Delete all files of a table that nothing names."""
+    for entry in store.walk(""):
+        store.delete(entry.name)

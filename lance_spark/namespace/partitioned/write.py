@@ -1,0 +1,304 @@
+"""Writing rows into the partitions of a namespace: executors write data files, the driver commits all of them at once.
+
+target = begin(store, schema, "append")              # driver: pins the version of the namespace
+written = write_partitions(target, batches)          # executors, any number of times
+commit.commit_partitions(target, written)            # driver: all or nothing
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.supported_types import WRITABLE, check_supported
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.manifest import check_writable
+from lance_spark.namespace.partitioned.leaves import Leaf, leaf_store, matched, open_leaf
+from lance_spark.namespace.partitioned.places import Key, Place, Places, groups, keys
+from lance_spark.namespace.partitioned.root import PartitionedVersion, opened, with_flags
+from lance_spark.namespace.partitioned.spec import FIELD_ID
+from lance_spark.schema.schema import Field, Schema, from_arrow
+from lance_spark.storage.store import Store
+from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
+from lance_spark.table.build.old_writers import completed
+from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.new_schema import new_schema, next_field_id
+from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, delete_data_files, discard, fragment_writer
+
+PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
+"""What happens to rows that are there: they stay; all go; those of the partitions that the new rows are in go; those of a condition go."""
+CHUNK_BYTES = 16 << 20
+"""So much is collected before rows are divided among partitions."""
+PENDING_BYTES = 128 << 20
+"""When more rows wait for their files to be written, those of the largest partitions are written."""
+OPEN_FILES = 8
+"""At most so many data files of a task are open at once."""
+
+
+@dataclass(frozen=True)
+class PartitionedTarget:
+    """The target of a write, for executors and the commit; `version` is that of the namespace, `names` are the columns of the data.
+
+    `spec` is the number of the spec that divides the rows.
+    """
+
+    root: Store
+    version: int
+    spec: int
+    mode: PartitionMode
+    names: tuple[str, ...]
+    options: WriteOptions
+    job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    since: float = field(default_factory=time.time)
+
+    def open(self) -> PartitionedVersion:
+        """The version of the namespace that the write was prepared for."""
+        return with_flags(opened(self.root, self.version), False, True)
+
+
+@dataclass(frozen=True)
+class WrittenPartition:
+    """The fragments that a task has written for one partition.
+
+    `values` is one row of partition values by column of `__manifest`. `target` is the table: its `read_version` is 0 if it is new.
+    """
+
+    key: Key
+    values: pa.RecordBatch
+    place: Place
+    target: WriteTarget
+    fragments: tuple[Fragment, ...]
+
+
+def begin(root: Store, schema: pa.Schema, mode: PartitionMode, options: WriteOptions = NO_OPTIONS) -> PartitionedTarget:
+    """Prepare to write data of the schema `schema`; nothing is written yet.
+
+    Raises SchemaMismatchError for data that does not fit the namespace, and UnsupportedFeatureError for a spec that cannot be written.
+    """
+    version = opened(root)
+    if options.merge_schema:
+        raise InvalidOptionError("mergeSchema does not apply to partitioned namespaces; add columns with PartitionedNamespace.add_columns")
+    check_fits(schema, from_arrow(version.schema))
+    for f in version.spec.fields:
+        source = next((s for s in version.schema if (s.metadata or {}).get(FIELD_ID, b"").decode() == f.source_id), None)
+        if f.transform is None or source is None:
+            raise UnsupportedFeatureError(
+                f"{version}: the partition field {f.field_id!r} cannot be written ({f.expression or f.transform})"
+            )
+        f.transform.result_type(source.type)
+    if mode == "dynamic" and any(number != version.spec.id for number in version.leaves["spec"].to_pylist()):
+        what = "partitions of older specs may have rows that a dynamic overwrite would have to replace"
+        raise UnsupportedFeatureError(f"{version}: {what}; overwrite all, or use replaceWhere")
+    return PartitionedTarget(root, version.version, version.spec.id, mode, tuple(schema.names), options)
+
+
+def write_partitions(
+    target: PartitionedTarget, batches: Iterable[pa.RecordBatch], check: Callable[[pa.RecordBatch], None] | None = None
+) -> list[WrittenPartition]:
+    """Write the rows of `batches` to new data files, which no version refers to yet. If this fails, the files are deleted.
+
+    `check` gets the rows with the columns of the namespace and raises for invalid ones.
+    """
+    writer = _PartitionWriter(target)
+    try:
+        for batch in batches:
+            writer.add(batch, check)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+@dataclass
+class _Pending:
+    """A partition of a task: rows that wait for their file to be written, and the fragments that are complete."""
+
+    key: Key
+    values: pa.RecordBatch
+    place: Place
+    target: WriteTarget
+    rows: list[pa.RecordBatch] = field(default_factory=list)
+    size: int = 0
+    fragments: list[Fragment] = field(default_factory=list)
+
+
+class _PartitionWriter:
+    """Divides rows among partitions; memory and open files are bounded, whatever the order of the rows."""
+
+    def __init__(self, target: PartitionedTarget) -> None:
+        self._target = target
+        self._version = target.open()
+        self._shape = from_arrow(self._version.schema)
+        self._spec = self._version.specs[target.spec]
+        self._places = Places(self._version, self._spec, target.job)
+        self._partitions: dict[Key, _Pending] = {}
+        self._open: dict[Key, FragmentWriter] = {}
+        self._chunk: list[pa.RecordBatch] = []
+        self._chunk_size = 0
+
+    def add(self, batch: pa.RecordBatch, check: Callable[[pa.RecordBatch], None] | None) -> None:
+        rows = conform(batch, self._shape)
+        if check is not None:
+            check(rows)
+        self._chunk.append(rows)
+        self._chunk_size += rows.nbytes
+        if self._chunk_size >= CHUNK_BYTES:
+            self._divide()
+
+    def finish(self) -> list[WrittenPartition]:
+        """Write what waits, and return the partitions with their fragments."""
+        self._divide()
+        for key in [*self._open, *(key for key in self._partitions if key not in self._open)]:
+            self._write(key)
+            self._close(key)
+        return [WrittenPartition(p.key, p.values, p.place, p.target, tuple(p.fragments)) for p in self._partitions.values() if p.fragments]
+
+    def abort(self) -> None:
+        """Delete all files. Best effort."""
+        for key, writer in self._open.items():
+            self._partitions[key].fragments += writer.abort()
+        for partition in self._partitions.values():
+            delete_data_files(partition.target, [file.path for f in partition.fragments for file in f.files])
+
+    def _divide(self) -> None:
+        if not self._chunk:
+            return
+        chunk = pa.Table.from_batches(self._chunk).combine_chunks()
+        self._chunk, self._chunk_size = [], 0
+        for batch in chunk.to_batches():
+            values = self._values(batch)
+            for positions in groups(values.columns, batch.num_rows):
+                partition = self._partition(values.slice(int(positions[0]), 1))
+                rows = batch.take(pa.array(positions))
+                partition.rows.append(rows)
+                partition.size += rows.nbytes
+        waiting = sum(p.size for p in self._partitions.values())
+        for partition in sorted(self._partitions.values(), key=lambda p: -p.size) if waiting > PENDING_BYTES else ():
+            if waiting <= PENDING_BYTES // 2:
+                break
+            waiting -= partition.size
+            self._write(partition.key)
+
+    def _values(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = {f.metadata.get(FIELD_ID, b"").decode(): f.name for f in self._shape.fields}
+        columns = []
+        for f in self._spec.fields:
+            assert f.transform is not None
+            columns.append(f.transform.apply(batch.column(names[f.source_id or ""])).cast(f.type))
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.nulls(batch.num_rows, pa.struct([])).fill_null({}))
+        return pa.RecordBatch.from_arrays(columns, names=[f.column for f in self._spec.fields])
+
+    def _partition(self, values: pa.RecordBatch) -> _Pending:
+        (key,) = keys(values.columns, 1)
+        if key not in self._partitions:
+            place = self._places.place(key, fresh=self._target.mode != "append")
+            values = values.take(pa.array([0]))  # not a view of all rows
+            self._partitions[key] = _Pending(key, values, place, leaf_target(self._target, self._version, place))
+        return self._partitions[key]
+
+    def _write(self, key: Key) -> None:
+        partition = self._partitions[key]
+        if not partition.rows:
+            return
+        if key not in self._open:
+            while len(self._open) >= OPEN_FILES:
+                self._close(next(iter(self._open)))
+            self._open[key] = fragment_writer(partition.target)
+        writer = self._open[key] = self._open.pop(key)  # now the last one to be closed
+        for rows in pa.Table.from_batches(partition.rows).combine_chunks().to_batches():
+            writer.write_conformed(as_leaf(rows, self._shape, partition.target.schema))
+        partition.rows, partition.size = [], 0
+
+    def _close(self, key: Key) -> None:
+        writer = self._open.pop(key, None)
+        if writer is not None:
+            self._partitions[key].fragments += writer.finish()
+
+
+def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: Place) -> WriteTarget:
+    """The table that rows of a partition are written to: the version that is read of one that exists, or a new table."""
+    shape, store = from_arrow(version.schema), leaf_store(target.root, place.location)
+    options = replace(target.options, txn_app_id=None, txn_version=None, storage_options={})
+    snapshot = None if place.leaf is None else open_leaf(version, place.leaf)
+    if place.leaf is None or snapshot is None:
+        data_format = options.data_storage_version or DEFAULT_FORMAT
+        if data_format not in WRITABLE:
+            raise UnsupportedFeatureError(
+                f"writing data files of storage version {data_format} is not supported; use {', '.join(WRITABLE)}"
+            )
+        schema = new_schema(version.schema, WRITABLE[data_format], options.column_options)
+        check_supported(schema, WRITABLE[data_format])
+        return WriteTarget(store, schema, data_format, "append", 0, options, job=target.job, since=target.since)
+    current = completed(snapshot.manifest)
+    check_writable(current, store.uri)
+    if current.data_format not in WRITABLE:
+        raise UnsupportedFeatureError(f"{snapshot}: writing data files of storage version {current.data_format} is not supported")
+    whole = _widened(shape, current.schema, place.leaf, target.names, next_field_id(current))
+    found = matched(shape, whole)
+    ids = {f.id for f in found.values()}
+    if required := [f.name for f in whole.fields if f.id not in ids and not f.nullable]:
+        raise SchemaMismatchError(f"{snapshot}: the columns {', '.join(required)} may not be null, and are not in the namespace")
+    schema = replace(whole, fields=tuple(f for f in whole.fields if f.id in ids))
+    table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
+    return WriteTarget(
+        snapshot.store, schema, current.data_format, "append", current.version, options, table_schema, target.job, target.since
+    )
+
+
+def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: int) -> Schema:
+    """The table's schema with the columns of the data that it lacks, but for those that are the same in all of its rows."""
+    found, wanted = matched(shape, table), {name.lower() for name in names}
+    constant = {f.source_id for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity"}
+    lacking = [
+        f
+        for f in shape.fields
+        if f.name not in found and f.name.lower() in wanted and f.metadata.get(FIELD_ID, b"").decode() not in constant
+    ]
+    if clash := [f.name for f in lacking if f.name.lower() in {there.name.lower() for there in table.fields}]:
+        raise SchemaMismatchError(f"the table {leaf.location} has other columns with the names {', '.join(clash)}")
+    added = from_arrow(Schema(tuple(replace(f, nullable=True) for f in lacking)).to_arrow(), free)
+    return replace(table, fields=(*table.fields, *added.fields))
+
+
+def as_leaf(rows: pa.RecordBatch, shape: Schema, table: Schema) -> pa.RecordBatch:
+    """Rows with the namespace's columns as rows of a table, whose columns may have other names and types.
+
+    Raises SchemaMismatchError, naming the column, for a value that the table's type cannot hold.
+    """
+    names = {there.id: own for own, there in matched(shape, table).items()}
+    columns = [_as_field(rows.column(names[f.id]), f) for f in table.fields]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.to_arrow() for f in table.fields]))
+
+
+def _as_field(values: pa.Array, f: Field) -> pa.Array:
+    if values.type == f.type:
+        return values
+    try:
+        return values.cast(f.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise SchemaMismatchError(f"column {f.name!r} is {f.type} in the table of this partition: {e}") from e
+
+
+def discard_written(written: Iterable[WrittenPartition]) -> None:
+    """Delete the files of partitions that no version refers to. Best effort: never raises."""
+    for partition in written:
+        discard(partition.target, partition.fragments)
+
+
+def merged(written: Iterable[WrittenPartition]) -> Iterator[WrittenPartition]:
+    """The partitions, each once: several tasks have written rows of the same ones."""
+    by_location: dict[str, list[WrittenPartition]] = {}
+    for partition in written:
+        by_location.setdefault(partition.place.location, []).append(partition)
+    for parts in by_location.values():
+        if len({part.target.read_version for part in parts}) > 1:
+            raise LanceError(f"the tasks have read different versions of {parts[0].target.store.uri}; run the write again")
+        yield replace(parts[0], fragments=tuple(f for part in parts for f in part.fragments))

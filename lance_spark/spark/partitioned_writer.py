@@ -1,0 +1,79 @@
+"""Writing a partitioned namespace from Spark: executors divide rows among partitions; the driver commits all tables at once, or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.namespace.partitioned.commit import commit_partitions
+from lance_spark.namespace.partitioned.root import PartitionedVersion
+from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_written, write_partitions
+from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.schema import from_arrow
+from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.types import stored
+from lance_spark.spark.writer import STOPPED_AFTER_S, settings
+from lance_spark.table.changes.replace_where import check_rows
+
+
+@dataclass
+class PartitionedCommitMessage(WriterCommitMessage):
+    """The partitions that one task has written."""
+
+    partitions: tuple[WrittenPartition, ...]
+
+
+class PartitionedWriter(DataSourceArrowWriter):
+    """Writes the rows of one DataFrame to one namespace; created on the driver, pickled for the tasks and for the process that commits."""
+
+    def __init__(self, version: PartitionedVersion, schema: StructType, overwrite: bool, options: WriteOptions) -> None:
+        if options.write_mode == "create":
+            raise InvalidOptionError(f"{version.root.uri} is a partitioned namespace, which exists: write_mode=create does not apply")
+        if options.overwriteSchema:
+            raise InvalidOptionError("the option overwriteSchema does not apply to partitioned namespaces, whose columns stay")
+        dynamic = options.partitionOverwriteMode == "dynamic"
+        if not overwrite and (options.replaceWhere is not None or dynamic):
+            raise InvalidOptionError("the options replaceWhere and partitionOverwriteMode=dynamic need Spark's mode overwrite")
+        if options.replaceWhere is not None and dynamic:
+            raise InvalidOptionError("give only one of the options replaceWhere and partitionOverwriteMode=dynamic")
+        self._replaced: Predicate | None = None
+        mode: PartitionMode = "append" if not overwrite else "dynamic" if dynamic else "overwrite"
+        if options.replaceWhere is not None:
+            self._replaced, mode = parse(options.replaceWhere, from_arrow(version.schema), None), "replace"
+        self._target = begin(version.root, stored(schema, options.sizes), mode, settings(options))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:
+        """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
+        keep_import_cache_small()
+        check = None if self._replaced is None else partial(check_rows, self._replaced)
+        return PartitionedCommitMessage(tuple(write_partitions(self._target, iterator, check)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""
+        if None in messages:
+            raise LanceError(
+                f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing is committed: run the write again"
+            )
+        commit_partitions(self._target, _partitions(messages), self._replaced)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete the files of the tasks that have reported them; others delete their own when they fail.
+
+        Spark also aborts after a failed commit, which has already handled the files. What lost tasks leave is found by cleaning up.
+        """
+        if None in messages:
+            if messages.count(None) > 1:
+                time.sleep(STOPPED_AFTER_S)
+            discard_written(_partitions(messages))
+
+
+def _partitions(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPartition]:
+    return [partition for m in messages if isinstance(m, PartitionedCommitMessage) for partition in m.partitions]

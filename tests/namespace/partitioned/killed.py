@@ -1,0 +1,41 @@
+"""A write over several partitions that is killed at every storage call: `python -m tests.namespace.partitioned.killed TEMPLATE FOLDER`.
+
+As tests.table.crash: the namespace TEMPLATE is copied to FOLDER/n for each call n. Prints how many were killed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+from tests.table.crash import killed_at
+
+NEW = pa.table({"id": pa.array([3, 4, 5, 8], pa.int64()), "c": ["US", None, "é", "é"], "v": [1.5, 2.0, 2.5, 4.0]})
+"""Rows of two partitions that are there and of a new one."""
+
+
+def change(uri: str) -> None:
+    PartitionedNamespace.open(uri).write(NEW)
+
+
+def main() -> None:
+    """See the module."""
+    template, folder = sys.argv[1:]
+    # What takes long the first time in a process is done once, here, for all that are forked.
+    PartitionedNamespace.create("memory://killed/warm", NEW.schema, ["c"]).write(NEW).scan().to_table()
+    number = 1
+    while True:
+        uri = str(Path(folder) / str(number))
+        shutil.copytree(template, uri)
+        if not killed_at(number, uri, change):
+            break
+        number += 1
+    print(number - 1)
+
+
+if __name__ == "__main__":
+    main()
