@@ -1,4 +1,4 @@
-"""A real browser for pages: `make browser` installs one where the system has none."""
+"""A real browser for pages. `make browser` installs one if the system has none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program() -> str | None:
 
 @contextlib.contextmanager
 def running() -> Iterator[Browser]:
-    """A browser without a window. The test is left out where there is none."""
+    """A headless browser. The test is skipped if there is none."""
     api: Any = pytest.importorskip("playwright.sync_api", reason="no playwright: `make browser` installs it")
     path = program()
     if path is None:
@@ -38,7 +38,7 @@ def running() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def showing(browser: Browser, html: Path, width: int, scheme: Any, *, without_policy: bool = False) -> Iterator[Page]:
-    """The page in a file, which must load nothing else, report no error and open no dialog; `without_policy` lifts its security policy."""
+    """Open the page in a file. It must load no other resource, report no error and open no dialog. `without_policy` removes its security policy."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=without_policy)
     page = context.new_page()
     seen: list[str] = []

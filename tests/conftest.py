@@ -1,4 +1,4 @@
-"""Servers and sessions that tests of several folders need."""
+"""Fixtures for tests in several folders: servers and sessions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["load", "spark", "uri"]
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
-    """The address of a server that speaks S3 and DynamoDB, with the bucket "tables"."""
+    """The address of an S3 and DynamoDB server with the bucket "tables"."""
     with running() as endpoint:
         yield endpoint
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are run side by side, those of one session stay together. First, since xdist looks at the marks itself."""
+    """With parallel workers, keep the tests of one session together. This must run before xdist reads the marks."""
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -1,4 +1,4 @@
-"""The examples of a page: its fenced blocks, run from top to bottom in one namespace.
+"""The examples of a page: its fenced blocks, executed from top to bottom in one namespace.
 
 A python block is executed, the statements of a sql block go to the Spark session, and a sh block goes to bash. A text block right after
 one of them is what it prints, where `...` stands for anything. A block with the comment `<!-- not run: reason -->` on the line before

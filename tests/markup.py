@@ -1,4 +1,4 @@
-"""What a browser would make of HTML: its elements, attributes and text."""
+"""HTML as a browser parses it: elements, attributes and text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VOID = {"meta", "br", "img", "link", "input", "rect"}
 
 
 class Markup(HTMLParser):
-    """`tags` in order, `attributes` of all of them, `text` between them. Raises AssertionError if an element is closed that is not open."""
+    """`tags` in order, all `attributes`, and the `text`. Raises AssertionError if a closing tag does not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Selections of rows, and arrays compared by what they say instead of how it is laid out."""
+"""Selections of rows, and comparison of arrays by value instead of memory layout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def selections(draw: st.DrawFn, num_rows: int) -> Rows:
 
 
 def assert_same_values(got: pa.Array, expected: pa.Array) -> None:
-    """Equal types, nulls and values. Dictionaries are looked up, since a null can be in the index or in the item."""
+    """Check that types, nulls and values are equal. Dictionaries are decoded, since a null can be in the index or in the item."""
     got.validate(full=True)
     plain = without_dictionaries(expected.type)
     assert without_dictionaries(got.type) == plain

@@ -1,4 +1,4 @@
-"""A moto server whose conditional puts are atomic, as those of S3 and DynamoDB are.
+"""A moto server with atomic conditional puts, as in S3 and DynamoDB.
 
 moto itself looks whether something is there and then writes it, and other requests may come between: of two commits that are put at the
 same time both would succeed, and one be lost.
@@ -20,7 +20,7 @@ _LOCK = threading.Lock()
 
 @contextlib.contextmanager
 def running() -> Iterator[str]:
-    """The address of such a server in a process of its own, on loopback only, with the bucket "tables"."""
+    """The address of such a server in a separate process, on loopback only, with the bucket "tables"."""
     import boto3  # the server itself does without
 
     with socket.socket() as s:

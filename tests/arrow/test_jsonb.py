@@ -1,4 +1,4 @@
-"""JSONB: the text that pylance shows, the bytes that it stores, and nothing but errors of ours for bytes that are no JSONB."""
+"""JSONB: text and bytes match pylance, and invalid bytes raise our errors."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Map arrays of what files hold."""
+"""Map arrays from the entries in files."""
 
 from __future__ import annotations
 

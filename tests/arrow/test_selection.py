@@ -1,4 +1,4 @@
-"""Rows of nested fixed-size lists that start anywhere are chosen as Python would choose them."""
+"""Selections of rows of nested fixed-size lists match a selection in Python."""
 
 from __future__ import annotations
 

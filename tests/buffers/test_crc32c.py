@@ -1,4 +1,4 @@
-"""CRC-32C is the one of RFC 3720, in pieces and in blocks."""
+"""CRC-32C matches RFC 3720, in pieces and in blocks."""
 
 from __future__ import annotations
 

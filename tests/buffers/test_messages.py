@@ -1,4 +1,4 @@
-"""Messages out of untrusted bytes: a field of the wrong wire type is refused, one of a newer writer is kept."""
+"""Messages from untrusted bytes: a field with the wrong wire type is refused, and a field of a newer writer is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTENTS = {VARINT: b"\x05", FIXED64: bytes(8), BYTES: b"\x01x", FIXED32: bytes(
 
 
 def field(number: int, wire_type: int, content: bytes | None = None) -> bytes:
-    """One field as it stands in a message; its number is below 16, or takes two bytes."""
+    """One serialised field; its number is below 16, or takes two bytes."""
     tag = number << 3 | wire_type
     head = bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])
     return head + (CONTENTS[wire_type] if content is None else content)

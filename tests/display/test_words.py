@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Numbers and names in readable form."""
 
 from __future__ import annotations
 

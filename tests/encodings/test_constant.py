@@ -1,4 +1,4 @@
-"""Constant: the value of the message, as often as it is wanted."""
+"""Constant: the value in the message, repeated."""
 
 from __future__ import annotations
 

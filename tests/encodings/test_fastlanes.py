@@ -1,4 +1,4 @@
-"""Bit-packing: the FastLanes order, by a second implementation that follows the definition bit by bit."""
+"""Bit-packing: the FastLanes order, compared with a second implementation that follows the definition bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat: values as they are, in chunks, blocks and one by one."""
+"""Flat: uncompressed values, in chunks, in blocks and one by one."""
 
 from __future__ import annotations
 

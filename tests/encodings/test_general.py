@@ -22,7 +22,7 @@ BYTES = Flat(8)
 
 
 def framed(scheme: Scheme, data: bytes, size: int | None = None) -> bytes:
-    """`data` compressed, behind its size or the one that is given instead."""
+    """Compressed `data` after its size, or after the given size."""
     codec = pa.Codec("lz4_raw" if scheme == "lz4" else "zstd")
     compressed: bytes = codec.compress(data, asbytes=True)
     return (len(data) if size is None else size).to_bytes(4 if scheme == "lz4" else 8, "little") + compressed

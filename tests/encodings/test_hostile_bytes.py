@@ -1,4 +1,4 @@
-"""Any bytes under any tree of encodings give values, or CorruptFileError or UnsupportedFeatureError; nothing else, and no crash."""
+"""Any bytes with any tree of encodings result in values, CorruptFileError or UnsupportedFeatureError, and never in a crash."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ TREES: st.SearchStrategy[Encoding] = st.recursive(
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_limits() -> Iterator[None]:
-    """Limits for what takes no stored bytes that this machine's memory does not notice."""
+    """Low memory limits for values without stored bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "MAX_BYTES", 2**20)
         yield
 
 
 def check(block: Block) -> None:
-    """Touch all of `block` and check the promises of its kind."""
+    """Read all of `block` and check the invariants of its kind."""
     if isinstance(block, FixedSizeList):
         assert block.validity is None or len(block.validity) == (block.items.count + 7) // 8
         check(block.items)

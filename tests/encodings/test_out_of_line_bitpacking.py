@@ -1,4 +1,4 @@
-"""OutOfLineBitpacking: all blocks packed to one width, and a last one that may be plain."""
+"""OutOfLineBitpacking: all blocks packed to one width; the last block may be uncompressed."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_values_may_be_wider_than_a_word() -> None:
 
 @pytest.mark.parametrize("bits", [8, 128])
 def test_the_last_run_of_a_chunk_may_end_in_the_next(bits: int) -> None:
-    """As writers of late 2025 cut chunks; what is beyond the end is said again in the next one."""
+    """Writers of late 2025 repeat a run that crosses the end of a chunk in the next chunk."""
     a, b, c = (letter * (bits // 8) for letter in (b"a", b"b", b"c"))
     chunks = as_chunks([[a + b, b + c], [b"\1\5", b"\2\1"]], [4, 3])
     assert bytes_of(Rle(Flat(bits), Flat(8)).decode_chunks(chunks)) == a + b * 5 + c

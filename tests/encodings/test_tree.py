@@ -1,4 +1,4 @@
-"""The tree of encodings: messages become nodes and nodes the same messages."""
+"""The tree of encodings: messages and nodes round-trip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files that we write of every type, in every storage version, and damage to them: what comes of reading them afterwards."""
+"""Small files with every type in every storage version, damage to them, and the outcome of reading them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _nested(version: str) -> dict[str, pa.DataType]:
 
 
 def every_type(version: str) -> dict[str, pa.Table]:
-    """Tables that together have each type, encoding and place of values, small enough to be damaged everywhere."""
+    """Tables that together cover every type, encoding and location of values, small enough to be damaged at every byte."""
     columns: dict[str, pa.Array] = {}
     for i, t in enumerate([t for t in [*LEAVES, *STRINGS] if not (version == "2.0" and pa.types.is_dictionary(t))]):
         columns[f"{t} {i}"] = ArrayMaker(i, 0, 2, 20).array(t, ROWS)
@@ -37,7 +37,7 @@ def every_type(version: str) -> dict[str, pa.Table]:
 
 
 def _chosen(version: str) -> dict[str, pa.Table]:
-    """What field metadata chooses: compression, layouts, packed structs."""
+    """Settings of field metadata: compression, layouts, packed structs."""
     rng = np.random.default_rng(4)
     words = pa.array([f"https://example.com/{i % 40}/{'path' * (i % 5)}" for i in range(4 * ROWS)])
     numbers, runs = pa.array(rng.integers(0, 1000, 4 * ROWS)), pa.array(np.repeat(np.arange(24), ROWS // 6))
@@ -71,7 +71,7 @@ class Written:
         self.rows = Dataset.open(uri).scan().to_table()
 
     def read(self, verify_checksums: bool = True) -> Outcome:
-        """What comes of reading all rows now."""
+        """The outcome of reading all rows."""
         try:
             rows = Dataset.open(self.uri, verify_checksums=verify_checksums).scan().to_table()
         except LanceError:
@@ -80,7 +80,7 @@ class Written:
 
 
 def _serialised(rows: pa.Table) -> bytes:
-    """For values that are not equal to themselves."""
+    """A comparable form of values such as NaN."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as out:
         out.write_table(rows)
@@ -89,7 +89,7 @@ def _serialised(rows: pa.Table) -> bytes:
 
 @contextmanager
 def changed(path: Path, at: int, content: bytes) -> Iterator[None]:
-    """The file with other bytes at one place, for a while."""
+    """Replace bytes of the file at one position within the block."""
     with path.open("r+b") as f:
         before = os.pread(f.fileno(), len(content), at)
         os.pwrite(f.fileno(), content, at)
@@ -100,6 +100,6 @@ def changed(path: Path, at: int, content: bytes) -> Iterator[None]:
 
 
 def flipped(path: Path, bit: int) -> bytes:
-    """The byte with the `bit`th bit of the file, after that bit is turned around."""
+    """The byte that contains bit number `bit` of the file, with that bit flipped."""
     with path.open("rb") as f:
         return bytes([os.pread(f.fileno(), 1, bit // 8)[0] ^ 1 << bit % 8])

@@ -1,4 +1,4 @@
-"""Damage to a file that we wrote is found when the damaged bytes are read; files without checksums are read as ever."""
+"""Damage to a file that we wrote is found when the damaged bytes are read; files without checksums are read without verification."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRIES = 10 * settings().max_examples
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
-    """Tables with every type, encoding and place of values, in every version."""
+    """Tables with every type, encoding and location of values, in every version."""
     folder = tmp_path_factory.mktemp("written")
     return [Written(f"{folder}/{v} {name}", table, v) for v in VERSIONS for name, table in every_type(v).items()]
 
@@ -87,7 +87,7 @@ def test_every_flipped_bit_of_a_sidecar_is_an_error(written: list[Written]) -> N
 
 
 def damaged(table: Written, rng: random.Random) -> Iterator[tuple[Path, int, bytes]]:
-    """Changes of bytes of one of the table's files: the file, where, and what is written there."""
+    """Random changes of one of the table's files: the file, the position and the new bytes."""
     path = rng.choices(table.paths, [p.stat().st_size for p in table.paths])[0]
     data = path.read_bytes()
     way = rng.choice(("flip", "flip", "overwrite", "fill", "swap", "end"))
@@ -125,7 +125,7 @@ def test_fewer_than_one_in_a_thousand_damages_gives_wrong_rows(written: list[Wri
 
 
 def test_without_checking_about_half_of_all_flips_give_wrong_rows(written: list[Written]) -> None:
-    """That the test above can fail."""
+    """Shows that the test above can fail."""
     rng = random.Random(2)
     tables = [table for table in written if table.rows.num_columns < 10]
     outcomes: Counter[str] = Counter()
@@ -266,7 +266,7 @@ def test_rewriting_a_file_leaves_no_stale_checksum(mode: str, version: str, tmp_
 
 @pytest.mark.parametrize("seed", range(200))
 def test_a_hostile_trailer_raises_our_error(seed: int, tmp_path: Path) -> None:
-    """One whose own checksum is right and whose numbers are not."""
+    """A trailer with a valid checksum and invalid numbers."""
     table = Written(str(tmp_path / "t"), every_type("2.2")["blobs"], "2.2")
     path, rng = data_file(table), random.Random(seed)
     data = path.read_bytes()

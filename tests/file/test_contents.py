@@ -1,4 +1,4 @@
-"""What is in a file is known without its values: pages, their bytes, and their encodings in the words of the specification."""
+"""The contents of a file without its values: pages, their sizes, and their encodings with the names of the specification."""
 
 from __future__ import annotations
 

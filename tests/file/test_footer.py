@@ -1,4 +1,4 @@
-"""The end of a file: positions are checked, and damage anywhere is found."""
+"""The end of a file: positions are checked, and all damage is found."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_column_that_does_not_exist_is_refused(file: bytes) -> None:
 
 
 def test_the_footer_and_the_columns_of_early_2024_are_understood() -> None:
-    """48 bytes, with the start of the schema between the positions of the two tables; pages come first in a column, without priority."""
+    """A footer of 48 bytes, with the position of the schema between those of the two tables; pages have no priority."""
     page = file2_pb2.ColumnMetadata.Page(buffer_offsets=[0], buffer_sizes=[16], length=2)
     column = file2_pb2.EarlyColumnMetadata(pages=[page, page]).SerializeToString()
     schema = file_pb2.FileDescriptor(length=4).SerializeToString()

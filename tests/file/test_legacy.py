@@ -1,4 +1,4 @@
-"""The end of a legacy file is checked before it is believed."""
+"""The end of a legacy file is checked before it is used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def opened(data: bytes) -> LegacyFile:
 
 
 def with_metadata(data: bytes, change: Callable[[file_pb2.Metadata], None]) -> bytes:
-    """The file with other metadata behind it and a footer that points there."""
+    """The file with other metadata appended, and a footer that refers to it."""
     (at,) = struct.unpack("<q", data[-16:-8])
     (length,) = struct.unpack("<I", data[at : at + 4])
     metadata = file_pb2.Metadata.FromString(data[at + 4 : at + 4 + length])

@@ -1,4 +1,4 @@
-"""Writing and reading need memory for pages and batches, however large the file is."""
+"""Writing and reading need memory for pages and batches only, at any file size."""
 
 import json
 import subprocess

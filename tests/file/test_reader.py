@@ -1,4 +1,4 @@
-"""Data files of every version: batches, errors that name file and column, damage anywhere."""
+"""Data files of every version: batches, errors that name the file and the column, and damage at every byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DataFileWriter writes, pylance and DataFileReader read back equal."""
+"""Files of DataFileWriter are read back by pylance and DataFileReader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspecting finds every byte of a table, in all storage versions, and says what it did not read."""
+"""Inspection finds every byte of a table, in all storage versions, and reports what it did not read."""
 
 from __future__ import annotations
 

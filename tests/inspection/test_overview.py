@@ -1,4 +1,4 @@
-"""What notebooks and shells show of a table, its versions, its history and a verify report."""
+"""The display of a table, its versions, its history and a verify report in notebooks and shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of an inspection: it shows everything, runs and loads nothing, and is read in a real browser at two widths in light and dark."""
+"""The page of an inspection: it is complete, has no scripts, loads nothing, and works in a real browser at two widths, light and dark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKS = [(width, scheme) for width in (390, 1200) for scheme in ("light", "dark"
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table with columns of many kinds and sizes, fragments, deletions, an index, an old version and a file that is missing."""
+    """A table with columns of many kinds and sizes, fragments, deletions, an index, an old version and a missing file."""
     uri = str(tmp_path_factory.mktemp("tables") / "t.lance")
     ids = np.arange(20_000)
     rows = pa.table(

@@ -1,4 +1,4 @@
-"""Tiles of a treemap have areas as the sizes, fill the box and do not overlap."""
+"""Tiles of a treemap have areas in proportion to the sizes, fill the box and do not overlap."""
 
 from __future__ import annotations
 

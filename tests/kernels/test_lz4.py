@@ -1,4 +1,4 @@
-"""LZ4 blocks: what another encoder writes comes back; invalid blocks are found, and nothing is written outside of their output."""
+"""LZ4 blocks: blocks of another encoder are decoded, invalid blocks are found, and nothing is written outside of the output."""
 
 from __future__ import annotations
 

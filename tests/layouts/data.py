@@ -44,7 +44,7 @@ _LEAVES: list[pa.DataType] = [
 
 
 def types(depth: int, maps: bool) -> st.SearchStrategy[pa.DataType]:
-    """Types nested up to `depth`: structs, lists, and maps if they are wanted."""
+    """Types nested up to `depth`: structs, lists, and maps if `maps`."""
 
     def nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
         structs = st.lists(inner, min_size=1, max_size=2).map(lambda ts: pa.struct([(f"f{i}", t) for i, t in enumerate(ts)]))
@@ -58,7 +58,7 @@ def types(depth: int, maps: bool) -> st.SearchStrategy[pa.DataType]:
 
 
 def marked(field: pa.Field, metadata: dict[str, str]) -> pa.Field:
-    """The field with `metadata` on it and on all fields below, where pylance looks for wishes about the encoding of leaves."""
+    """The field with `metadata` on it and on all nested fields, where pylance looks for encoding options of leaves."""
     t = field.type
     if pa.types.is_struct(t):
         t = pa.struct([marked(f, metadata) for f in t])
@@ -72,13 +72,13 @@ def marked(field: pa.Field, metadata: dict[str, str]) -> pa.Field:
 
 
 def random_array(t: pa.DataType, count: int, rng: random.Random, nulls: float, variety: int) -> pa.Array:
-    """`count` values of type `t`, a share `nulls` of them (and of everything below) null; leaves take about `variety` different values."""
+    """`count` values of type `t`. A fraction `nulls` is null at each level; leaves have about `variety` different values."""
     make = maker(t, rng, nulls, variety)
     return pa.array([make() for _ in range(count)], t)
 
 
 def maker(t: pa.DataType, rng: random.Random, nulls: float, variety: int) -> Callable[[], Any]:
-    """A function that makes one more random value of type `t` at each call."""
+    """A function that returns a new random value of type `t` at each call."""
     value = _maker(t, rng, nulls, variety)
     return lambda: None if rng.random() < nulls else value()
 
@@ -124,7 +124,7 @@ def _leaf(t: pa.DataType, n: int, variety: int) -> Any:
 
 
 def written_by_pylance(table: pa.Table, folder: Path, version: str) -> tuple[DataFileReader, dict[int, int]]:
-    """The data file of `table` as pylance writes it, opened by us, and its columns by field id."""
+    """The data file that pylance writes for `table`, opened by us, and its columns by field id."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = lance.write_dataset(table, str(folder), data_storage_version=cast(Any, version), mode="overwrite")
@@ -134,7 +134,7 @@ def written_by_pylance(table: pa.Table, folder: Path, version: str) -> tuple[Dat
 
 
 def read_rows(reader: DataFileReader, columns: dict[int, int], field: Field, rows: Any, batch_rows: int) -> pa.Array:
-    """One column's rows, the batches put together."""
+    """One column's rows, with all batches joined."""
     batches = [arrays[0] for arrays in reader.read([field], columns, rows, batch_rows)]
     for batch in batches:
         batch.validate(full=True)

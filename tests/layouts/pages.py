@@ -1,4 +1,4 @@
-"""Columns of one page that is put together from its message and its buffers."""
+"""Columns of one hand-made page, from its message and its buffers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(
     num_rows: int,
     rows: Rows | None = None,
 ) -> pa.Array:
-    """What a file with one column of one page of this layout holds, in these rows (None: in all)."""
+    """The values, in these rows (None: all), of a file with one column and one page of this layout."""
     data = np.frombuffer(b"".join(buffers), dtype=np.uint8)
     ends = np.cumsum([0] + [len(b) for b in buffers]).tolist()
     kind, message = "lance.encodings23.PlanarLayout", layout.SerializeToString()

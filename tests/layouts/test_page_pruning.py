@@ -1,4 +1,4 @@
-"""The values that a page can have, known without decoding its rows."""
+"""The possible values of a page, known without decoding its rows."""
 
 from __future__ import annotations
 

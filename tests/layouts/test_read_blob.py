@@ -1,4 +1,4 @@
-"""Descriptors of blobs that cannot be followed."""
+"""Invalid descriptors of blobs."""
 
 from __future__ import annotations
 

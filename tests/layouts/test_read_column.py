@@ -24,7 +24,7 @@ LONG = [f"value {i} " * (i % 60 + 30) for i in range(150)]
 
 
 def check(array: pa.Array, version: str, rng: random.Random, wishes: dict[str, str] | None = None) -> None:
-    """All rows, a range of them, and scattered ones are what was written."""
+    """All rows, ranges and scattered rows match the written ones."""
     field = marked(pa.field("c", array.type), wishes or {})
     table = pa.table([array.cast(field.type) if wishes else array], schema=pa.schema([field]))
     with tempfile.TemporaryDirectory() as folder:

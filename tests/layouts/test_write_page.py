@@ -1,4 +1,4 @@
-"""Which layout and encodings data gets, and that pages with too many levels for a chunk are made in another way."""
+"""The choice of layouts and encodings, including pages with too many levels for a chunk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_unsupported_arrays_are_refused(array: pa.Array, metadata: dict[str, str
 
 @dataclass(frozen=True)
 class Case:
-    """The encoding of values that chunks of `array` are to have, and whether with a dictionary."""
+    """The encoding of values in the chunks of `array`, and whether there is a dictionary."""
 
     name: str
     array: pa.Array

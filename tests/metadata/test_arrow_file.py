@@ -1,4 +1,4 @@
-"""How much an Arrow file takes is known before it is read, whatever the file says."""
+"""The memory that an Arrow file needs is known before it is read, even for hostile files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage to manifests and deletion files that we wrote is an error; theirs, which have no checksum, are read as ever."""
+"""Damage to our manifests and deletion files raises an error; files of other writers, without checksums, are read as before."""
 
 from __future__ import annotations
 

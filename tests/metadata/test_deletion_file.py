@@ -1,4 +1,4 @@
-"""Deletion files: both forms as pylance writes them, and neither says more than the manifest."""
+"""Deletion files: both formats match pylance, and contradictions to the manifest are errors."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Manifests are untrusted: whatever they name outside the table is refused, and no number in them is believed unchecked."""
+"""Manifests are untrusted: paths outside of the table are refused, and all numbers are checked."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def spoilt(uri: str, change: Change) -> Dataset:
 
 
 def refused(dataset: Dataset, error: type[LanceError], words: str) -> None:
-    """Reading, counting with a filter and taking raise; verifying says it."""
+    """Reading, counting with a filter and taking raise the error, and `verify` reports it."""
     for read in (lambda: dataset.scan().to_table(), lambda: dataset.count_rows("a > 1"), lambda: dataset.take([1])):
         with pytest.raises(error, match=words):
             read()
@@ -77,7 +77,7 @@ def refused(dataset: Dataset, error: type[LanceError], words: str) -> None:
 
 
 def unusable(dataset: Dataset, words: str) -> None:
-    """Nothing can be done with the rows, not even appending to them or counting."""
+    """All operations on the rows fail, including append and count."""
     uses = (lambda: dataset.scan().to_table(), dataset.count_rows, lambda: Dataset.write(dataset.uri, ROWS, "append"))
     for use in (*uses, lambda: dataset.delete("a = 1"), lambda: dataset.take([1])):
         with pytest.raises(CorruptFileError, match=words):
@@ -109,7 +109,7 @@ def test_base_paths_are_absolute_and_in_the_tables_store(uri: str, path: str, er
 
 
 def test_missing_and_circular_base_paths_are_errors(uri: str) -> None:
-    """A base path is a place and never another manifest, so that none can lead round in circles."""
+    """A base path is a folder and not another manifest, so there are no cycles."""
     refused(spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=())), CorruptFileError, "not registered")
     own = spoilt(uri, lambda m: replace(file(base_id=1)(m), base_paths=(BasePath(1, uri, True), BasePath(2, f"{uri}/tree/x", True))))
     assert own.count_rows("a >= 0") == 9
@@ -193,7 +193,7 @@ def test_cleaning_up_never_deletes_outside_the_table(uri: str, tmp_path: Path) -
     "unknown", [b"\x18\x01", b"\x1d" + bytes(4), b"\x0a\x01x", b"\x21" + bytes(8)], ids=["deletion", "deletion32", "id", "rows"]
 )
 def test_fields_of_the_wrong_wire_type_are_not_ignored(uri: str, unknown: bytes) -> None:
-    """Protobuf takes them for fields that a newer writer has added: the deleted row would be there again."""
+    """Protobuf treats them as unknown fields of a newer writer, so a deleted row would reappear."""
     unusable(spoilt(uri, fragments(lambda f: replace(f, deletion=None, unknown=unknown))), "wire type")
 
 
@@ -242,7 +242,7 @@ def files(uri: str) -> dict[str, bytes]:
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """No more than half a gigabyte beyond what the process has."""
+    """Limit the process to half a gigabyte of additional memory."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 29), before[1]))
@@ -357,7 +357,7 @@ def test_invalid_index_bitmaps_are_refused_on_access(uri: str, bitmap: bytes) ->
 
 
 def test_an_index_of_all_possible_fragments_is_fast(uri: str) -> None:
-    """A few bytes of a bitmap stand for 2^32 fragments."""
+    """A few bytes of a bitmap represent 2^32 fragments."""
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     everything = BitMap().flip(0, 2**32).serialize()
     dataset = spoilt(uri, lambda m: replace(m, indexes=tuple(replace(i, fragment_bitmap=everything) for i in m.indexes)))

@@ -1,4 +1,4 @@
-"""Locations: files come from the table or its base paths, and from nowhere else."""
+"""Locations: files are only read from the table or its base paths."""
 
 from typing import Any
 

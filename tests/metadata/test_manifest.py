@@ -1,4 +1,4 @@
-"""Manifests: what is read can be written again without loss, and bytes that break the format are refused by name."""
+"""Manifests round-trip without loss, and invalid bytes raise errors that name the file."""
 
 import dataclasses
 import struct
@@ -178,7 +178,7 @@ def test_rows_are_unknown_when_a_writer_left_them_out() -> None:
 
 
 def read_all(manifest: Manifest) -> None:
-    """What is read of the fragments only when it is asked for."""
+    """Fragments are parsed only on access."""
     assert manifest.num_rows is None or manifest.num_rows >= 0
     assert len(tuple(manifest.fragments)) == len(manifest.fragments)
 

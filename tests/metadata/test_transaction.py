@@ -1,4 +1,4 @@
-"""Transactions: every operation survives its message, and older and newer writers' messages are understood or kept."""
+"""Transactions: every operation round-trips, and messages of older and newer writers are parsed or kept."""
 
 from __future__ import annotations
 

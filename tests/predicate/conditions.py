@@ -1,4 +1,4 @@
-"""One table with every kind of column, and conditions on it with the ids that they select."""
+"""A table with every kind of column, and conditions with the ids that they select."""
 
 import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Filters mean what Spark means by them. tests/spark/test_predicate_meaning.py holds the same conditions against Spark itself."""
+"""Filters have Spark's semantics. tests/spark/test_predicate_meaning.py compares the same conditions with Spark itself."""
 
 import contextlib
 import datetime

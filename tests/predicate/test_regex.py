@@ -1,4 +1,4 @@
-"""RLIKE finds what Java's regular expressions find, or is refused."""
+"""RLIKE matches Java's regular expressions or is refused."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

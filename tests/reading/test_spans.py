@@ -1,4 +1,4 @@
-"""Spans say the same as the rows that they stand for."""
+"""Operations on spans match the same operations on rows."""
 
 from __future__ import annotations
 

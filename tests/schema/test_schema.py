@@ -102,7 +102,7 @@ def test_extension_types_whose_metadata_cannot_be_read_are_refused(kind: str, na
 
 
 class _Picky(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """A type of somebody's own, which fails as Python code does."""
+    """A user's own extension type, which fails with a Python error."""
 
     def __init__(self) -> None:
         super().__init__(pa.int8(), "tests.picky")

@@ -1,4 +1,4 @@
-"""Storage versions: what texts and files say, and their order."""
+"""Storage versions: parsing and order."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def block_of(values: np.ndarray) -> FixedWidth:
 
 
 def bytes_of(block: Block) -> bytes:
-    """The bytes of a fixed-width `block`, which must keep the promises of FixedWidth."""
+    """The bytes of a fixed-width `block`, after checks of the invariants of FixedWidth."""
     assert isinstance(block, FixedWidth)
     assert block.data.dtype == np.uint8
     assert len(block.data) == (block.count * block.bits + 7) // 8
@@ -31,7 +31,7 @@ def bytes_of(block: Block) -> bytes:
 
 
 def random_numbers(seed: int, word: type, width: int, count: int) -> np.ndarray:
-    """`count` numbers of `width` bits, the first of which takes all of them."""
+    """`count` numbers of `width` bits; the first one uses all bits."""
     values = np.random.default_rng(seed).integers(0, 2**width - 1, count, dtype=word, endpoint=True)
     values[:1] = 2**width - 1
     return values
@@ -48,7 +48,7 @@ def numbers(draw: st.DrawFn, words: list[Any] = WORDS) -> np.ndarray:
 
 @st.composite
 def runs(draw: st.DrawFn, words: list[Any] = WORDS) -> np.ndarray:
-    """Numbers in runs, some of them longer than a byte can say."""
+    """Numbers in runs, some of them longer than 255."""
     word = draw(st.sampled_from(words))
     lengths = draw(st.lists(st.sampled_from([1, 2, 3, 17, 254, 255, 256, 511, 600]), max_size=9))
     return np.repeat(np.arange(len(lengths), dtype=word) % 3, lengths).astype(word)

@@ -1,4 +1,4 @@
-"""Value buffers of pages that pylance wrote, found by a walk through the file that knows only what these tests need."""
+"""Value buffers of pages that pylance wrote, extracted by a minimal reader for these tests."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def block_of(strings: list[bytes], dtype: type = np.int32) -> VariableWidth:
 
 
 def strings_of(block: Block) -> list[bytes]:
-    """The strings of `block`, which must keep the promises of VariableWidth."""
+    """The strings of `block`, after checks of the invariants of VariableWidth."""
     assert isinstance(block, VariableWidth)
     assert block.offsets[0] == 0
     assert block.offsets[-1] == len(block.data)
@@ -34,12 +34,12 @@ def as_chunks(buffers: list[list[bytes]], counts: list[int]) -> Chunks:
 
 
 def stored(encoded: EncodedChunks) -> Chunks:
-    """What a reader sees of `encoded`."""
+    """The chunks that a reader gets for `encoded`."""
     buffers = [[b.data[i:j].tobytes() for i, j in zip(b.bounds[:-1], b.bounds[1:])] for b in encoded.buffers]
     return as_chunks(buffers, encoded.counts.tolist())
 
 
 def byte_strings(max_size: int = 40) -> st.SearchStrategy[list[bytes]]:
-    """Lists of short strings of any bytes, often empty, sometimes alike, some lists with one long string."""
+    """Lists of short strings of any bytes, often empty or equal; some lists have one long string."""
     text = st.one_of(st.binary(max_size=12), st.sampled_from([b"", b"http://www.", b"http://www.lance", b"\xff\xff", b"aaaaaaaaaaaaaaaaa"]))
     return st.one_of(st.lists(text, max_size=max_size), st.lists(text, max_size=5).map(lambda strings: [*strings, b"long string " * 400]))

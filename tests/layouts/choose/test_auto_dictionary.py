@@ -1,4 +1,4 @@
-"""Dictionaries hold each distinct value once, and are made only where they pay."""
+"""Dictionaries contain each distinct value once, and are used only if they save space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the encoding that field metadata can give, and what they must be."""
+"""Encoding options in field metadata and their valid values."""
 
 from __future__ import annotations
 

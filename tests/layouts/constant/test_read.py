@@ -1,4 +1,4 @@
-"""Constant pages, put together here: every way of saying the value, and lies about it."""
+"""Hand-made constant pages: every form of the value, and false declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full-zip pages that no writer of today makes, put together here: large values of which all are null, and pages that lie."""
+"""Hand-made full-zip pages that current writers do not produce: large values that are all null, and false declarations."""
 
 from __future__ import annotations
 

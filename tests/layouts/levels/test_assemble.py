@@ -1,4 +1,4 @@
-"""Columns that do not fit together, and nested arrays taken apart and put together again."""
+"""Incompatible columns, and nested arrays that are split and joined again."""
 
 from __future__ import annotations
 

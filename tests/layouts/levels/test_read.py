@@ -1,4 +1,4 @@
-"""Repetition and definition levels to validity and offsets."""
+"""Repetition and definition levels -> validity and offsets."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_items_of_null_lists_are_left_out() -> None:
 
 
 def walk(t: pa.DataType, values: list[object]) -> tuple[list[int], list[object]]:
-    """Repetition levels and what stands at each event: the leaf, or the depth and kind of what ended it."""
+    """Repetition levels, and for each event the leaf or the depth and kind of its end."""
     depth = str(t).count("list")
     repetition: list[int] = []
     found: list[object] = []
@@ -92,7 +92,7 @@ def walk(t: pa.DataType, values: list[object]) -> tuple[list[int], list[object]]
 
 
 def kinds_outside_in(t: pa.DataType) -> list[bool]:
-    """For each layer whether it is a list."""
+    """Whether each layer is a list."""
     kinds = []
     while pa.types.is_struct(t) or pa.types.is_list(t):
         kinds.append(pa.types.is_list(t))
@@ -101,7 +101,7 @@ def kinds_outside_in(t: pa.DataType) -> list[bool]:
 
 
 def nulls_around(kinds: list[bool], ways: set[tuple[str, int]], layer: int) -> bool:
-    """Whether one of the structs right around this list is null somewhere."""
+    """Whether a struct directly around this list has a null."""
     outer = layer
     while outer and not kinds[outer - 1]:
         outer -= 1

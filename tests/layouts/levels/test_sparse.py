@@ -1,4 +1,4 @@
-"""Sparse structure, put together here: what pylance does not write, and what lies."""
+"""Hand-made sparse structures: forms that pylance does not write, and false declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the events of chunks begin and end."""
+"""The start and end of the events of chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mini-block pages that lie, put together here. Those that tell the truth are tested with the columns they are in."""
+"""Hand-made mini-block pages with false declarations. Valid pages are tested with their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of a few values are the pages that the writer of larger pages makes."""
+"""The fast path for small pages writes the same bytes as the general writer."""
 
 from typing import Any
 

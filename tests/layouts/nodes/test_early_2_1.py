@@ -1,4 +1,4 @@
-"""Pages of mid-2025 writers of 2.1: what their 2.0 messages mean in the grammar that 2.1 settled on."""
+"""Pages of mid-2025 writers of 2.1: translation of their 2.0 messages to the final grammar of 2.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of page layouts that are not known, or that lie: refused when they are parsed."""
+"""Unknown or false messages of page layouts are refused when they are parsed."""
 
 from __future__ import annotations
 

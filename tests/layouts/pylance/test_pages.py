@@ -1,4 +1,4 @@
-"""Pages that pylance wrote decode to what it was given, and what we encode in its place is the same bytes where there is one way."""
+"""Pages of pylance decode to their values, and our encoders write the same bytes if the encoding is unambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of strings that pylance wrote decode to what it was given."""
+"""Pages of strings that pylance wrote decode to their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOISE = [RANDOM.bytes(n) for n in RANDOM.integers(0, 40, 2000).tolist()]
 
 
 def kinds(node: Encoding) -> list[type[Encoding]]:
-    """The classes of `node` and of what it encodes, one below the other."""
+    """The classes of `node` and of its nested encodings."""
     inner = getattr(node, "values", None) or getattr(node, "offsets", None)
     return [type(node), *(kinds(inner) if inner else [])]
 

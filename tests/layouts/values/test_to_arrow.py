@@ -1,4 +1,4 @@
-"""Blocks become arrays of the column's type, or are refused: before they are made if a few stored bytes would become too much."""
+"""Blocks become arrays of the column's type or are refused, before allocation if a few stored bytes would expand too much."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_non_numeric_indices_are_refused(indices: Block, t: pa.DataType) -> None
 
 
 def test_wide_indices_are_cast_to_those_of_the_column() -> None:
-    """Writers of late 2025 put the dictionaries of several batches together, repeated items and all."""
+    """Writers of late 2025 concatenate the dictionaries of several batches, including repeated items."""
     items = FixedWidth(32, np.tile(np.arange(120, dtype=np.uint32), 2).view(np.uint8), 240)
     indices = FixedWidth(32, np.array([0, 239, 119, 130], np.uint32).view(np.uint8), 4)
     t = pa.dictionary(pa.int8(), pa.int32())
