@@ -38,7 +38,7 @@ def running() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def showing(browser: Browser, html: Path, width: int, scheme: Any, *, without_policy: bool = False) -> Iterator[Page]:
-    """Open the page in a file. It must load no other resource, report no error and open no dialog. `without_policy` removes its security policy."""
+    """Open the page in a file. It must load nothing, report no error and open no dialog. `without_policy` removes its security policy."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=without_policy)
     page = context.new_page()
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""A real Spark session for tests, and short ways to read and write with it."""
+"""A real Spark session for tests, and helpers to read and write with it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def worker_environment() -> dict[str, str]:
-    """Variables with which Spark's Python workers are this Python and find this package."""
+    """Environment variables with which Spark's workers use this Python and this package."""
     return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """local[2], enabled; in a zone that is not UTC, so that a confusion of the two shows."""
+    """An enabled session with local[2] and a time zone other than UTC, to reveal mistakes with zones."""
     os.environ.update(worker_environment())
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
@@ -62,5 +62,5 @@ def load(spark: SparkSession) -> Callable[..., DataFrame]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A place where no table is yet."""
+    """The location of a table that does not exist yet."""
     return str(tmp_path / "table.lance")

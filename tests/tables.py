@@ -1,4 +1,4 @@
-"""Vendored tables and those of a corpus: `NAME.lance` beside `NAME.json`, which says what it is and where its expected rows are."""
+"""Vendored tables and a corpus: `NAME.lance`, and `NAME.json` with a description and the location of its expected rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Case:
 
 
 def plain(array: pa.Array) -> list[object]:
-    """The values as Python objects; as text where Python has no type that holds them."""
+    """The values as Python objects, or as text if Python has no type for them."""
     try:
         return list(array.to_pylist())
     except ValueError:
@@ -68,7 +68,7 @@ def assert_same(a: object, b: object, where: str) -> None:
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Every version of every table in a folder for which there are expected rows."""
+    """Every version with expected rows of every table in a folder."""
     for path in sorted(folder.glob("*.json")):
         about = json.loads(path.read_text())
         table = path.with_suffix(".lance")

@@ -1,4 +1,4 @@
-"""The whole corpus of tables, where there is one: the environment variable LANCE_SPARK_CORPUS names its folder."""
+"""The whole corpus of tables in the folder LANCE_SPARK_CORPUS, if this environment variable is set."""
 
 import os
 from pathlib import Path

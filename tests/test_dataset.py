@@ -1,4 +1,4 @@
-"""Dataset: every kind of change that pylance can make to a table is seen as pylance sees it."""
+"""Dataset: after every kind of change by pylance, both libraries read the same."""
 
 import dataclasses
 import pickle
@@ -38,7 +38,7 @@ def rows(start: int, count: int) -> pa.Table:
 
 
 def same(uri: str, version: int | None = None, **scan: Any) -> pa.Table:
-    """What we read, after checking that pylance reads the same."""
+    """The rows that we read, after checking that pylance reads the same."""
     expected = lance.dataset(uri, version=version).to_table(**scan)
     got = Dataset.open(uri, version=version).scan(**scan).to_table()
     assert got.schema == expected.schema
@@ -83,7 +83,7 @@ def test_columns_are_added_renamed_dropped_and_cast(uri: str) -> None:
 
 
 def late() -> pa.Table:
-    """Rows for the table after its columns were changed, some of them left out."""
+    """Rows for the table after its columns were changed, without some of them."""
     table = rows(250, 50)
     p = pa.array([{"aa": i, "b": str(i)} for i in range(50)], pa.struct([("aa", pa.int32()), ("b", pa.string())]))
     return pa.table({"id": table["id"].cast(pa.int32()), "name": table["name"], "y": table["x"], "p": p, "l": table["l"]})

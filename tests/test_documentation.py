@@ -1,4 +1,4 @@
-"""The documentation follows the code: what pages name exists, the API page is complete, the picture of the layers shows every folder."""
+"""The documentation matches the code: referenced files exist, the API page is complete, and the picture of layers has every folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors can be printed, pickled and caught as what they are."""
+"""Errors can be printed, pickled and caught by type."""
 
 from __future__ import annotations
 

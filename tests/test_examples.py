@@ -1,4 +1,4 @@
-"""Every example in the README, the documentation and the docstrings of the public names runs and prints what it shows."""
+"""Every example in the README, the documentation and the public docstrings runs and prints the output shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PUBLIC = [*(getattr(lance_spark, name) for name in lance_spark.__all__), errors]
 
 @pytest.fixture
 def place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    """The session in an empty working directory and an empty database, which are gone afterwards."""
+    """The session in an empty working directory and an empty database, which are removed afterwards."""
     monkeypatch.chdir(tmp_path)
     spark.sql("CREATE DATABASE examples")
     spark.sql("USE examples")

@@ -1,4 +1,4 @@
-"""The vendored tables, written by pylance from 0.7 to 14.0.2: we read what their owners would. See golden/PROVENANCE.md."""
+"""The vendored tables, written by pylance 0.7 to 14.0.2, are read as expected. See golden/PROVENANCE.md."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Whatever is in a table's files, what is done with it gives a result or a LanceError, and leaves the table whole.
+"""Operations on hostile files return a result or raise a LanceError, and leave the table intact.
 
-Mutations of good tables, and all that fuzzing ever found (tests/hostile), are read and operated on in a process of its own with a limit on
-memory, so that crashes and hangs are failures, too.
+Mutations of valid tables, and all findings of fuzzing (tests/hostile), are read and changed in a separate process with a memory limit, so
+that crashes and hangs are failures, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*options: str, **environment: str) -> dict[str, int]:
-    """How many cases had which outcome."""
+    """The number of cases by outcome."""
     command = [sys.executable, "-m", "fuzz.run", *options]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]

@@ -64,13 +64,13 @@ MODULES = sorted(p for p in ROOT.rglob("*.py") if "_proto" not in p.parts)
 
 
 def room(path: Path) -> str:
-    """The folder that a module is in; the module itself at the top of the package."""
+    """The folder of a module, or the module itself if it is at the top of the package."""
     inner = path.relative_to(ROOT).with_suffix("")
     return str(inner.parent if len(inner.parts) > 1 else inner)
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full name of everything that a module imports, also inside functions."""
+    """The full names of all imports of a module, including those inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
@@ -80,7 +80,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def imported(name: str) -> Path:
-    """The file of our package that `lance_spark.x.y.Name` is in."""
+    """The file of our package that contains `lance_spark.x.y.Name`."""
     parts = name.split(".")[1:]
     for count in range(len(parts), -1, -1):
         place = ROOT.joinpath(*parts[:count])

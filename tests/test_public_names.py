@@ -1,4 +1,4 @@
-"""What users may import is listed in `__all__` of three modules; everything else in the package is private and may change."""
+"""Public names are listed in `__all__` of three modules; everything else in the package is private and may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make demo`: the quickstart runs and shows what it promises."""
+"""`make demo`: the quickstart runs and prints the expected output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published: the wheel and the source archive, and the README in an environment that has nothing but the wheel."""
+"""The published files: the wheel, the source archive, and the README in an environment with only the wheel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with both."""
+    """The folder with the wheel and the source archive."""
     out = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True, capture_output=True)
     return out

@@ -1,4 +1,4 @@
-"""What compiled Java classes refer to, from the constant pools of their class files (JVM specification, section 4.4)."""
+"""References of compiled Java classes, from the constant pools of their class files (JVM specification, section 4.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARAMETER = re.compile(r"\[*(?:L[^;]*;|[BCDFIJSZ])")
 
 
 def references(class_file: bytes) -> Iterator[tuple[str, str]]:
-    """Each class that is named, with "", and each member that is used: `name/2` with its number of parameters, or `.name` for a field."""
+    """Each referenced class, with "", and each referenced member: `name/2` with its number of parameters, or `.name` for a field."""
     pool = _constant_pool(class_file)
     for tag, value in pool.values():
         if tag == _CLASS:
@@ -27,7 +27,7 @@ def references(class_file: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _constant_pool(class_file: bytes) -> dict[int, tuple[int, bytes]]:
-    """Tag and bytes of each entry, by its index."""
+    """The tag and bytes of each entry, by index."""
     count = struct.unpack_from(">H", class_file, 8)[0]
     pool: dict[int, tuple[int, bytes]] = {}
     at, index = 10, 1

@@ -16,7 +16,7 @@ import lance_spark
 
 
 def where_imported(batches: Any) -> Any:
-    """The executor that runs the task, and where it has the package from."""
+    """The executor that runs the task, and the location of its package."""
     import os
 
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What tests of tables in the session catalog share."""
+"""Fixtures for tests of tables in the session catalog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark.plans import Sql
 
 @pytest.fixture
 def sql(spark: SparkSession) -> Iterator[Sql]:
-    """Runs a statement in a database of its own, which is dropped afterwards."""
+    """Runs statements in a separate database, which is dropped afterwards."""
     spark.sql("CREATE DATABASE planner")
     spark.sql("USE planner")
     yield lambda statement: [tuple(row) for row in spark.sql(statement).collect()]

@@ -1,4 +1,4 @@
-"""Looking at what Spark planned and how much of a table it read."""
+"""Inspection of Spark's plans and of the rows that they read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULES = ["lance_spark.CatalogTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
 
 @contextmanager
 def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """The session with other settings (names with __ for dots after "spark.sql.") for a while."""
+    """Change settings of the session within the block (names after "spark.sql.", with __ for dots)."""
     names = {"spark.sql." + key.replace("__", "."): value for key, value in values.items()}
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():
@@ -43,7 +43,7 @@ def scans(df: DataFrame) -> list[str]:
 
 
 def rows_read(df: DataFrame) -> int:
-    """Run the frame and count the rows that its lance scans gave. Adaptive execution, which hides the plan, must be off."""
+    """Run the frame and count the rows that its lance scans returned. Adaptive execution hides the plan, so it must be off."""
     df.collect()
     total = 0
     leaves: Any = df._jdf.queryExecution().executedPlan().collectLeaves()
@@ -55,6 +55,6 @@ def rows_read(df: DataFrame) -> int:
 
 
 def scan_statistics(df: DataFrame) -> tuple[int, int]:
-    """Rows and bytes that the only scan of the frame says it has."""
+    """The rows and bytes that the only scan of the frame reports."""
     statistics = df._jdf.queryExecution().optimizedPlan().collectLeaves().head().scan().estimateStatistics()
     return statistics.numRows().getAsLong(), statistics.sizeInBytes().getAsLong()

@@ -1,4 +1,4 @@
-"""Scripts in a Python, and a Spark, of their own."""
+"""Scripts that run in a separate Python process with a separate Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark
 
 
 def run(script: str, *arguments: str, path: Path = ROOT) -> str:
-    """The output of the script, which must succeed; `path` is where it finds the package."""
+    """Run the script, which must succeed, and return its output. `path` is the location of the package."""
     environment = {**os.environ, **worker_environment(), "PYTHONPATH": str(path)}
     done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=path, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr

@@ -1,4 +1,4 @@
-"""Promises of lance_spark.spark.batches: the schema is exactly the promised one, the values are the same, or there is an error."""
+"""Conversion of batches: exactly the promised schema and the same values, or an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def convert(batch: pa.RecordBatch, truncate: bool = False) -> pa.RecordBatch:
 
 
 def one(array: pa.Array, truncate: bool = False, **field: Any) -> pa.Array:
-    """The array as Spark gets it, converted as the only column of a batch."""
+    """Convert the array as the only column of a batch."""
     return convert(pa.record_batch([array], pa.schema([pa.field("c", array.type, **field)])), truncate).column(0)
 
 

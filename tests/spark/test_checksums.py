@@ -1,4 +1,4 @@
-"""Damaged files are errors of the query, unless the option says that they are to be read as they are."""
+"""Damaged files raise errors in queries, unless the option disables verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises on a cluster: spark-submit with --py-files on two executors in processes of their own, where nothing is installed."""
+"""A cluster: spark-submit with --py-files and two executor processes in which the package is not installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def package_zip(folder: Path) -> Path:
-    """The package as the README says to make it."""
+    """The zip of the package, made as in the README."""
     target = folder / "lance_spark.zip"
     with zipfile.ZipFile(target, "w") as z:
         for name in ("lance_spark", "pyspark_lance"):

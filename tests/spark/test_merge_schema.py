@@ -1,4 +1,4 @@
-"""mergeSchema adds columns with an append, in one version; rows that were there have nulls in them."""
+"""mergeSchema adds columns with an append, in one version; they are null in existing rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of lance_spark.spark.options: every option means one thing, and none is ignored silently."""
+"""Options: each has one meaning, and none is ignored silently."""
 
 from __future__ import annotations
 

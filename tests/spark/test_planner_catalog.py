@@ -1,4 +1,4 @@
-"""Promises about tables of the session catalog, whose options and place Spark alone does not tell a Python source."""
+"""Tables of the session catalog, whose options and location Spark itself does not pass to Python sources."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The promise that a query gives the same with the planner, without it, and on the same data in Parquet.
+"""Queries return the same rows with the planner, without it, and on the same data in Parquet.
 
-Generated queries come from fixed seeds; what was ever found wrong stands in QUERIES.
+Generated queries come from fixed seeds; QUERIES has the queries that once failed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def run(spark: SparkSession, query: str) -> list[str]:
-    """The rows of a query as text, sorted; for a query that fails, the class of its error."""
+    """The sorted rows of a query as text, or the class of its error."""
     try:
         return sorted(map(repr, spark.sql(query).collect()))
     except PySparkException as e:
@@ -91,7 +91,7 @@ def run(spark: SparkSession, query: str) -> list[str]:
 
 
 def differences(spark: SparkSession, tables: dict[str, Any], queries: list[str], without: bool) -> list[str]:
-    """Queries that do not give the same from Lance as from Parquet; `without` the planner too."""
+    """The queries whose results differ between Lance and Parquet, with `without` also without the planner."""
     tables["parquet"].createOrReplaceTempView("t")
     # Spark takes the statistics of a Parquet file as if there were no NaN in it.
     with settings(spark, parquet__filterPushdown="false"):
@@ -105,7 +105,7 @@ def differences(spark: SparkSession, tables: dict[str, Any], queries: list[str],
 
 
 def literal(rng: random.Random, name: str) -> str:
-    """A constant of the column's kind as SQL, near values that the column has."""
+    """A SQL constant of the column's kind, close to values of the column."""
     kind, pool = POOLS[{"st.p": "i", "st.q.r": "s", "st.q.z": "d"}.get(name, name.strip("`").replace("``", "`"))]
     value = rng.choice(pool)
     if pa.types.is_floating(kind):
@@ -126,7 +126,7 @@ def literal(rng: random.Random, name: str) -> str:
 
 
 def condition(rng: random.Random, depth: int = 2) -> str:
-    """A random condition with all that Spark pushes down, and some that it does not."""
+    """A random condition with parts that Spark pushes down and some that it does not."""
     if depth and rng.random() < 0.6:
         left, right = condition(rng, depth - 1), condition(rng, depth - 1)
         return rng.choice([f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"])

@@ -1,4 +1,4 @@
-"""Promises about what the planner uses of Spark beyond its public API: it is listed and there, and a warning names what is gone."""
+"""Spark's internals that the planner uses: they are listed and exist, and a warning names missing ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def context_loader(spark: SparkSession) -> Any:
 
 @pytest.fixture(scope="module")
 def internals(spark: SparkSession) -> Any:
-    """The Java object that has the list."""
+    """The Java object with the list."""
     return install._new(spark, install._loader(spark), "lancespark.SparkInternals")
 
 
@@ -47,7 +47,7 @@ def test_the_list_matches_the_compiled_classes(spark: SparkSession, internals: A
 
 
 def by_name(entries: set[str]) -> set[str]:
-    """The entries that the sources name as text: private fields, and arguments of case classes."""
+    """The entries that the sources refer to by strings: private fields, and arguments of case classes."""
     source = "".join(install.sources().values())
     fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"(\w+)"', source))
     arguments = set(re.findall(r'SparkInternals\.(?:with|argument)\([^"]*?"(\w+)"', source))

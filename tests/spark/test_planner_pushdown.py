@@ -1,4 +1,4 @@
-"""Promises of the planner: what a query does not need is not read, and explain() says so."""
+"""Push-down: queries read only what they need, and explain() shows it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = 1000
 
 
 def table(rows: int = ROWS) -> pa.Table:
-    """Every kind of column that matters here; `a` has nulls, `st` too."""
+    """Every relevant kind of column; `a` and `st` have nulls."""
     ids = range(rows)
     return pa.table(
         {
@@ -56,13 +56,13 @@ def df(load: Load, stored: str) -> DataFrame:
 
 @pytest.fixture
 def plainly(spark: SparkSession) -> Iterator[None]:
-    """Without adaptive execution, which hides what was read."""
+    """A session without adaptive execution, which would hide the numbers of rows."""
     with settings(spark, adaptive__enabled="false"):
         yield
 
 
 def remove_data(uri: str) -> None:
-    """From now on only what needs no data file works."""
+    """Remove the data files, so that only operations without them work."""
     shutil.rmtree(Path(uri) / "data")
 
 

@@ -1,4 +1,4 @@
-"""Promises about replacing a table of the session catalog: it is one commit on the table, and whatever fails before it changes nothing."""
+"""Replacing a table of the session catalog is one commit, and failures before it change nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OVERWRITES: dict[str, Replace] = {"insertInto": lambda df: df.write.mode("overwr
 
 @pytest.fixture(params=["managed", "external"])
 def place(request: pytest.FixtureRequest, spark: SparkSession, sql: Sql, uri: str) -> str:
-    """Where the table t of three rows is."""
+    """The location of the managed table t with three rows."""
     managed = f"{spark.conf.get('spark.sql.warehouse.dir')}/planner.db/t"
     location = f"LOCATION '{uri}'" if request.param == "external" else ""
     sql(f"CREATE TABLE t USING lance {location} AS SELECT id, id * 10 AS v FROM range(3)")
@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest, spark: SparkSession, sql: Sql, uri: st
 
 @pytest.fixture
 def table(sql: Sql, uri: str) -> str:
-    """Where the external table t of three rows is."""
+    """The location of the external table t with three rows."""
     sql(f"CREATE TABLE t USING lance LOCATION '{uri}' AS SELECT id, id * 10 AS v FROM range(3)")
     return uri
 
@@ -47,7 +47,7 @@ def files(place: str) -> list[str]:
 
 
 def entry(spark: SparkSession, table: str = "t") -> dict[str, str]:
-    """Everything that the session catalog has of a table, but for times."""
+    """The entry of a table in the session catalog, without times."""
     jvm: Any = spark._jvm
     identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply("planner"))
     found = spark._jsparkSession.sessionState().catalog().getTableMetadata(identifier)
@@ -60,7 +60,7 @@ def entry(spark: SparkSession, table: str = "t") -> dict[str, str]:
 
 @pytest.fixture
 def in_one_commit(place: str) -> Iterator[None]:
-    """The test makes one version of the table t and leaves the first one."""
+    """Check that the test makes one version of the table t and keeps the first one."""
     yield
     assert [version.version for version in Dataset.open(place).versions()] == [1, 2]
     assert Dataset.open(place, version=1).count_rows() == 3
@@ -135,7 +135,7 @@ def test_a_query_that_cannot_be_analysed_changes_nothing(sql: Sql, spark: SparkS
 
 
 def test_a_commit_that_fails_changes_nothing(sql: Sql, spark: SparkSession, place: str) -> None:
-    """While the rows are written, a file takes the place of the folder of transactions."""
+    """During the write, a file replaces the folder of transactions."""
     transactions = Path(place, "_transactions")
 
     def breaks(i: int) -> str:
@@ -154,7 +154,7 @@ def test_a_commit_that_fails_changes_nothing(sql: Sql, spark: SparkSession, plac
 
 
 def test_a_table_that_is_dropped_meanwhile_is_not_replaced(sql: Sql, spark: SparkSession, table: str, tmp_path: Path) -> None:
-    """The session catalog cannot take the new columns, so the rows are not committed and their files are deleted."""
+    """The session catalog rejects the new columns, so the rows are not committed and their files are deleted."""
     before = files(table)
 
     def waits(i: int) -> int:

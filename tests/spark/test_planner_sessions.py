@@ -1,4 +1,4 @@
-"""Promises of enable() about sessions: whichever they are and whenever it is called, they prune; and of the jar for Connect servers."""
+"""enable(): all kinds of sessions prune, at any time of the call. Also tests the jar for Connect servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our filters against Spark's own: the same text selects the same rows."""
+"""Our filters select the same rows as Spark's for the same text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Promises of reading and writing a real S3 server through Spark: storage options arrive, and nobody gets to see them."""
+"""Reading and writing on an S3 server through Spark: storage options are used and not shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = "wJalrXUtnFEMI"
 
 @pytest.fixture
 def storage(s3_server: str) -> dict[str, str]:
-    """The storage options for the server, as Spark takes them."""
+    """The storage options for the server, as Spark options."""
     options = {"endpoint": s3_server, "access_key_id": "AKIA", "secret_access_key": SECRET, "region": "us-east-1", "allow_http": "true"}
     return {f"storage.{key}": value for key, value in options.items()}
 

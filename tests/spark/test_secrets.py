@@ -1,4 +1,4 @@
-"""Keys of stores in statements and options: what Spark shows of them in its answers, its event log and its web pages."""
+"""Keys of stores in statements and options: they are hidden in Spark's output, event log and web UI."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ json.dump(answers, open(f"{folder}/answers.json", "w"))
 
 
 def recommended() -> dict[str, str]:
-    """The settings of Spark that the page about options recommends."""
+    """The Spark settings that docs/options.md recommends."""
     text = (ROOT / "docs" / "options.md").read_text()
     return dict(re.findall(r'--conf "(spark\.redaction[a-z.]*)=(.*)"', text))
 
@@ -72,7 +72,7 @@ def recommended() -> dict[str, str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("configured", [False, True], ids=["as Spark comes", "as recommended"])
 def test_spark_shows_no_key_of_a_store(tmp_path: Path, configured: bool) -> None:
-    """As Spark comes it prints no more than the text of a statement that is explained; as the documentation recommends not even that."""
+    """By default, Spark prints only the text of explained statements; with the recommended settings it hides that, too."""
     (tmp_path / "events").mkdir()
     settings = recommended() if configured else {}
     assert len(settings) == (2 if configured else 0)

@@ -1,4 +1,4 @@
-"""Promises of lance_spark.enable and lance_spark.write, and of what is there without Spark."""
+"""lance_spark.enable and lance_spark.write, and the parts that work without Spark."""
 
 from __future__ import annotations
 

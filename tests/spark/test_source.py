@@ -1,4 +1,4 @@
-"""Promises of reading through Spark: tables of pylance give their rows, options and schemas choose among them, errors can be read."""
+"""Reading through Spark: tables of pylance, options, schemas and errors."""
 
 from __future__ import annotations
 

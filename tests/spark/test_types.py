@@ -1,4 +1,4 @@
-"""Promises of lance_spark.spark.types: which Spark type each Lance type is, and back."""
+"""Types: Lance types <-> Spark types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of writing through Spark: all rows or none, the table's types, no files left behind; pylance reads what was written."""
+"""Writing through Spark: all rows or none, the table's types, no files left behind, and tables that pylance reads."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def save(df: DataFrame, uri: str, mode: str = "append", **options: Any) -> None:
 
 
 def files(uri: str) -> set[str]:
-    """The data files that are there."""
+    """The existing data files."""
     return {file.name for file in Path(uri, "data").glob("*")}
 
 
 def named_files(uri: str) -> set[str]:
-    """The data files that some version names."""
+    """The data files that versions refer to."""
     versions = [lance.dataset(uri, version=v["version"]) for v in lance.dataset(uri).versions()]
     return {f.path for d in versions for fragment in d.get_fragments() for f in fragment.data_files()}
 

@@ -1,4 +1,4 @@
-"""Local stores and what stands in the place of files and folders: links are not followed below the root, pipes and sockets are errors."""
+"""Local stores: links below the root are not followed, and pipes and sockets are errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ON_FILES = READS | WRITES
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Iterator[Path]:
-    """A folder outside of all roots, which stays as it is."""
+    """A folder outside of all roots, which must not change."""
     folder = tmp_path / "secret"
     (folder / "inner").mkdir(parents=True)
     (folder / "file").write_text("private")

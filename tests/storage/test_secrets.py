@@ -1,4 +1,4 @@
-"""What options and URIs hold of keys and passwords is in no error, representation or log line, in whatever form a client writes it."""
+"""Keys and passwords of options and URIs do not appear in errors, representations or logs, in any encoding."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FORMS = re.compile("|".join({WORD, base64.b64encode(WORD.encode()).decode().rstr
 
 
 def hidden(e: BaseException, *more: object) -> None:
-    """Nothing of a secret is in an error, however it is written out."""
+    """Check that no part of a secret is in any form of an error."""
     texts = [str(e), repr(e), *traceback.format_exception(e), *map(str, more), *map(repr, more)]
     texts.append(str(pickle.loads(pickle.dumps(e))))
     assert not [text for text in texts if FORMS.search(urllib.parse.unquote(text))]
@@ -63,14 +63,14 @@ def fails(use: Callable[[], object], *more: object) -> None:
 
 @pytest.fixture(autouse=True)
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """The logs of this package hold no secrets either."""
+    """Check that the logs of this package contain no secrets."""
     with caplog.at_level(logging.DEBUG, "lance_spark"):
         yield
     assert not FORMS.search("\n".join(r.getMessage() for r in caplog.records if r.name.startswith("lance_spark")))
 
 
 class Echo(http.server.BaseHTTPRequestHandler):
-    """Refuses every request and says in its answer all that was in it; the signatures that came are in `signatures`."""
+    """A server that refuses every request and repeats it in the response; `signatures` are those that it received."""
 
     signatures: ClassVar[set[str]] = set()
 
@@ -100,7 +100,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def echo() -> Iterator[str]:
-    """The address of a server that says in its errors what it was sent."""
+    """The address of a server whose errors repeat the request."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -110,7 +110,7 @@ def echo() -> Iterator[str]:
 
 
 def reachable(kind: str, echo: str) -> tuple[str, dict[str, str]]:
-    """A table at that server, and the options with which it is asked for."""
+    """The URI of a table on that server, and its options."""
     if kind == "s3":
         return "s3://tables/t", {**S3, "endpoint": f"http://{echo}"}
     endpoint = f"DefaultEndpointsProtocol=http;AccountName=test;AccountKey=dGVzdA==;BlobEndpoint=http://{echo}/test"
@@ -120,7 +120,7 @@ def reachable(kind: str, echo: str) -> tuple[str, dict[str, str]]:
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("kind", PACKAGES)
 def test_no_option_is_in_an_error(kind: str, secret: str, echo: str) -> None:
-    """Neither where the client refuses it nor in what the server answers."""
+    """Neither errors of the client nor responses of the server show it."""
     if importlib.util.find_spec(PACKAGES[kind]) is None:
         pytest.skip(f"{PACKAGES[kind]} is not installed")
     uri, options = reachable(kind, echo)

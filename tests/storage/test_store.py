@@ -1,4 +1,4 @@
-"""Stores: the same promises on local files, in memory and on a real S3 server, and what is particular to each."""
+"""Stores: the same behaviour for local files, in memory and on a real S3 server, and the specifics of each."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_store_that_ignores_the_condition_is_refused(s3_server: str) -> None:
 
 @contextlib.contextmanager
 def careless_s3(real: str) -> Iterator[str]:
-    """A server that hands on everything to `real`, but for the condition of a put."""
+    """A server that forwards everything to `real`, except the condition of a put."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

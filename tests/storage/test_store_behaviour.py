@@ -1,4 +1,4 @@
-"""Tables on every kind of store keep the same promises: local, memory, S3, Azure, Google, and stores whose commits a database decides.
+"""Tables behave the same on every kind of store: local, memory, S3, Azure, Google, and with external manifest stores.
 
 Azure's emulator comes with `make emulators`; Google's is used where STORAGE_EMULATOR_HOST names one.
 """
@@ -38,7 +38,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 
 @dataclass(frozen=True)
 class Place:
-    """A place for a table; `theirs` are the options with which pylance opens it, None if it cannot."""
+    """The location of a table. `theirs` are the options of pylance, None if it cannot open it."""
 
     uri: str
     options: Mapping[str, str]

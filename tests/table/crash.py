@@ -58,14 +58,14 @@ CHANGES: dict[str, Callable[[str], object]] = {
 
 
 def replaced(uri: str, condition: str, rows: pa.Table) -> None:
-    """What writing with replaceWhere does, without Spark."""
+    """Write with replaceWhere, without Spark."""
     target = begin_write(uri, rows.schema, "append")
     fragments = write_fragments(target, rows.to_batches())
     replace_where(target, parse(condition, target.schema), fragments)
 
 
 def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:
-    """Whether a call has to do with files of the folder `uri`: those of the store have names relative to a folder that is open."""
+    """True if a call accesses files in the folder `uri`. The store uses names relative to an open folder."""
     if event not in CALLS or not isinstance(path := arguments[0], str) or (path.startswith("/") and not path.startswith(uri)):
         return False
     # Folders on the way to a file change nothing.
@@ -73,7 +73,7 @@ def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:
 
 
 def killed_at(number: int, uri: str, change: Callable[[str], object]) -> bool:
-    """Whether a process that makes the change was killed before it ended."""
+    """Run a process that makes the change. True if it was killed before it ended."""
     pid = os.fork()
     if pid == 0:
         calls = 0
@@ -96,7 +96,7 @@ def killed_at(number: int, uri: str, change: Callable[[str], object]) -> bool:
 
 
 def main() -> None:
-    """See the module."""
+    """See the module's docstring."""
     name, template, folder = sys.argv[1:]
     cleanup.PAUSE_S = 0  # nobody else is there
     # What takes long the first time in a process is done once, here, for all that are forked.

@@ -1,4 +1,4 @@
-"""A store that fails: with a fixed seed it loses requests and answers, writes late, and gives listings that are old."""
+"""A store with faults: with a fixed seed it loses requests and responses, delays writes, and returns stale listings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FaultyFiles:
             return self._random.random()
 
     def arrive(self) -> None:
-        """What is on its way gets there."""
+        """Execute the delayed writes."""
         with self._lock:
             arriving, self._on_their_way = self._on_their_way, []
         for put in arriving:
@@ -122,7 +122,7 @@ class FaultyFiles:
 
 
 class FaultyStore(Store):
-    """Local files that are taken for an object store's, whose errors prove nothing."""
+    """Local files that are treated as an object store, whose errors prove nothing."""
 
     __slots__ = ("files",)
 

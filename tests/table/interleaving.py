@@ -1,4 +1,4 @@
-"""A store that lets somebody else do something between two of its calls."""
+"""A store that runs an action of another client between two of its calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lance_spark.storage.store import Store
 
 
 class InterruptedFiles:
-    """Local files; before the call with the number `at`, counted from 1, `action` is run."""
+    """Local files that run `action` before the call with the number `at` (from 1)."""
 
     gap = LocalFiles.gap
 
@@ -25,7 +25,7 @@ class InterruptedFiles:
 
     @property
     def reached(self) -> bool:
-        """Whether there were so many calls."""
+        """True if there were that many calls."""
         return self._calls >= self._at
 
     def _called(self) -> LocalFiles:
@@ -74,7 +74,7 @@ class InterruptedFiles:
 
 
 class InterruptedStore(Store):
-    """Local files that go through `InterruptedFiles`, also below other roots."""
+    """A store of local files that uses `InterruptedFiles`, for all roots."""
 
     __slots__ = ("files",)
 

@@ -1,4 +1,4 @@
-"""A writer may be killed at any moment: the table is as it was before or as it was to become, others go on, and debris can be removed."""
+"""A writer may be killed at any moment: its change is applied or not, others can continue, and its files can be removed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows(table: pa.Table) -> Rows:
 
 
 def state(uri: str) -> Rows:
-    """The rows of the latest version, on which both agree, with the names of its columns; the files are whole."""
+    """The rows of the latest version and the column names, equal in both libraries; the files are intact."""
     dataset = Dataset.open(uri)
     report = dataset.verify(decode=False)
     assert report.ok, report
@@ -53,7 +53,7 @@ def state(uri: str) -> Rows:
 
 
 def goes_on(uri: str) -> None:
-    """A new writer succeeds, and after cleaning up there is nothing that no version names."""
+    """Check that a new writer succeeds, and that a cleanup removes all unreferenced files."""
     dataset = Dataset.open(uri)
     before = dataset.count_rows()
     new = NEW.select([name for name in NEW.schema.names if name in dataset.schema.names])
@@ -65,7 +65,7 @@ def goes_on(uri: str) -> None:
 
 
 def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
-    """The tables that killed writers have left, and at the end the one whose writer lived."""
+    """The tables that killed writers left, and finally the table of the writer that survived."""
     command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def described(uri: str) -> list[object]:
 
 
 def table_at(uri: str) -> Rows | None:
-    """The state of a table, None if there is none, neither for us nor for pylance."""
+    """The state of a table; None if it exists for neither library."""
     try:
         Dataset.open(uri)
     except TableNotFoundError:

@@ -1,4 +1,4 @@
-"""Writers whose connections to the store fail at random, and one that has a good one: no row is lost, none is there twice."""
+"""Writers with randomly failing connections, and one with a reliable connection: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table(ids: list[int]) -> pa.Table:
 
 @dataclass
 class Writer:
-    """Changes a table through a bad connection, and keeps account of what it was told: which rows are there, gone, or may be either."""
+    """Changes a table through an unreliable connection, and records which rows must exist, must not, or are unknown."""
 
     number: int
     uri: str
@@ -69,7 +69,7 @@ class Writer:
         self.told.update(dict.fromkeys(ids, {"done": "there", "failed": "gone", "unknown": "either"}[told]))
 
     def write(self, ids: list[int]) -> None:
-        """What Dataset.write does, which takes no store."""
+        """Like Dataset.write, but with a store."""
         target = replace(begin_write(self.uri, table(ids).schema, "append"), store=self.store)
         fragments = write_fragments(target, table(ids).to_batches())
         try:
@@ -107,7 +107,7 @@ def append_with_pylance(uri: str) -> None:
 
 
 def run(seed: int, uri: str) -> tuple[list[Writer], FaultyFiles]:
-    """All writers at once, until what they sent has arrived."""
+    """Run all writers concurrently, until all delayed writes are executed."""
     files = FaultyFiles(seed, CHANCES[seed % len(CHANCES)])
     writers = [Writer(i, uri, FaultyStore(uri, files), random.Random(f"{seed} {i}")) for i in range(WRITERS)]
     with ThreadPoolExecutor(WRITERS + 1) as threads:

@@ -1,4 +1,4 @@
-"""Tables from others, with links in the place of folders and files: no operation reads, changes or removes what they lead to."""
+"""Untrusted tables with links instead of folders and files: no operation reads, changes or removes their targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_DATABASE = ["_versions", "tree", "tree/dev/_versions"]
 
 @dataclass(frozen=True)
 class Place:
-    """A table, the options it is opened with, and where what its links lead to is."""
+    """A table, its storage options, and the folder of the links' targets."""
 
     folder: Path
     options: dict[str, str]
@@ -47,7 +47,7 @@ class Place:
         return next(str(p.relative_to(self.uri)) for p in Path(self.uri, "data").iterdir() if p.is_dir())
 
     def replace(self, folder: str) -> None:
-        """Put a link in the place of a folder, which is now elsewhere and looks as if nobody had needed its files for long."""
+        """Replace a folder by a link. The folder is moved away, and its files get old modification times."""
         folder = self.sidecars() if folder == "sidecars" else folder
         (self.outside / "_versions").mkdir(exist_ok=True)
         shutil.move(f"{self.uri}/{folder}", self.outside / "folder")
@@ -59,7 +59,7 @@ class Place:
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Large blobs, a deletion, an index, a tag, a clone, a branch with rows of its own, and a cleanup with every commit."""
+    """A table with large blobs, a deletion, an index, a tag, a clone, a branch with rows, and automatic cleanup."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "place").mkdir()
     options = {} if request.param == "plain" else {"manifest_store": f"sqlite://{tmp_path}/place/manifests.db"}
@@ -133,7 +133,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def said(place: Place, words: str, tmp_path: Path) -> set[str]:
-    """The operations that say `words` in their error. After each of them everything is put back as it was."""
+    """The operations whose error contains `words`. After each one, everything is restored."""
     found, before, outside = set(), tmp_path / "before", contents(place.outside)
     os.rename(place.folder, before)
     for name, operation in OPERATIONS.items():

@@ -1,4 +1,4 @@
-"""Several writers, ours and pylance, that hold on to old versions and change one table in any order, compared with a model in memory."""
+"""Several writers, ours and pylance, which keep old versions and change one table in any order, compared with an in-memory model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIDES = st.sampled_from(["ours", "pylance"])
 COUNTS = st.integers(1, 4)
 LABELS = st.sampled_from(["x", "y"])
 CONFLICTS = ("conflict", "Conflict", "Incompatible transaction", "Not found", "does not exist", "already exists")
-"""What pylance says when a change cannot follow another one, or its version was cleaned up."""
+"""pylance's messages for a conflict, or for a version that was cleaned up."""
 
 pytestmark = pytest.mark.timeout(1200)
 Rows = Mapping[int, int]
@@ -40,7 +40,7 @@ def table(rows: Rows) -> pa.Table:
 
 
 class Writers(RuleBasedStateMachine):
-    """Changes are made to the version that a writer holds; the model is the rows that the latest version must have, by id."""
+    """Writers change the version that they hold. The model has the rows of the latest version, by id."""
 
     @initialize(stable=st.booleans())
     def make(self, stable: bool) -> None:
@@ -92,7 +92,7 @@ class Writers(RuleBasedStateMachine):
         return lance.dataset(self.uri) if side == "pylance" else Dataset.open(self.uri)
 
     def made(self, change: Callable[[], object]) -> bool:
-        """Whether the change could be made; a conflict is the only reason why not."""
+        """True if the change succeeded; only a conflict may prevent it."""
         try:
             change()
         except (CommitConflictError, RefConflictError, VersionNotFoundError):
@@ -104,7 +104,7 @@ class Writers(RuleBasedStateMachine):
         return True
 
     def changed(self, change: Callable[[], object], rows: Rows) -> bool:
-        """Whether the change could be made; then the latest version must have `rows`."""
+        """True if the change succeeded; then the latest version must have `rows`."""
         before, done = max(self.versions), self.made(change)
         latest = Dataset.open(self.uri).version
         assert latest in ((before, before + 1) if done else (before,))
@@ -113,7 +113,7 @@ class Writers(RuleBasedStateMachine):
         return done
 
     def some_held(self, writer: str, data: st.DataObject) -> list[int]:
-        """Some ids that there are in the version which a writer holds."""
+        """Some ids of the version that a writer holds."""
         there = sorted(self.held_rows[writer])
         return sorted(data.draw(st.sets(st.sampled_from(there), min_size=1, max_size=3))) if there else [-1]
 
@@ -187,7 +187,7 @@ class Writers(RuleBasedStateMachine):
 
     @rule(writer=WRITERS, fresh=st.booleans())
     def compact(self, writer: str, fresh: bool) -> None:
-        """pylance reserves ids in a version of its own first, which remains if the rest cannot follow."""
+        """pylance first reserves ids in a separate version, which remains if the compaction conflicts."""
         if fresh:
             self.refresh(writer)
         done = self.made(self.held[writer].optimize.compact_files)

@@ -1,4 +1,4 @@
-"""Tables of any nesting, with wishes about their encoding: written by us and read by pylance and us, written by pylance and read by us.
+"""Tables of any nesting and with encoding options, written by one library and read by both.
 
 HYPOTHESIS_PROFILE=full tries ten times as many as the default, over 2,000 in all.
 """
@@ -44,7 +44,7 @@ def deep_types(*, maps: bool) -> st.SearchStrategy[pa.DataType]:
 
 @st.composite
 def tables(draw: st.DrawFn, version: str) -> pa.Table:
-    """One column of any type with a few wishes, and the number of each row."""
+    """One column of any type with a few options, and the number of each row."""
     wishes = draw(st.dictionaries(st.sampled_from(sorted(WISHES)), st.integers(0, 3), max_size=3))
     metadata = {f"lance-encoding:{name}": WISHES[name][n % len(WISHES[name])] for name, n in wishes.items()}
     t, count = draw(deep_types(maps=version == "2.2")), draw(st.sampled_from(SIZES))
@@ -96,7 +96,7 @@ def test_what_pylance_writes_we_read(version: str, data: st.DataObject) -> None:
 
 
 def _written_by_pylance(table: pa.Table, folder: str, version: str) -> bool:
-    """Whether pylance could write the table: some wishes go with some types not at all."""
+    """True if pylance could write the table: it does not support some options for some types."""
     # It panics about structs in structs that are slices of others; a concatenation starts at 0.
     columns = [pa.concat_arrays(column.chunks) if column.num_chunks else column for column in table.columns]
     table = pa.table(columns, schema=table.schema)
@@ -108,7 +108,7 @@ def _written_by_pylance(table: pa.Table, folder: str, version: str) -> bool:
 
 
 def _assert_some_rows(dataset: Dataset, table: pa.Table, data: st.DataObject) -> None:
-    """Rows that are taken, and those that a filter leaves, are the right ones."""
+    """Check rows from `take` and rows from a filter."""
     if not table.num_rows:
         return
     numbers = data.draw(st.lists(st.integers(0, table.num_rows - 1), min_size=1, max_size=5))

@@ -1,4 +1,4 @@
-"""Legacy files that pylance writes are read as pylance reads them, and no more of the file than the rows need."""
+"""Legacy files of pylance are read as in pylance, and only the bytes that the rows need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of legacy files that lie, put together here."""
+"""Hand-made pages of legacy files with false declarations."""
 
 from __future__ import annotations
 

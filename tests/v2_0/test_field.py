@@ -1,4 +1,4 @@
-"""What pylance writes as storage 2.0 is read back equal, and no more of the file than the rows need."""
+"""Files of storage version 2.0 by pylance are read back, and only the bytes that the rows need."""
 
 from __future__ import annotations
 

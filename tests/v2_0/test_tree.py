@@ -1,4 +1,4 @@
-"""Encodings that no writer of today chooses, from messages and bytes put together here; and messages that lie."""
+"""Hand-made pages with encodings that current writers do not choose, and with false messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(
     rows: Rows | None = None,
     column: pb.ColumnEncoding = COLUMN,
 ) -> pa.Array:
-    """What a file with one column of one page holds."""
+    """The values of a file with one column and one page."""
     data = np.frombuffer(b"".join(buffers), dtype=np.uint8)
     ends = np.cumsum([0] + [len(b) for b in buffers]).tolist()
     page = Page(0, num_rows, tuple(map(ByteRange, ends[:-1], ends[1:])), "lance.encodings.ArrayEncoding", message.SerializeToString())

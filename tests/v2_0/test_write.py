@@ -1,4 +1,4 @@
-"""What is written as storage 2.0 is read back, by pylance and by us."""
+"""Files of storage version 2.0 that we write are read back by both libraries."""
 
 from __future__ import annotations
 

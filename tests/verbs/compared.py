@@ -1,4 +1,4 @@
-"""A table beside its model: what both libraries and Spark read is what the model has."""
+"""A table and its model: both libraries and Spark read the rows of the model."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Compared:
         return [Row({label(n): v for n, v in row.values.items()}, row.created, row.updated, row.row_id) for row in self.table.rows]
 
     def check(self) -> None:
-        """Both read the rows of the model; with stable row ids, rows have the ids and versions that they must have."""
+        """Check that both libraries read the rows of the model, and with stable row ids the expected ids and versions."""
         names = list(self.table.columns)
         columns = [quoted(name) for name in names]
         ours = self.ours().scan(columns=[*columns, *LINEAGE]).to_table() if self.stable else self.ours().scan(columns=columns).to_table()
@@ -120,7 +120,7 @@ class Compared:
             assert sorted(map(repr, self.ours().scan(columns=["id"], filter=f"{name} = {k}").to_table()["id"].to_pylist())) == expected
 
     def finish(self, planner: bool) -> None:
-        """Spark reads the same, old versions are as they were, and all files are whole."""
+        """Check that Spark reads the same, old versions are unchanged, and all files are intact."""
         excluded = "" if planner else PUSH_DOWN
         names = list(self.table.columns)
         with settings(self.spark, optimizer__excludedRules=excluded):

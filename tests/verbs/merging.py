@@ -1,4 +1,4 @@
-"""A merge on the model: which rows come out, and how many were changed in which way."""
+"""A merge on the model: the resulting rows and the numbers of changed rows."""
 
 from __future__ import annotations
 

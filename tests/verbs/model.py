@@ -1,4 +1,4 @@
-"""A plain model of a table, conditions and values: what rows must come out is calculated here in Python, one row at a time."""
+"""A simple model of a table, conditions and values, which computes expected rows in Python, one row at a time."""
 
 from __future__ import annotations
 

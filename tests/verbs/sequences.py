@@ -40,7 +40,7 @@ from tests.verbs.without_spark import WithoutSpark
 
 
 class Run(WithoutSpark):
-    """One table, its model, and what was done so far."""
+    """A table, its model, and the steps so far."""
 
     def __init__(self, seed: int, uri: str, spark: SparkSession) -> None:
         self.rng = rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What indexes cover after changes, step by step as pylance has it, and where a fragment reuse index is involved."""
+"""The coverage of indexes after changes, compared with pylance at each step, and with a fragment reuse index."""
 
 from __future__ import annotations
 

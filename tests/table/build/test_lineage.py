@@ -1,4 +1,4 @@
-"""Stable row ids and row versions: those of rows that both implementations made, changed and moved."""
+"""Stable row ids and row versions of rows that both libraries created, changed and moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the builder of manifests refuses, and what no verb of pylance makes; the rest is in test_every_conflict."""
+"""The manifest builder: operations that it refuses, and those that no verb of pylance makes; test_every_conflict has the rest."""
 
 from __future__ import annotations
 

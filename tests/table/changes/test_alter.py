@@ -1,4 +1,4 @@
-"""Changes of columns and config, and restored versions: the transactions and versions are those of pylance."""
+"""Changes of columns and config, and restored versions: transactions and versions match pylance."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_ids_of_dropped_columns_are_not_reused(tmp_path: Path) -> None:
 
 
 def test_rows_can_be_counted_after_all_stored_columns_are_dropped(tmp_path: Path) -> None:
-    """pylance takes the last file of a fragment away, and then refuses to read the table."""
+    """pylance removes the last file of a fragment, and then cannot read the table."""
     lance.write_dataset(TABLE.select(["a", "b"]), tmp_path, max_rows_per_file=3)
     dataset = Dataset.open(str(tmp_path)).add_columns(pa.field("new", pa.int64())).drop_columns(["a", "b"])
     assert dataset.count_rows() == lance.dataset(tmp_path).count_rows() == 6

@@ -1,4 +1,4 @@
-"""The verbs of Dataset give the same rows as pylance's on a copy of the table, ids and versions of rows included."""
+"""The verbs of Dataset match those of pylance on a copy of the table, including row ids and row versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VERBS: dict[str, Verb] = {
 
 
 def rows(uri: Path, stable: bool) -> list[tuple[object, ...]]:
-    """The rows in the order of their keys; with stable row ids the ids and versions, too, as our reader shows them."""
+    """The rows sorted by key; with stable row ids, also the ids and versions from our reader."""
     lance.dataset(str(uri)).validate()
     assert Dataset.open(uri).verify().ok
     table = Dataset.open(uri).scan(columns=[*lance.dataset(str(uri)).schema.names, *(LINEAGE if stable else [])]).to_table()

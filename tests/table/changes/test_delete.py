@@ -1,4 +1,4 @@
-"""Deleting rows: the rows that are left, the files written, and other writers, pylance among them, at the same time."""
+"""Deleting rows: remaining rows, written files, and concurrent writers, including pylance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two concurrent upserts of one new key: whichever of the two libraries comes second finds the row of the other and updates it."""
+"""Two concurrent upserts of one new key, by any library: the second one finds the row of the first and updates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of one small table, made by pylance: by its verbs, or by committing operations that it prepared."""
+"""Changes of a small table by pylance: with its verbs, or with operations that it prepared."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _replace(i: int) -> Change:
 
 
 def _replace_all(ds: lance.LanceDataset, side: str) -> LanceOperation.DataReplacement:
-    """All columns of the first fragment that its file has."""
+    """All columns in the file of the first fragment."""
     (fragment,) = lance.fragment.write_fragments(rows(0), ds.uri, mode="append")
     return LanceOperation.DataReplacement([LanceOperation.DataReplacementGroup(0, fragment.files[0])])
 

@@ -1,4 +1,4 @@
-"""A version that stands is never reported as failed, and keeps all its files, whatever goes wrong once it is there."""
+"""A committed version is never reported as failed and keeps all its files, whatever fails after the commit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_ref(uri: str, kind: str, name: bytes, content: bytes) -> None:
 
 
 def whole(uri: str) -> lance.LanceDataset:
-    """The table as pylance reads it, whose latest version has its transaction file."""
+    """Read the table with pylance. Its latest version must have its transaction file."""
     table = lance.dataset(uri)
     table.validate()
     name = Dataset.open(uri).snapshot.manifest.transaction_file
@@ -65,7 +65,7 @@ def test_unreadable_refs_do_not_fail_commits_with_automatic_cleanup(tmp_path: Pa
 
 
 class UndeletableStore(Store):
-    """A store that cannot delete, and says so with an error that no store should raise."""
+    """A store that cannot delete, and raises an unexpected error."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ def test_a_repeated_write_succeeds_if_its_files_cannot_be_deleted(tmp_path: Path
 
 
 def test_an_unreadable_manifest_of_another_writer_leaves_the_state_known(remote: tuple[str, dict[str, str]]) -> None:
-    """Its bytes are not ours, so we were not first; the table cannot be continued, and our files may go."""
+    """The bytes are not ours, so another writer was first. The table is broken, and our files may be deleted."""
     uri, options = remote
 
     def overtaken(number: int, put: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ def test_an_unreadable_manifest_of_another_writer_leaves_the_state_known(remote:
 
 
 class DeafStore(Store):
-    """A store that loses the answer to the put of a manifest and then fails to read it, with an error that no store should raise."""
+    """A store that loses the response to the put of a manifest, and then raises an unexpected error when it is read."""
 
     __slots__ = ()
 

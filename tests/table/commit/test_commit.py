@@ -1,4 +1,4 @@
-"""Committing: nothing is lost, nothing is applied twice, and other readers and writers understand every version."""
+"""Commits: nothing is lost or applied twice, and other readers and writers can use every version."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pylance_table(uri: str, **options: Any) -> lance.LanceDataset:
 
 
 def new_fragments(uri: str) -> tuple[Fragment, ...]:
-    """Fragments with files in the table's folder that no version names."""
+    """Fragments with files in the table's folder that no version refers to."""
     written = lance.fragment.write_fragments(TABLE, uri, mode="append")
     return tuple(Fragment(0, tuple(data_file(f) for f in fragment.files), fragment.physical_rows) for fragment in written)
 
@@ -176,7 +176,7 @@ def test_an_append_needs_its_table(tmp_path: Path) -> None:
 
 
 class TroubledStore(Store):
-    """A real store that runs `trouble` around each put of a manifest, which gets the real put to call or not."""
+    """A real store that passes each put of a manifest to `trouble`, which may call it."""
 
     __slots__ = ("puts", "trouble")
 
@@ -230,7 +230,7 @@ def test_a_failed_local_put_is_an_error_and_changes_nothing(tmp_path: Path) -> N
 
 @pytest.fixture
 def remote(s3_server: str) -> tuple[str, dict[str, str]]:
-    """An object store, where an error after a put proves nothing, with a table of pylance."""
+    """A table of pylance in an object store, where an error after a put proves nothing."""
     options = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1", "endpoint": s3_server, "allow_http": "true"}
     uri = f"s3://tables/{uuid.uuid4().hex}/t.lance"
     pylance_table(uri, storage_options=options)
@@ -285,7 +285,7 @@ def test_a_refusal_of_an_object_store_is_certain(remote: tuple[str, dict[str, st
 
 
 def test_a_refusal_after_a_lost_response_leaves_the_state_unknown(remote: tuple[str, dict[str, str]]) -> None:
-    """The first request is still on its way when the second is refused, and lands when the writer has given up."""
+    """The first request is delayed while the second one is refused, and succeeds after the writer has given up."""
     uri, options = remote
     on_its_way: list[Callable[[], None]] = []
 

@@ -1,4 +1,4 @@
-"""Many that append at once, processes and threads, half of them with pylance: no row is lost, none is there twice."""
+"""Concurrent appends of processes and threads, half of them with pylance: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rows(writer: int, number: int) -> pa.Table:
 
 
 def _until_it_lands(append: Callable[[], object]) -> None:
-    """Run `append` again whenever its library gives up because others are always faster, which is for certain a commit that is not done."""
+    """Repeat `append` when its library gives up after too many conflicts, which means that it was not committed."""
     while True:
         try:
             append()

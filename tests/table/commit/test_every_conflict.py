@@ -1,4 +1,4 @@
-"""Every change of a table after every other one, committed for real: the outcome and the version are those of pylance."""
+"""Every change of a table after every other one: the outcome and the version match pylance."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ FILES = ("data", "_deletions", "_indices")
 
 @dataclass(frozen=True)
 class Table:
-    """A table at the read version, and what our side's change of it is, with the files that it needs."""
+    """A table at the read version, and our change of it with its files."""
 
     folder: Path
     stable_row_ids: bool
 
     def ours(self, name: str) -> tuple[Transaction, Path]:
-        """The transaction of a change, and a copy of the table that it was made to by pylance."""
+        """The transaction of a change, and a copy of the table to which pylance applied it."""
         place = self.folder / "alone" / name
         if not place.exists():
             shutil.copytree(self.folder / "base", place)
@@ -56,7 +56,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def by_pylance(table: Table, place: Path, ours: str, theirs: str) -> Outcome:
-    """What pylance does with `ours` after `theirs`."""
+    """The outcome of `ours` after `theirs` in pylance."""
     shutil.copytree(table.folder / "base", place)
     second = CHANGES[ours](lance.dataset(place), "ours")
     CHANGES[theirs](lance.dataset(place), "theirs")()
@@ -80,7 +80,7 @@ def by_pylance(table: Table, place: Path, ours: str, theirs: str) -> Outcome:
 
 
 def by_us(table: Table, place: Path, ours: str, theirs: str) -> tuple[Outcome, set[Outcome]]:
-    """What we do with `ours` after `theirs`, and what the rules say of it."""
+    """Our outcome of `ours` after `theirs`, and the outcome by the rules."""
     change, prepared = table.ours(ours)
     shutil.copytree(table.folder / "base", place)
     CHANGES[theirs](lance.dataset(place), "theirs")()
@@ -97,7 +97,7 @@ def by_us(table: Table, place: Path, ours: str, theirs: str) -> tuple[Outcome, s
 
 
 def normal(manifest: Manifest) -> Manifest:
-    """The manifest without what differs between two commits of the same change."""
+    """The manifest without parts that differ between two commits of the same change."""
     return replace(
         manifest,
         timestamp=0,

@@ -1,4 +1,4 @@
-"""A writer that is held up while others commit and clean up: its rows are seen, whichever of its calls it is held up at."""
+"""A writer that is suspended at any call while others commit and clean up: its rows are visible."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_version_in_a_gap_that_cannot_be_removed_leaves_the_state_unknown(tmp_
 
 
 class KeepingStore(Store):
-    """A store that runs `before` before the first manifest is put, and deletes no manifest."""
+    """A store that calls `before` before the first put of a manifest, and never deletes manifests."""
 
     __slots__ = ("before",)
 

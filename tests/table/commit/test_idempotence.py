@@ -1,4 +1,4 @@
-"""A numbered write takes place once, however often and by however many its job is run; and what a writer notes is in the history."""
+"""A numbered write is committed once, even if several jobs run it repeatedly. Messages and properties are in the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A version is committed only while its new files are there: somebody whose clock is wrong may have cleaned them up meanwhile."""
+"""A version is committed only if its new files exist: a cleanup by a client with a wrong clock may have removed them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 
 @pytest.fixture(params=["file", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Mapping[str, str]]:
-    """A table of one fragment, and how to reach it."""
+    """A table with one fragment, and its storage options."""
     uri = str(tmp_path / "t")
     options: dict[str, str] = {}
     if request.param == "s3":
@@ -105,7 +105,7 @@ def test_no_change_whose_files_were_removed_is_committed(tmp_path: Path, make: C
 def test_every_file_is_checked_if_some_may_be_an_hour_old(
     place: tuple[str, Mapping[str, str]], old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the clock of the committing process, or because the store's clock is another one."""
+    """Files are old by the local clock, or the store's clock differs."""
     monkeypatch.setattr("lance_spark.storage.clock._CHECKED", {})
     uri, options = place
     rows = pa.table({"a": pa.array(range(40), pa.int64())})
@@ -132,7 +132,7 @@ def test_a_sample_of_many_young_files_is_checked(place: tuple[str, Mapping[str, 
 
 
 class CountingStore(Store):
-    """A store that notes the data files it is asked about."""
+    """A store that records which data files are checked."""
 
     __slots__ = ("asked",)
 
@@ -147,7 +147,7 @@ class CountingStore(Store):
 
 
 class SlowClockStore(Store):
-    """A store whose clock is eight days behind that of its clients, or one of whose clients has a clock that is eight days ahead."""
+    """A store whose clock is eight days slow, or a client whose clock is eight days fast."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Tables of old versions of Lance: without the highest fragment id, or with one id for several fragments, they are continued rightly."""
+"""Writes to tables of old versions of Lance: without the highest fragment id, or with one id for several fragments."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def rows(first: int, count: int = 3) -> pa.Table:
 
 
 def edited(uri: str, change: Callable[[Manifest], Manifest]) -> Dataset:
-    """The table, the latest version of which is as if another writer had written it."""
+    """The table with its latest version modified, as if another writer had written it."""
     snapshot = open_snapshot(Store(uri))
     Path(uri, snapshot.path).write_bytes(serialise(change(snapshot.manifest)))
     return Dataset.open(uri)
 
 
 def ids(uri: str) -> list[int]:
-    """The fragment ids of a table that pylance finds valid."""
+    """The fragment ids of a table that is valid for pylance."""
     table = lance.dataset(uri)
     table.validate()
     return [f.fragment_id for f in table.get_fragments()]
 
 
 def values(uri: str) -> list[int]:
-    """The column a, which both read alike."""
+    """The values of the column a, which both libraries read equally."""
     found: list[int] = Dataset.open(uri).scan(["a"]).to_table()["a"].to_pylist()
     assert lance.dataset(uri).to_table()["a"].to_pylist() == found
     return found
@@ -104,7 +104,7 @@ def test_a_wrong_storage_version_is_replaced_by_that_of_the_files(tmp_path: Path
 
 
 def twins(uri: str, stable_row_ids: bool = False, deleted: str = "false") -> Dataset:
-    """Five fragments, which have the ids 0, 1, 1, 1 and 2."""
+    """Five fragments with the ids 0, 1, 1, 1 and 2."""
     for i in range(5):
         lance.write_dataset(rows(10 * i), uri, mode="append" if i else "create", enable_stable_row_ids=stable_row_ids)
     lance.dataset(uri).delete(deleted)

@@ -1,4 +1,4 @@
-"""A change that took so long that the versions since were cleaned up: it follows what it is seen to fit, or else is to be run again."""
+"""Changes that took so long that the versions in between were cleaned up: they are committed if they fit, or must be repeated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def make(uri: str) -> Dataset:
 
 
 def forget_old_versions(uri: str, theirs: bool) -> None:
-    """Clean up all versions but the latest, which is an UpdateConfig, so that no rule is against anything."""
+    """Clean up all versions except the latest, which is an UpdateConfig and conflicts with nothing."""
     lance.dataset(uri).update_config({"last": "one"})
     if theirs:
         lance.dataset(uri).cleanup_old_versions(timedelta(0), delete_unverified=False)

@@ -1,4 +1,4 @@
-"""Operations that were prepared by hand and are wrong are refused with the reason, and change nothing; what is accepted all can read."""
+"""Invalid hand-made operations are refused with the reason and change nothing; accepted ones make readable versions."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def schema(ds: Dataset) -> Schema:
 
 
 def new(ds: Dataset, count: int = 4, columns: list[str] | None = None) -> Fragment:
-    """A fragment with a file that no version names."""
+    """A fragment with a file that no version refers to."""
     table = rows(90, count).select(columns or SCHEMA.names)
     (fragment,) = write.write_fragments(write.begin_write(ds.uri, table.schema, "append"), table.to_batches())
     return fragment
@@ -112,7 +112,7 @@ def deletion(ds: Dataset, fragment_id: int = 0, rows: tuple[int, ...] = (0,)) ->
 
 
 def first(ds: Dataset, **changes: object) -> tuple[Fragment, ...]:
-    """The table's fragments, the first of them changed."""
+    """The table's fragments with the first one changed."""
     return (replace(fragments(ds)[0], **changes), *fragments(ds)[1:])  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Cleaning up: what is kept can be read, by us and by pylance, and what nobody needs is gone."""
+"""Cleanup: kept versions can be read by both libraries, and unneeded files are removed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table(uri: str, versions: int = 5) -> Dataset:
 
 
 def readable(uri: str, expected: dict[int, list[int]]) -> None:
-    """Exactly these versions are there, with these rows, for both."""
+    """Check that exactly these versions exist, with these rows, in both libraries."""
     assert [v.version for v in Dataset.open(uri).versions()] == list(expected)
     assert [v["version"] for v in lance.dataset(uri).versions()] == list(expected)
     for version, values in expected.items():

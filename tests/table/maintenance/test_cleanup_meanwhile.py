@@ -1,4 +1,4 @@
-"""Others name, restore and write versions while a cleanup runs, at every one of its calls: what they were told stays so."""
+"""Other clients reference, restore and write versions at every call of a cleanup: their results stay valid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(dataset: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of which version i is an overwrite with the row i, and a copy of it to begin with each time."""
+    """A table in which version i is an overwrite with the row i; each run starts with a copy of it."""
 
     uri: str
     template: str
@@ -64,7 +64,7 @@ class Table:
         self.opened(store)(None).cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
 
     def check(self) -> None:
-        """Whatever version, tag, branch and clone there is can be read, with the same rows by both."""
+        """Check that all versions, tags, branches and clones can be read, with the same rows in both libraries."""
         ours, theirs = Dataset.open(self.uri), lance.dataset(self.uri)
         assert [v.version for v in ours.versions()] == [v["version"] for v in theirs.versions()]
         names = [v.version for v in ours.versions()], ours.tags.list(), [(branch, None) for branch in ours.branches.list()]
@@ -78,7 +78,7 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """With a tag and a branch. What others do is done at once, so no cleanup needs to wait for it."""
+    """A table with a tag and a branch. Actions of others are immediate, so cleanups need no pause."""
     monkeypatch.setattr(cleanup, "PAUSE_S", 0.0)
     made = Table(str(tmp_path / "t"), str(tmp_path / "template"))
     for i in range(1, LATEST + 1):
@@ -91,7 +91,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 @dataclass(frozen=True)
 class Naming:
-    """A change after which something names the version OLD: `named`."""
+    """A change that creates a reference, `named`, to the version OLD."""
 
     change: Callable[[At], object]
     named: Callable[[At], Any]
@@ -175,7 +175,7 @@ def test_concurrent_cleanups_count_removed_files_once(table: Table, side: str) -
 
 
 def test_a_failed_cleanup_leaves_all_references_readable(table: Table) -> None:
-    """Its connection is lost at one of its calls, just after somebody has tagged a version."""
+    """The cleanup loses its connection at one of its calls, right after another client has tagged a version."""
     told = list[bool]()
 
     def tag_and_fail() -> None:
@@ -224,7 +224,7 @@ def test_a_branch_during_deletion_gets_no_reference(table: Table, name: str) -> 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What others have begun, which they finish when a cleanup pauses."""
+    """Actions that other clients have started, and finish during the pause of a cleanup."""
     begun: list[Callable[[], object]] = []
 
     def pause(seconds: float) -> None:
@@ -238,7 +238,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
     table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pylance looks whether the version is there and then writes the tag."""
+    """pylance checks that the version exists and then writes the tag."""
     monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
     told = list[bool]()
 
@@ -257,7 +257,7 @@ def test_a_tag_of_a_version_checked_before_its_removal_can_be_read(
 def test_a_writer_that_was_overtaken_finds_its_version_taken(
     table: Table, begun: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took the version 2 for the latest when others committed 3 and 4 and a cleanup began."""
+    """The writer determined version 2 as the latest before others committed 3 and 4 and a cleanup began."""
     monkeypatch.setattr(cleanup, "PAUSE_S", 60.0)
     table.prepare()
     taken = list[bool]()
@@ -288,7 +288,7 @@ def test_a_version_tagged_during_the_pause_is_kept(
 
 
 def test_files_of_versions_removed_by_another_cleanup_are_kept(table: Table) -> None:
-    """It may be about to put the version back."""
+    """The other cleanup may be about to put the version back."""
     removed, stats = list[bool](), list[Any]()
     (file,) = Dataset.open(table.uri, version=OLD).snapshot.manifest.fragments[0].files
 

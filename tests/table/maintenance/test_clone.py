@@ -1,4 +1,4 @@
-"""Deep clones hold what the manifest says and nothing else, whatever a table from others names."""
+"""Deep clones contain exactly what the manifest declares, even for untrusted tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = pa.table([pa.array(range(4), pa.int64()), [b"x" * 70_000] * 4], schema=pa
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A table with large blobs, a deletion, an index and stable row ids; beside it what must not be handed on."""
+    """A table with large blobs, a deletion, an index and stable row ids, next to files that must not be copied."""
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS, enable_stable_row_ids=True).delete("a = 3")
     lance.dataset(uri).create_scalar_index("a", "BTREE")
@@ -58,14 +58,14 @@ def files(uri: str) -> list[str]:
 
 
 def refused(uri: str, error: type[LanceError], words: str, allow_other_stores: bool = False) -> None:
-    """There is no deep clone, not even a file of one."""
+    """Check that a deep clone fails and leaves no file."""
     with pytest.raises(error, match=words):
         Dataset.open(uri, allow_other_stores=allow_other_stores).deep_clone(f"{uri}-deep")
     assert files(f"{uri}-deep") == []
 
 
 def copied(uri: str, allow_other_stores: bool = False) -> list[str]:
-    """The files of a deep clone that is the same table for us and for pylance."""
+    """The files of a deep clone, after checking that both libraries read the same rows."""
     source = Dataset.open(uri, allow_other_stores=allow_other_stores)
     clone = source.deep_clone(f"{uri}-deep")
     expected = source.scan().to_table()

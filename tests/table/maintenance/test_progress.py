@@ -1,4 +1,4 @@
-"""Progress bars: long work shows how far it is where somebody can see it, and nothing elsewhere."""
+"""Progress bars: long operations show them in a terminal only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying: whatever is wrong with a file of a version is said, and nothing where all is well."""
+"""Verification reports every problem of a version's files, and none for an intact version."""
 
 from __future__ import annotations
 

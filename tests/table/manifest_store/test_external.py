@@ -1,4 +1,4 @@
-"""External manifest stores: commits that are cut short anywhere are either done or not, and pylance shares a table with us."""
+"""External manifest stores: interrupted commits are applied or not, and pylance can share a table with us."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def manifests(place: Place) -> list[str]:
-    """The names of the manifests that there are, also of those that are staged."""
+    """The names of all manifests, including staged ones."""
     return [entry.name for entry in place.store.list("_versions") if ".manifest" in entry.name]
 
 
@@ -144,7 +144,7 @@ def test_a_commit_with_a_lost_response_is_not_applied_twice(place: Place) -> Non
     real = place.external.manifests
 
     class Lost:
-        """Takes the path and then fails, as a connection that is cut."""
+        """Stores the path and then fails, like a lost connection."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(real, name)

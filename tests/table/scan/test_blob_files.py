@@ -1,4 +1,4 @@
-"""Blob columns of every storage version, written by us and read by pylance and us, and the other way round."""
+"""Blob columns of every storage version, written and read by both libraries."""
 
 from __future__ import annotations
 

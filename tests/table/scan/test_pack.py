@@ -1,4 +1,4 @@
-"""Cutting a scan into tasks: all rows once, in order, in pieces that are worth a task."""
+"""Splitting a scan into tasks: all rows once, in order, in tasks of a reasonable size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = Schema((Field("a", 0, "int64"), Field("b", 1, "int64")))
 
 
 def parts(*sizes: tuple[int, int | None]) -> list[Part]:
-    """Fragments of so many rows and bytes."""
+    """Fragments with these numbers of rows and bytes."""
     made = [Fragment(i, (DataFile(f"{i}.lance", (0, 1), (0, 1), (2, 1), size),), rows) for i, (rows, size) in enumerate(sizes)]
     return [Part(fragment, 0, fragment.physical_rows) for fragment in made]
 

@@ -1,4 +1,4 @@
-"""Reading ahead changes neither what comes nor in which order, and leaves no thread behind."""
+"""Read-ahead keeps the batches and their order, and leaves no thread behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lance_spark.table.scan.read_ahead import MAX_BATCHES, MAX_BYTES, prefetch
 
 
 class Source:
-    """Gives batches of one number each, notes what was asked of it, and fails after `fails_after` of them."""
+    """Returns batches of one number each, records the requests, and fails after `fails_after` batches."""
 
     def __init__(self, count: int, fails_after: int | None = None, rows: int = 1) -> None:
         self.count, self.fails_after, self.rows = count, fails_after, rows

@@ -1,4 +1,4 @@
-"""Parts of structs: of packed ones, and children that are in no data file."""
+"""Parts of structs: fields of packed structs, and children that are in no data file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_fields_of_packed_structs_in_lists_are_columns(version: str, tmp_path: P
 
 
 def with_child(dataset: Dataset, path: str, child: Field) -> Dataset:
-    """The dataset, in whose schema the struct at `path` has a child that no file has."""
+    """The dataset with a child in the struct at `path` that no file has."""
     snapshot = dataset.snapshot
     schema = snapshot.manifest.schema
     target = schema.resolve(path)[-1]

@@ -1,4 +1,4 @@
-"""Reading tasks: what the fast ways of reading give is what reading everything gives, and costs no more than it must."""
+"""Reading tasks: fast paths return the same rows as reading everything, at no more cost than necessary."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_struct_can_be_in_the_predicate_and_in_the_result_with_different_child
 
 @pytest.fixture(scope="module")
 def wide() -> Iterator[Dataset]:
-    """200,000 rows of 40 columns of noise, which no encoding makes smaller: 64 MB."""
+    """200,000 rows and 40 columns of incompressible noise: 64 MB."""
     with tempfile.TemporaryDirectory() as folder:
         rng = np.random.default_rng(3)
         data = {"key": np.arange(200_000), **{f"c{i}": rng.random(200_000) for i in range(39)}}
@@ -159,7 +159,7 @@ def test_a_task_logs_what_it_read_and_skipped(wide: Dataset, caplog: pytest.LogC
 
 @pytest.fixture(scope="module", params=["2.1", "2.2"])
 def days(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Pages of their own for rows of a day or two each, and a column of noise beside."""
+    """Separate pages for rows of a day or two each, and a column of noise."""
     path = str(tmp_path_factory.mktemp("days") / "t.lance")
     rng = np.random.default_rng(4)
     words = [f"the word of day {i:03d}" for i in range(8)]

@@ -1,4 +1,4 @@
-"""Promises of the first rows of an order, against a sort of everything, and of aggregates, against Arrow's own."""
+"""Top-n compared with a full sort, and aggregates compared with Arrow's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def batches(rows: list[tuple[Any, Any]], size: int) -> list[pa.RecordBatch]:
 
 
 def before(value: Any, key: SortKey) -> tuple[int, Any]:
-    """What sorts like Spark, for a value of one column."""
+    """A sort key with Spark's order for a value of one column."""
     null = (0 if key.nulls_first else 2, 0)
     if value is None:
         return null

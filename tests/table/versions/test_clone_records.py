@@ -1,4 +1,4 @@
-"""Records of clones are untrusted: other stores are not contacted on their behalf, and nonsense in them stops nobody."""
+"""Records of clones are untrusted: they cause no access to other stores, and invalid ones do no harm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = timedelta(0)
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Three versions, of which the second is noted as that of a clone by the tests."""
+    """Three versions; the tests record a clone of the second one."""
     for _ in range(3):
         Dataset.write(tmp_path / "t", ROWS, "overwrite")
     return str(tmp_path / "t")
@@ -47,7 +47,7 @@ def versions_after_cleanup(uri: str, allow_other_stores: bool = False, **options
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    """An object store that somebody else runs, and who came there with which key. There is no table in it."""
+    """A foreign object store without tables, and the keys of the requests that it received."""
     seen: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The version hint, from which pylance looks for the latest version: no commit of anybody is lost after ours and our cleanups."""
+"""The version hint, from which pylance searches the latest version: no commit is lost after our commits and cleanups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(*values: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is."""
+    """The location of a table."""
 
     uri: str
     options: Mapping[str, str]
@@ -47,7 +47,7 @@ class Place:
 
 @pytest.fixture(params=["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Of a table with one row, made by pylance."""
+    """A table with one row, created by pylance."""
     kind, _, what = request.param.partition(", ")
     uri, options = str(tmp_path / "t"), dict[str, str]()
     if kind == "s3":
@@ -173,7 +173,7 @@ def test_a_failure_to_write_the_hint_does_not_fail_the_commit(tmp_path: Path, ca
 
 
 def stale(uri: str) -> None:
-    """A table of seven versions with the hint of the second, as writers leave it that do not know of hints."""
+    """A table with seven versions and a hint for the second one, as left by writers that do not maintain hints."""
     for i in range(1, 8):
         Dataset.write(uri, rows(i), "append" if i > 1 else "create")
     Store(uri).put(PATH, b'{"version":2}')

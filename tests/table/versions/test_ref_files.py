@@ -1,4 +1,4 @@
-"""Tags and branches are files that anybody can write: whatever is in one, or is its name, the others can be used."""
+"""Tags and branches are untrusted files: an invalid one does not affect the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: every way to name a version leads to the one that pylance opens, and errors say what there is."""
+"""Snapshots: every reference opens the same version as in pylance, and errors list the existing ones."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from lance_spark.table.versions.snapshot import is_v2_path, list_versions, manif
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Three versions, on a branch two more."""
+    """Three versions, and two more on a branch."""
     uri = str(tmp_path / "t.lance")
     for i in range(3):
         lance.write_dataset(pa.table({"a": [i]}), uri, mode="append" if i else "create")

@@ -1,4 +1,4 @@
-"""Tags, branches and clones: what we make pylance understands, and the other way round, on local files and on S3."""
+"""Tags, branches and clones that one library creates can be used by the other, on local files and on S3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE, TWO, THREE = (pa.table({"a": pa.array([i], pa.int64()), "s": [str(i)]}) for
 
 @dataclass(frozen=True)
 class Place:
-    """Where tests put tables."""
+    """The location of the tests' tables."""
 
     uri: str
     options: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Options of single columns: what they make of a new table's schema and files, and what is refused."""
+"""Column options: their effect on a new table's schema and files, and invalid ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE = pa.table(
 
 
 def written(uri: Path, **options: str) -> Schema:
-    """The schema of the table when it is written with these options, after a look at its rows."""
+    """The schema of a table that is written with these options, after checking its rows."""
     dataset = Dataset.write(str(uri), TABLE, column_options={key.replace("__", "."): value for key, value in options.items()})
     assert dataset.scan().to_table().to_pylist() == TABLE.to_pylist()
     assert lance.dataset(str(uri)).scanner(blob_handling="all_binary").to_table().to_pylist() == TABLE.to_pylist()

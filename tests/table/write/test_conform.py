@@ -1,4 +1,4 @@
-"""Bringing data to a table's columns: by name, with values that stay the same or an error."""
+"""Conversion of data to a table's columns: by name, with unchanged values or an error."""
 
 from __future__ import annotations
 

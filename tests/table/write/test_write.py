@@ -1,4 +1,4 @@
-"""Writing tables: what pylance and we make of each other's tables, and what a failed write leaves behind."""
+"""Writing tables: each library reads the other's tables, and failed writes leave nothing behind."""
 
 from __future__ import annotations
 
