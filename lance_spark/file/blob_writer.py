@@ -106,6 +106,7 @@ class BlobWriter:
 
     def _end(self, blob_id: int) -> None:
         assert self._sidecars is not None
+        self._written[blob_id - 1].flush()
         self._sidecars.end(blob_id)
 
     def _pack(self, field: Field, piece: memoryview, most: int) -> tuple[int, int]:

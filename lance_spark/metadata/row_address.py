@@ -31,7 +31,9 @@ class RowAddress(int):
 
 def addresses_of(fragment_id: int, offsets: range | np.ndarray) -> np.ndarray:
     """The addresses (uint64) of the rows at these offsets of a fragment."""
-    return np.asarray(offsets, dtype=np.uint64) + np.uint64(fragment_id << 32)
+    if isinstance(offsets, range):
+        return np.arange(offsets.start, offsets.stop, dtype=np.uint64) + np.uint64(fragment_id << 32)
+    return offsets.astype(np.uint64) + np.uint64(fragment_id << 32)
 
 
 def fragment_ids(addresses: np.ndarray) -> np.ndarray:
@@ -43,6 +45,9 @@ def fragment_ids(addresses: np.ndarray) -> np.ndarray:
 def by_fragment(addresses: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
     """Group row addresses by fragment: pairs of a fragment id and offsets (uint32)."""
     fragments = fragment_ids(addresses)
-    if len(addresses) and fragments[0] == fragments[-1] and (fragments == fragments[0]).all():
-        return [(int(fragments[0]), (addresses & _OFFSET).astype(np.uint32))]
-    return [(i, (addresses[fragments == i] & _OFFSET).astype(np.uint32)) for i in np.unique(fragments).tolist()]
+    starts = np.append(0, np.flatnonzero(fragments[1:] != fragments[:-1]) + 1) if len(addresses) else np.empty(0, np.int64)
+    ids = fragments[starts].tolist()
+    offsets = (addresses & _OFFSET).astype(np.uint32)
+    if len(set(ids)) == len(ids):
+        return list(zip(ids, np.split(offsets, starts[1:])))
+    return [(i, offsets[fragments == i]) for i in sorted(set(ids))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lance_spark.errors import SchemaMismatchError
@@ -43,8 +44,8 @@ def check_no_dots(names: Iterable[str]) -> None:
 
 def check_names(fields: Sequence[Field]) -> None:
     """Raise SchemaMismatchError if two columns, or two fields of one struct, have the same name."""
-    names = [f.name for f in fields]
-    if twice := sorted({n for n in names if names.count(n) > 1}):
+    counts = Counter(f.name for f in fields)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
         raise SchemaMismatchError(f"duplicate column names {', '.join(map(repr, twice))}")
     for field in fields:
         check_names(field.children)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, logged
 from lance_spark.metadata.deletion_file import read_deletions, write_deletions
@@ -17,6 +19,7 @@ from lance_spark.metadata.row_address import by_fragment
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
+from lance_spark.predicate.tree import Literal
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import check_counts
 from lance_spark.table.commit.commit import commit
@@ -26,6 +29,8 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
 
 TRIES = 10
 """Number of tries if other writers change the same rows, as in pylance."""
+
+_WRITERS = 16
 
 
 def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
@@ -48,18 +53,16 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     manifest, store = snapshot.manifest, snapshot.store
     check_writable(manifest, store.uri)
     check_counts(manifest)
-    with in_use(snapshot):
-        rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=parse(predicate, with_row_columns(manifest.schema))))
+    condition = parse(predicate, with_row_columns(manifest.schema))
     updated: list[Fragment] = []
     since = time.time()
     try:
-        removed = []
-        for fragment in manifest.lazy_fragments.of_ids(rows).values():
-            offsets = np.union1d(rows[fragment.id], read_deletions(fragment, snapshot.locations))
-            if len(offsets) == fragment.physical_rows:
-                removed.append(fragment.id)
-            else:
-                updated.append(replace(fragment, deletion=write_deletions(store, fragment.id, snapshot.version, offsets)))
+        if condition.root == Literal(True, pa.bool_()):
+            removed = manifest.lazy_fragments.ids.tolist()
+        else:
+            with in_use(snapshot):
+                rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
+            removed = _with_deletions(snapshot, rows, updated)
         operation = Delete(tuple(updated), tuple(removed), predicate)
         return commit(store, Transaction(snapshot.version, operation), base=snapshot, files=NewFiles(since=since))
     except CommitStateUnknownError:
@@ -67,6 +70,29 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     except LanceError:
         _discard(store, updated)
         raise
+
+
+def _with_deletions(snapshot: Snapshot, rows: Mapping[int, np.ndarray], updated: list[Fragment]) -> list[int]:
+    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none."""
+
+    def rest(fragment: Fragment) -> Fragment | None:
+        offsets = rows[fragment.id]
+        if fragment.deletion is not None:
+            offsets = np.union1d(offsets, read_deletions(fragment, snapshot.locations))
+        if len(offsets) == fragment.physical_rows:
+            return None
+        return replace(fragment, deletion=write_deletions(snapshot.store, fragment.id, snapshot.version, offsets))
+
+    removed = []
+    # One file a fragment: their latency, not their bytes, is what costs.
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        fragments = snapshot.manifest.lazy_fragments.of_ids(rows).values()
+        for fragment, done in zip(fragments, pool.map(rest, fragments)):
+            if done is None:
+                removed.append(fragment.id)
+            else:
+                updated.append(done)
+    return removed
 
 
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:

@@ -97,7 +97,7 @@ class FragmentReader:
                 mask[drop - chosen[0]] = False
                 selected = pa.array(mask)
                 parts = {i: keep(array, selected) for i, array in parts.items()}
-                chosen = np.asarray(chosen)[mask]
+                chosen = _numbers(chosen)[mask]
             arrays = []
             for field, shown in zip(schema.fields, target):
                 if field.id in ROW_COLUMN_IDS:
@@ -195,11 +195,15 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
     span, among = range(first, last + 1), deleted[slice(*np.searchsorted(deleted, [first, last]))]
     if isinstance(positions, range) and len(span) <= 2 * len(positions):
         return span, among
-    numbers = np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
+    numbers = _numbers(positions)
     offsets = numbers + np.searchsorted(before, numbers, side="right")
     if len(span) > 2 * len(offsets):
         return offsets, nothing
     return span, np.setdiff1d(np.arange(first, last + 1), offsets, assume_unique=True)
+
+
+def _numbers(rows: Rows) -> np.ndarray:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
 def _open(file: DataFile, locations: Locations) -> DataFileReader:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
-from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
 from lance_spark.predicate.tree import And, Column, walk
@@ -27,6 +27,7 @@ from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.aggregate import aggregated, counted
 from lance_spark.table.scan.plan import Part, ScanTask
 from lance_spark.table.scan.read_ahead import prefetch
+from lance_spark.table.scan.repeated import Repeated
 from lance_spark.table.scan.top_n import Top
 
 if TYPE_CHECKING:
@@ -99,12 +100,18 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
         for reader in readers:
             counts.add(reader.counts())
         return
+    repeated = Repeated(task)
     for part in task.parts:
+        if (known := repeated.of(part)) is not None:
+            yield from known
+            continue
         reader, rows = FragmentReader(part.fragment, task.locations, task.stable_row_ids), range(part.start, part.stop)
         batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
         try:
             for batch in batches:
-                yield project(batch, task.given, given)
+                done = project(batch, task.given, given)
+                repeated.add(done)
+                yield done
         finally:
             counts.add(reader.counts())
 
@@ -191,8 +198,11 @@ def _divided(task: ScanTask) -> tuple[Schema, Schema]:
     assert task.predicate is not None
     # A batch without columns would lose its number of rows.
     first = task.fields.select(task.predicate.columns) if task.predicate.columns else Schema(task.given.fields)
-    there = set(first.fields)
-    return first, Schema(tuple(f for f in task.given.fields if f not in there))
+    # Addresses cost less than looking rows up again.
+    there = {f.id for f in first.fields}
+    first = Schema((*first.fields, *(f for f in task.given.fields if f.id == ROW_ADDRESS and f.id not in there)), first.metadata)
+    known = set(first.fields)
+    return first, Schema(tuple(f for f in task.given.fields if f not in known))
 
 
 def _together(given: Schema, window: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
