@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -89,12 +88,20 @@ def write_in_order(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:
 
     They are moved only if Spark must move rows to calculate them, as for a subquery.
     """
-    plan = io.StringIO()
-    with contextlib.redirect_stdout(plan):
-        rows.explain()
-    if any(step in plan.getvalue() for step in ("Exchange", "Sort")):
+    plan = _plan_of(rows)
+    if any(step in plan for step in ("Exchange", "Sort")):
         return write_by_fragment(rows, target)
     return [file for files in write_partitions(rows, partial(_write_columns, target)) for file in files]
+
+
+def _plan_of(rows: DataFrame) -> str:
+    """The physical plan, as text."""
+    query: Any = getattr(rows, "_jdf", None)
+    if query is not None:
+        return str(query.queryExecution().executedPlan().toString())
+    # Spark Connect has no JVM in this process.
+    explain: Any = rows._explain_string
+    return str(explain())
 
 
 def write_by_fragment(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:

@@ -112,7 +112,7 @@ def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
         DeltaPlan(
             snapshot,
             parts,
-            Intent(assigned=assigned_ids(schema, sorted(updated)), schema=schema if added else None),
+            Intent(assigned=assigned_ids(schema, sorted(updated)), schema=schema if schema != old else None),
             tuple(sorted(updated)),
             _key(merge, schema),
             merge.may_repeat_deletes,
@@ -132,7 +132,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
     chosen = merge.source.select(*(merge.source[f"`{names[name]}`"] for name in wanted if name in names))
-    return widened(manifest, stored(chosen.schema, {}))
+    return widened(manifest, stored(chosen.schema, {}), nested=True)
 
 
 def _key(merge: Merge, schema: Schema) -> tuple[Field, ...]:

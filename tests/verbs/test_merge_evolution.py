@@ -122,3 +122,25 @@ def test_other_repeated_matches_are_refused(table: LanceTable, uri: str, spark: 
     with pytest.raises(AmbiguousMergeError, match="id = 2"):
         builder.whenMatchedUpdate("s.n = 1", {"b": "s.n"}).whenMatchedDelete().execute()
     assert lance.dataset(uri).version == 3
+
+
+def test_structs_get_new_fields(uri: str, spark: SparkSession, stable: bool) -> None:
+    rows = pa.table({"id": [1, 2, 3], "s": [{"a": 1, "in": {"x": "p"}}, None, {"a": 3, "in": None}]})
+    lance.write_dataset(rows, uri, max_rows_per_file=2, enable_stable_row_ids=stable)
+    schema = "id long, s struct<a: long, in: struct<X: string, y: int>, b: double>, n int"
+    source = [(3, (30, ("q", 7), 0.5), 1), (4, (40, None, None), 2)]
+    done = merge(LanceTable.forPath(spark, uri), spark, source, schema).whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    assert done.withSchemaEvolution().execute().version == 2
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    assert Dataset.open(uri).verify().ok
+    expected = [
+        {"id": 1, "s": {"a": 1, "in": {"x": "p", "y": None}, "b": None}, "n": None},
+        {"id": 2, "s": None, "n": None},
+        {"id": 3, "s": {"a": 30, "in": {"x": "q", "y": 7}, "b": 0.5}, "n": 1},
+        {"id": 4, "s": {"a": 40, "in": None, "b": None}, "n": 2},
+    ]
+    assert sorted(dataset.to_table().to_pylist(), key=lambda row: row["id"]) == expected
+    dataset.insert(dataset.to_table(filter="id = 4"))
+    lance.dataset(uri).optimize.compact_files()
+    assert sorted(Dataset.open(uri).scan().to_table().to_pylist(), key=lambda row: row["id"]) == [*expected, expected[3]]

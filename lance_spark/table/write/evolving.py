@@ -5,7 +5,7 @@ Implements "Merge" of the transaction specification. Existing rows are null in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -25,14 +25,15 @@ from lance_spark.table.write.new_schema import next_field_id
 TRIES = 10
 
 
-def widened(current: Manifest, data: pa.Schema) -> Schema:
-    """The table's schema, followed by the columns of `data` that it lacks, as nullable columns.
+def widened(current: Manifest, data: pa.Schema, nested: bool = False) -> Schema:
+    """The table's schema, followed by the columns of `data` that it lacks, as nullable columns; with `nested`, structs get fields too.
 
     Raises UnsupportedFeatureError for tables of storage version 0.1, where every column needs a file in every fragment.
     """
     known = {f.name.lower() for f in current.schema.fields}
     added = pa.schema([f.with_nullable(True) for f in data if f.name.lower() not in known])
-    if not len(added):
+    fields, next_id = _with_nested(current.schema.fields, data if nested else (), next_field_id(current))
+    if not len(added) and fields == current.schema.fields:
         return current.schema
     if current.data_format == "0.1":
         raise UnsupportedFeatureError(
@@ -41,10 +42,26 @@ def widened(current: Manifest, data: pa.Schema) -> Schema:
     names = [name.lower() for name in added.names]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaMismatchError(f"the data has more than one column called {', '.join(map(repr, twice))}")
-    new = from_arrow(added, next_field_id(current))
+    new = from_arrow(added, next_id)
     check_not_reserved(new)
     check_no_dots(new.names)
-    return replace(current.schema, fields=(*current.schema.fields, *new.fields))
+    return replace(current.schema, fields=(*fields, *new.fields))
+
+
+def _with_nested(fields: Sequence[Field], data: Iterable[pa.Field], next_id: int) -> tuple[tuple[Field, ...], int]:
+    """The fields, whose structs have the fields of the structs in `data` too, as nullable fields; and the next free id."""
+    given = {f.name.lower(): f.type for f in data}
+    done = []
+    for field in fields:
+        t = given.get(field.name.lower())
+        if t is not None and pa.types.is_struct(t) and field.logical_type == "struct" and not (field.is_packed or field.is_blob):
+            children, next_id = _with_nested(field.children, t, next_id)
+            known = {child.name.lower() for child in children}
+            new = from_arrow(pa.schema([f.with_nullable(True) for f in t if f.name.lower() not in known]), next_id)
+            next_id = max(next_id, new.max_field_id + 1)
+            field = replace(field, children=(*children, *new.fields))
+        done.append(field)
+    return tuple(done), next_id
 
 
 def commit_widened(store: Store, read_version: int, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]) -> Snapshot:
