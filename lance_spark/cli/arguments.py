@@ -18,10 +18,15 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     """The URI of a table and how its store is reached."""
     parser.add_argument("uri", metavar="URI", help="the table: a local path, or a URI such as s3://bucket/table.lance")
     parser.add_argument("--branch", help="the branch to look at; main by default")
+    add_storage_options(parser)
+
+
+def add_storage_options(parser: argparse.ArgumentParser) -> None:
+    """`--storage-option`."""
     parser.add_argument(
         "--storage-option",
         metavar="KEY=VALUE",
-        type=_option,
+        type=key_and_value,
         action="append",
         default=[],
         help="an option of the store, such as region=eu-west-1; may be repeated",
@@ -35,7 +40,8 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--tag", help="the version that has this tag")
 
 
-def _option(text: str) -> tuple[str, str]:
+def key_and_value(text: str) -> tuple[str, str]:
+    """The type of KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         # The text may be a secret, so it is not repeated.

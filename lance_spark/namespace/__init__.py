@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -13,10 +15,12 @@ from typing import Any
 class _Package(ModuleType):
     """This package, which is called like the function `lance_spark.namespace.connect.namespace`."""
 
-    def __call__(self, *args: Any, **properties: Any) -> Any:
+    def __call__(
+        self, uri_or_implementation: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **properties: Any
+    ) -> Any:
         from lance_spark.namespace.connect import namespace
 
-        return namespace(*args, **properties)
+        return namespace(uri_or_implementation, storage_options=storage_options, **properties)
 
 
 sys.modules[__name__].__class__ = _Package

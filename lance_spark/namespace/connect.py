@@ -41,10 +41,14 @@ def namespace(
         >>> lake.list_tables()
         []
     """
+    return connect(os.fspath(uri_or_implementation), storage_options or {}, properties)
+
+
+def connect(place: str, storage_options: Mapping[str, str], properties: Mapping[str, object]) -> Namespace:
+    """`namespace`, with the properties as a mapping."""
     texts = {name: _text(value) for name, value in properties.items() if value is not None}
-    options = {n.removeprefix(STORAGE): value for n, value in texts.items() if n.startswith(STORAGE)} | dict(storage_options or {})
+    options = {n.removeprefix(STORAGE): value for n, value in texts.items() if n.startswith(STORAGE)} | dict(storage_options)
     own = {name: value for name, value in texts.items() if not name.startswith(STORAGE)}
-    place = os.fspath(uri_or_implementation)
     is_service = place.lower().startswith(("http://", "https://"))
     if place == "rest" or is_service:
         return _rest(_with_place(own, "uri", place) if is_service else own, options)

@@ -6,6 +6,9 @@ on; `[]` is the root namespace.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,15 +120,14 @@ class Namespace(ABC):
 
         `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
         """
-        try:
-            store = self.store(id)
-        except TableNotFoundError:
-            store = self._declared(id)
-        return Dataset(write(store, data, mode, WriteOptions(**options)))
+        return Dataset(write(self.store_to_write(id), data, mode, WriteOptions(**options)))
 
-    def _declared(self, id: Id) -> Store:
-        """The folder of a table that was not there, and which another writer may have declared meanwhile; then the write decides."""
+    def store_to_write(self, id: Id) -> Store:
+        """The folder of a table, which is declared if it is not there. Raises NamespaceNotFoundError."""
+        with contextlib.suppress(TableNotFoundError):
+            return self.store(id)
         try:
+            # If another writer has declared it meanwhile, the write decides.
             self.declare_table(id)
         except TableAlreadyExistsError as e:
             try:
@@ -164,6 +166,25 @@ def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
     if len(names) < least:
         raise InvalidOptionError("the id is empty: it names the root namespace, which always exists and is no table")
     return names
+
+
+_DOTS = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)")
+"""Dots that are not in backticks."""
+
+
+def parse_id(text: str) -> tuple[str, ...]:
+    """The names of an id in text: `a.b.c`, with backticks around names that have dots, or a JSON list. Raises ValueError."""
+    expected = ValueError('names separated by dots, such as a.b.`c.d`, or a JSON list, such as ["a","b","c.d"]')
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except (ValueError, RecursionError):
+            raise expected from None
+    else:
+        names = [part[1:-1] if part[:1] == part[-1:] == "`" else part for part in _DOTS.split(text.strip())]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise expected
+    return tuple(names)
 
 
 def is_name(text: str) -> bool:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.namespace.protocol import parse_id
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling
+from lance_spark.spark.option_values import choice, columns, flag, fragments, moment, nonempty, number, storage_version
 from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
 from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 
 STORAGE = "storage."
+NAMESPACE = "namespace."
 _HIDDEN = "secret."
 """`storage.secret.x` is an alias of `storage.x`: by default, Spark hides the values of options with "secret" in their names."""
 _SIZE_SUFFIX = f".{FIXED_SIZE}"
@@ -41,167 +43,112 @@ class Option:
     aliases: tuple[str, ...] = ()
 
 
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("non-empty text")
-    return text
-
-
-def _number(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,19}", text.strip()) or not least <= int(text) <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return int(text)
-
-    return parse
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return text.strip().lower() == "true"
-
-
-def _choice(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.strip().lower() not in words:
-            raise ValueError(" or ".join(words))
-        return text.strip().lower()
-
-    return parse
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it has no zone)") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-_COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
-"""Commas outside of backticks: an even number of backticks follows them."""
-
-
-def _columns(text: str) -> tuple[str, ...]:
-    expected = ValueError('names separated by commas, such as a,b.c, or a JSON list, such as ["a","b.c"]')
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except json.JSONDecodeError:
-            raise expected from None
-    else:
-        names = [name.strip() for name in _COMMAS.split(text)]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise expected
-    return tuple(names)
-
-
-def _fragments(text: str) -> frozenset[int] | None:
-    ids = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,10}", i) for i in ids):
-        raise ValueError("fragment ids separated by commas, such as 0,3,4")
-    return frozenset(map(int, ids))
-
-
-def _storage_version(text: str) -> str:
-    if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
-        raise ValueError("a number such as 2.2 (names such as stable change their meaning over time)")
-    return text.strip()
-
-
 OPTIONS = (
-    Option("path", "both", _text, "The location of the table: a local path or a URI (s3://, gs://, az://, ...). `load` and `save` set it."),
-    Option("version", "read", _number(1), "The version to read (default: the latest).", ("versionAsOf",)),
-    Option("tag", "read", _text, "The tag to read."),
-    Option("branch", "read", _text, "The branch to read; `version` and `timestamp` refer to it."),
+    Option(
+        "path", "both", nonempty, "The location of the table: a local path or a URI (s3://, gs://, az://, ...). `load` and `save` set it."
+    ),
+    Option(
+        "table",
+        "both",
+        parse_id,
+        "The id of a table of the namespace at `path`, or of `namespace`: its names, separated by dots (see [namespaces](namespaces.md)).",
+    ),
+    Option(
+        "namespace",
+        "both",
+        nonempty,
+        "The namespace of `table`: a URI, `dir`, `rest` or a class, as in `lance_spark.namespace` (default: the namespace at `path`).",
+    ),
+    Option("version", "read", number(1), "The version to read (default: the latest).", ("versionAsOf",)),
+    Option("tag", "read", nonempty, "The tag to read."),
+    Option("branch", "read", nonempty, "The branch to read; `version` and `timestamp` refer to it."),
     Option(
         "timestamp",
         "read",
-        _moment,
+        moment,
         "Read the latest version at this time, in ISO 8601 (UTC if it has no zone).",
         ("timestampAsOf", "asof"),
     ),
-    Option("columns", "read", _columns, "The columns to read, separated by commas or as a JSON list; nested columns with dots."),
-    Option("filter", "read", _text, "The rows to read, as a SQL condition with Spark's semantics, such as `id > 3 AND name LIKE 'a%'`."),
-    Option("limit", "read", _number(0), "Maximum number of rows of the whole read."),
-    Option("batch_size", "read", _number(1), "Maximum number of rows in one Arrow batch."),
+    Option("columns", "read", columns, "The columns to read, separated by commas or as a JSON list; nested columns with dots."),
+    Option("filter", "read", nonempty, "The rows to read, as a SQL condition with Spark's semantics, such as `id > 3 AND name LIKE 'a%'`."),
+    Option("limit", "read", number(0), "Maximum number of rows of the whole read."),
+    Option("batch_size", "read", number(1), "Maximum number of rows in one Arrow batch."),
     Option(
         "max_partition_bytes",
         "read",
-        _number(1),
+        number(1),
         f"Approximate maximum number of bytes that a task reads (default: {MAX_TASK_BYTES}, as in Spark's file sources).",
     ),
     Option(
         "fragments",
         "read",
-        _fragments,
+        fragments,
         "Ids of the fragments to read, separated by commas. Each fragment is read by one task, in row order.",
     ),
-    Option("with_row_id", "read", _flag, "`true` adds the column `_rowid`."),
-    Option("with_row_address", "read", _flag, "`true` adds the column `_rowaddr` (the fragment and the position in it)."),
+    Option("with_row_id", "read", flag, "`true` adds the column `_rowid`."),
+    Option("with_row_address", "read", flag, "`true` adds the column `_rowaddr` (the fragment and the position in it)."),
     Option(
         "nanoseconds",
         "read",
-        _choice("error", "truncate"),
+        choice("error", "truncate"),
         "`truncate` rounds nanoseconds down to microseconds; `error` (default) rejects them.",
     ),
     Option(
         "blob_handling",
         "read",
-        _choice(*BLOB_HANDLINGS),
+        choice(*BLOB_HANDLINGS),
         "Blob columns: `bytes` (default) returns the values, `descriptor` their positions and sizes, `none` omits the columns.",
     ),
     Option(
         "allow_other_stores",
         "read",
-        _flag,
+        flag,
         "`true` permits reading base paths and blob URIs in other stores or buckets than the table's.",
     ),
     Option(
         "verify_checksums",
         "read",
-        _flag,
+        flag,
         "`false` skips the verification of checksums (default: `true`; see [checksums](checksums.md)).",
     ),
-    Option("max_rows_per_file", "write", _number(1), "Maximum number of rows in a data file.", ("max_row_per_file",)),
-    Option("max_bytes_per_file", "write", _number(1), "Approximate maximum number of bytes in a data file."),
+    Option("max_rows_per_file", "write", number(1), "Maximum number of rows in a data file.", ("max_row_per_file",)),
+    Option("max_bytes_per_file", "write", number(1), "Approximate maximum number of bytes in a data file."),
     Option(
         "data_storage_version",
         "write",
-        _storage_version,
+        storage_version,
         "The file format of a new table: 2.0, 2.1 or 2.2 (default). An existing table keeps its format.",
         ("file_format_version",),
     ),
-    Option("stable_row_ids", "write", _flag, "`true` gives the rows of a new table permanent ids.", ("enable_stable_row_ids",)),
-    Option("commit_message", "write", _text, "The commit message in the table's history.", ("userMetadata",)),
-    Option("txnAppId", "write", _text, "The name of an application, with `txnVersion`, for writes that must happen exactly once."),
-    Option("txnVersion", "write", _number(0), "The number of the write. Skipped if `txnAppId` has committed this number or a higher one."),
+    Option("stable_row_ids", "write", flag, "`true` gives the rows of a new table permanent ids.", ("enable_stable_row_ids",)),
+    Option("commit_message", "write", nonempty, "The commit message in the table's history.", ("userMetadata",)),
+    Option("txnAppId", "write", nonempty, "The name of an application, with `txnVersion`, for writes that must happen exactly once."),
+    Option("txnVersion", "write", number(0), "The number of the write. Skipped if `txnAppId` has committed this number or a higher one."),
     Option(
         "overwriteSchema",
         "write",
-        _flag,
+        flag,
         "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
     ),
     Option(
         "mergeSchema",
         "write",
-        _flag,
+        flag,
         "With mode append: `true` adds new columns of the data to the table.",
     ),
     Option(
         "replaceWhere",
         "write",
-        _text,
+        nonempty,
         "With mode overwrite: replace only the rows that satisfy this condition. New rows must satisfy it, too. The columns stay the same.",
     ),
     Option(
         "partitionOverwriteMode",
         "write",
-        _choice("static", "dynamic"),
+        choice("static", "dynamic"),
         "With mode overwrite of a partitioned namespace: `dynamic` replaces only the partitions that contain new rows.",
     ),
-    Option("write_mode", "write", _choice("create"), "`create`, with Spark's mode append: raise an error if the table exists."),
+    Option("write_mode", "write", choice("create"), "`create`, with Spark's mode append: raise an error if the table exists."),
 )
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
 
@@ -241,6 +188,8 @@ class ReadOptions:
     """The options of a read. None: not given."""
 
     path: str | None = None
+    table: tuple[str, ...] | None = None
+    namespace: str | None = None
     version: int | None = None
     tag: str | None = None
     branch: str | None = None
@@ -257,6 +206,7 @@ class ReadOptions:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     blob_handling: BlobHandling = "bytes"
+    namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
@@ -279,6 +229,8 @@ class WriteOptions:
     """
 
     path: str | None = None
+    table: tuple[str, ...] | None = None
+    namespace: str | None = None
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
     data_storage_version: str | None = None
@@ -293,6 +245,7 @@ class WriteOptions:
     write_mode: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
@@ -308,7 +261,11 @@ class WriteOptions:
 
 def storage_options(options: Mapping[str, Any]) -> dict[str, str]:
     """The storage options among Spark's options, without their prefix. `storage.x` takes precedence over `storage.secret.x`."""
-    settings = {key[len(STORAGE) :].lower(): str(value) for key, value in options.items() if key.lower().startswith(STORAGE)}
+    return _prefixed(options, STORAGE)
+
+
+def _prefixed(options: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    settings = {key[len(prefix) :].lower(): str(value) for key, value in options.items() if key.lower().startswith(prefix)}
     hidden = {key.removeprefix(_HIDDEN): value for key, value in settings.items() if key.startswith(_HIDDEN)}
     return hidden | {key: value for key, value in settings.items() if not key.startswith(_HIDDEN)}
 
@@ -321,10 +278,10 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
     own = _given(options)
     for key, text in own.items():
         name = key.lower()
-        if name.startswith(STORAGE):
+        if name.startswith((STORAGE, NAMESPACE)):
             continue
         if name.endswith(_SIZE_SUFFIX) and name != _SIZE_SUFFIX:
-            sizes[name.removesuffix(_SIZE_SUFFIX)] = _value(key, text, _number(1, 2**31 - 1))
+            sizes[name.removesuffix(_SIZE_SUFFIX)] = _value(key, text, number(1, 2**31 - 1))
         elif name.endswith(_COLUMN_SUFFIXES):
             column_options[key] = text
         elif name in _BY_NAME:
@@ -338,7 +295,9 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
             _ignore(key)
         else:
             raise _unknown(key)
-    given = {"sizes": sizes, "column_options": column_options}
+    if "table" not in values and ("namespace" in values or _prefixed(own, NAMESPACE)):
+        raise InvalidOptionError("the option namespace requires the option table, the id of a table in it")
+    given = {"sizes": sizes, "column_options": column_options, "namespace_properties": _prefixed(own, NAMESPACE)}
     return {**values, "storage": storage_options(own), **{name: value for name, value in given.items() if value}}
 
 
@@ -396,6 +355,10 @@ def table() -> str:
     rows.append(
         f"| `{STORAGE}<key>` | `{STORAGE}{_HIDDEN}<key>` | both | A storage option, such as `storage.endpoint`; the keys are "
         "those of pylance. Spark hides the value of the alias. |"
+    )
+    rows.append(
+        f"| `{NAMESPACE}<key>` | `{NAMESPACE}{_HIDDEN}<key>` | both | A property of the namespace, such as `namespace.uri`. "
+        "Spark hides the value of the alias. |"
     )
     rows.append(f"| `<col>{_SIZE_SUFFIX}` | | writes | The size of a fixed-size list: the type of an array column of a new table. |")
     rows += [f"| `<col>.{name}` | | writes | For a column of a new table. {o.help} |" for name, o in COLUMN_OPTIONS.items()]

@@ -8,11 +8,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
-from lance_spark.dataset import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from lance_spark.spark.options import storage_options
+from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.places import store_of
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource
+from lance_spark.table.versions.snapshot import open_snapshot
 
 
 def enable(spark: SparkSession) -> None:
@@ -72,12 +73,14 @@ def write(
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
         try:
-            version = Dataset.open(uri, storage_options=storage_options(options)).version
+            there = open_snapshot(store_of(ReadOptions.parse({**{name: str(value) for name, value in options.items()}, "path": uri})))
         except TableNotFoundError:
             # If another writer creates the table before the commit, this option makes the commit fail.
             writer = writer.option("write_mode", "create")
         else:
             if mode == "error":
-                raise TableAlreadyExistsError(f"a Lance table already exists at {uri} (version {version}); use another mode or path")
+                raise TableAlreadyExistsError(
+                    f"a Lance table already exists at {there.store.uri} (version {there.version}); use another mode or path"
+                )
             return
     writer.save(uri)

@@ -20,7 +20,6 @@ from lance_spark.errors import (
     LanceError,
     SchemaMismatchError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lance_spark.metadata.manifest import Manifest
@@ -32,6 +31,7 @@ from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.partitioned_writer import PartitionedWriter
+from lance_spark.spark.places import store_of, store_to_write
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import PARTITIONED_MARK, LanceReader, Partitioning
@@ -40,11 +40,6 @@ from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-
-NO_PATH = (
-    "the path of the Lance table is missing. Use .load(path), .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "
-    "For tables of the session catalog, call lance_spark.enable(spark) first: Spark itself does not pass their path to Python sources"
-)
 
 
 class LanceDataSource(DataSource):
@@ -110,12 +105,12 @@ class LanceDataSource(DataSource):
         if self._partitioned is not None:
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
         there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()
-        return LanceWriter(_store(options).uri, schema, overwrite, options, there)
+        return LanceWriter(store_to_write(options), schema, overwrite, options, there)
 
     def _opened(self) -> Snapshot:
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None:
             declared = StructType.fromJson(json.loads(self._request.declared))
-            return Snapshot(_store(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
+            return Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._snapshot is None:
@@ -162,7 +157,7 @@ def bind(source: bytes, request: str) -> LanceDataSource:
 
 
 def _open(options: ReadOptions) -> Snapshot | PartitionedVersion:
-    store = _store(options)
+    store = store_of(options)
     try:
         snapshot = open_snapshot(
             store,
@@ -182,14 +177,3 @@ def _open(options: ReadOptions) -> Snapshot | PartitionedVersion:
             raise InvalidOptionError(f"{store.uri} {what}") from None
         return with_flags(found, options.allow_other_stores, options.verify_checksums)
     return replace(snapshot, verify_checksums=options.verify_checksums)
-
-
-def _store(options: ReadOptions | WriteOptions) -> Store:
-    if options.path is None:
-        raise InvalidOptionError(NO_PATH)
-    store = Store(options.path, options.storage)
-    if store.location.kind == "memory":
-        raise UnsupportedFeatureError(
-            f"{store.uri}: Spark's worker processes cannot access this process's memory; use a path that they can access"
-        )
-    return store

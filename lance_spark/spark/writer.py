@@ -18,6 +18,7 @@ from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
+from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import check_rows, replace_where
 from lance_spark.table.write import write
 
@@ -35,7 +36,9 @@ class LanceCommitMessage(WriterCommitMessage):
 class LanceWriter(DataSourceArrowWriter):
     """Writes a DataFrame to a table. Created on the driver, and pickled for the tasks and for the process that commits."""
 
-    def __init__(self, uri: str, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None) -> None:
+    def __init__(
+        self, place: str | Store, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None
+    ) -> None:
         """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable."""
         if overwrite and options.write_mode == "create":
             raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
@@ -51,7 +54,7 @@ class LanceWriter(DataSourceArrowWriter):
         new = stored(schema, options.sizes)
         if overwrite and there is not None:
             new = pa.schema(_as_nullable(list(new), list(there)))
-        self._target = write.begin_write(uri, new, mode, settings(options))
+        self._target = write.begin_write(place, new, mode, settings(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""

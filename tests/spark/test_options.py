@@ -135,7 +135,7 @@ def test_column_options_are_collected_by_key() -> None:
         ("max_rows_per_fil", "did you mean 'max_rows_per_file'"),
         ("column", "did you mean 'columns'"),
         ("aws_secret_access_key", r"'storage\.aws_secret_access_key'"),
-        ("zzzz", r"expected: path, version, "),
+        ("zzzz", r"expected: path, table, namespace, version, "),
     ],
 )
 def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: str) -> None:

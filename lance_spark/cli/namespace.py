@@ -1,0 +1,147 @@
+"""`namespace`: what is in a namespace, one thing in it, dropping it, and whether its tables are whole."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lance_spark.cli.arguments import add_json, add_storage_options, key_and_value
+from lance_spark.cli.output import print_json
+from lance_spark.display.table import Table
+from lance_spark.display.words import printable
+from lance_spark.errors import LanceError, TableNotFoundError
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.protocol import Namespace
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A namespace or a table."""
+
+    id: Names
+    kind: str
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's."""
+    text = "list, describe, drop and verify the tables of a namespace"
+    parser = commands.add_parser("namespace", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument("uri", metavar="URI", help="the namespace: a local path, or a URI such as s3://bucket/lake or https://host/api")
+    add_storage_options(parser)
+    parser.add_argument(
+        "--property", metavar="KEY=VALUE", type=key_and_value, action="append", default=[],
+        help="a property of the namespace, such as manifest_enabled=false; may be repeated",
+    )  # fmt: skip
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    for name, run, what, least in (
+        ("ls", _ls, "list what is in a namespace, the root by default", 0),
+        ("describe", _describe, "print where a table is and what it holds, or the properties of a namespace", 0),
+        ("drop", _drop, "remove a table and its files, or an empty namespace", 1),
+        ("verify", _verify, "check every file of every table; the exit code is 1 if one is not whole", 0),
+    ):
+        action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        action.add_argument("id", metavar="ID", nargs="?" if not least else None, type=_id, default=(), help="names with dots between")
+        if name == "ls":
+            action.add_argument("-r", "--recursive", action="store_true", help="also list what is in the namespaces below")
+        add_json(action)
+        action.set_defaults(run=run)
+
+
+def _id(text: str) -> Names:
+    from lance_spark.namespace.protocol import parse_id
+
+    try:
+        return parse_id(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"expected {e}") from None
+
+
+def _open(arguments: argparse.Namespace) -> Namespace:
+    from lance_spark.namespace.connect import connect  # loads the decoders, which help and usage errors do without
+
+    return connect(arguments.uri, dict(arguments.storage_option), dict(arguments.property))
+
+
+def _entries(namespace: Namespace, id: Names, recursive: bool) -> Iterator[Entry]:
+    for name in namespace.list_tables(id):
+        yield Entry((*id, name), "table")
+    for name in namespace.list_namespaces(id):
+        yield Entry((*id, name), "namespace")
+        if recursive:
+            yield from _entries(namespace, (*id, name), recursive)
+
+
+def _ls(arguments: argparse.Namespace) -> int:
+    found = list(_entries(_open(arguments), arguments.id, arguments.recursive))
+    if arguments.json:
+        print_json(found)
+    else:
+        print(Table(("kind", "id"), [(entry.kind, ".".join(entry.id)) for entry in found]))
+    return 0
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    namespace = _open(arguments)
+    about: dict[str, Any]
+    try:
+        table = namespace.describe_table(arguments.id) if arguments.id else None
+    except TableNotFoundError:
+        table = None
+    if table is None:
+        about = {"kind": "namespace", "properties": namespace.describe_namespace(arguments.id)}
+    else:
+        about = {"kind": "table", "location": table.location, "properties": dict(table.properties)}
+        if not table.is_only_declared:
+            dataset = namespace.open(arguments.id)
+            about |= {"version": dataset.version, "rows": dataset.count_rows(), "columns": dataset.schema.names}
+    if arguments.json:
+        print_json({"id": arguments.id, **about})
+        return 0
+    properties = about.pop("properties")
+    for key, value in (*about.items(), *((f"property {key}", value) for key, value in properties.items())):
+        print(printable(f"{key}: {', '.join(value) if isinstance(value, list) else value}"))
+    return 0
+
+
+def _drop(arguments: argparse.Namespace) -> int:
+    namespace, kind = _open(arguments), "table"
+    if namespace.namespace_exists(arguments.id):
+        kind = "namespace"
+        namespace.drop_namespace(arguments.id)
+    else:
+        namespace.drop_table(arguments.id)
+    if arguments.json:
+        print_json(Entry(arguments.id, kind))
+    else:
+        print(printable(f"dropped the {kind} {'.'.join(arguments.id)}"))
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    namespace = _open(arguments)
+    tables = [entry.id for entry in _entries(namespace, arguments.id, recursive=True) if entry.kind == "table"]
+    results = {".".join(id): _problems(namespace, id) for id in tables}
+    ok = not any(results.values())
+    if arguments.json:
+        print_json({"ok": ok, "tables": results})
+        return 0 if ok else 1
+    for id, problems in results.items():
+        print(printable(f"{id}: {'ok' if not problems else f'{len(problems)} problems'}"))
+        for problem in problems:
+            print(printable(f"  {problem}"))
+    return 0 if ok else 1
+
+
+def _problems(namespace: Namespace, id: Names) -> list[str]:
+    """What is wrong with a table; nothing for one that is only declared."""
+    try:
+        if namespace.describe_table(id).is_only_declared:
+            return []
+        return [str(problem) for problem in namespace.open(id).verify().problems]
+    except LanceError as e:
+        return [str(e)]

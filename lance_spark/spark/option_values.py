@@ -1,0 +1,87 @@
+"""How the texts of options are read. Each function raises ValueError with what it expects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+
+def nonempty(text: str) -> str:
+    """Text that is not empty."""
+    if not text.strip():
+        raise ValueError("non-empty text")
+    return text
+
+
+def number(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    """A function that reads integers from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text.strip()) or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def flag(text: str) -> bool:
+    """`true` or `false`."""
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.strip().lower() == "true"
+
+
+def choice(*words: str) -> Callable[[str], str]:
+    """A function that reads one of the given words."""
+
+    def parse(text: str) -> str:
+        if text.strip().lower() not in words:
+            raise ValueError(" or ".join(words))
+        return text.strip().lower()
+
+    return parse
+
+
+def moment(text: str) -> datetime:
+    """A time in ISO 8601, UTC if it has no zone."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it has no zone)") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")
+"""Commas outside of backticks: an even number of backticks follows them."""
+
+
+def columns(text: str) -> tuple[str, ...]:
+    """Names of columns: separated by commas, or a JSON list."""
+    expected = ValueError('names separated by commas, such as a,b.c, or a JSON list, such as ["a","b.c"]')
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError:
+            raise expected from None
+    else:
+        names = [name.strip() for name in _COMMAS.split(text)]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise expected
+    return tuple(names)
+
+
+def fragments(text: str) -> frozenset[int] | None:
+    """Ids of fragments, separated by commas."""
+    ids = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,10}", i) for i in ids):
+        raise ValueError("fragment ids separated by commas, such as 0,3,4")
+    return frozenset(map(int, ids))
+
+
+def storage_version(text: str) -> str:
+    """The number of a storage version."""
+    if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
+        raise ValueError("a number such as 2.2 (names such as stable change their meaning over time)")
+    return text.strip()
