@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,18 +35,22 @@ test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use
 test-full: $(VENV)/.test ## The tests with thousands of generated examples
 	$(WITH_JAVA) HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 
-# Kernels can only be traced as plain Python, which is slow: few examples, and no test of whole pages of megabytes. What those reach
-# outside of kernels counts in the second run.
 coverage: $(VENV)/.test ## Fail if no test takes a branch of the encodings, the layouts or the commit, unless its line says why
 	rm -f $(VENV)/coverage $(VENV)/coverage.*
-	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.plain $(BIN)/python -m coverage run -m pytest -q \
-	-W ignore::RuntimeWarning tests/kernels tests/encodings tests/layouts tests/file/test_checksums.py --ignore tests/layouts/pylance \
-	-k "not of_several_pages and not long_strings_are_zipped"
-	HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.compiled $(BIN)/python -m coverage run -m pytest -q \
-	tests/file/test_writer.py tests/layouts/test_write_page.py tests/layouts/test_read_column.py tests/table/test_round_trips.py tests/table/commit \
-	tests/table/maintenance/test_cleanup_meanwhile.py
+	$(MAKE) -j 2 --output-sync coverage-plain coverage-compiled
 	$(BIN)/python -m coverage combine --data-file $(VENV)/coverage $(VENV)/coverage.plain $(VENV)/coverage.compiled
 	$(BIN)/python -m coverage report --data-file $(VENV)/coverage
+
+# Kernels can only be traced as plain Python, which is slow: few examples, and no test of whole pages of megabytes.
+coverage-plain:
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.plain $(BIN)/python -m coverage run -m pytest -q \
+	-p no:cacheprovider -W ignore::RuntimeWarning tests/kernels tests/encodings tests/layouts tests/file/test_checksums.py \
+	--ignore tests/layouts/pylance -k "not of_several_pages and not long_strings_are_zipped"
+
+coverage-compiled:
+	HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.compiled $(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider \
+	tests/file/test_writer.py tests/layouts/test_write_page.py tests/layouts/test_read_column.py tests/table/test_round_trips.py tests/table/commit \
+	tests/table/maintenance/test_cleanup_meanwhile.py tests/table/manifest_store tests/namespace/test_manifest_table.py
 
 test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
 

@@ -164,6 +164,12 @@ def test_lists_of_long_strings_without_nulls_have_no_definition_levels() -> None
     assert (page.full_zip_layout.bits_rep, page.full_zip_layout.bits_def) == (1, 0)
 
 
+def test_lists_of_long_vectors_without_nulls_have_no_definition_levels() -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(RANDOM.random(4096)), 1024)
+    (page,) = describe(pa.ListArray.from_arrays(pa.array([0, 1, 4], pa.int32()), vectors), (2, 2))
+    assert (page.full_zip_layout.bits_rep, page.full_zip_layout.bits_def) == (1, 0)
+
+
 def test_blobs_of_2_1_are_not_in_lists_and_may_all_be_null_or_none() -> None:
     (blob,) = from_arrow(pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])).fields
     grammar = GRAMMARS[V2_1]

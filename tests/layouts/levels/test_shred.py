@@ -156,6 +156,12 @@ def test_the_items_of_null_lists_beside_empty_lists_are_left_out() -> None:
     assert page.values.view(np.int64).tolist() == [1, 2, 5, 6]
 
 
+def test_arrays_of_extension_types_are_their_storage() -> None:
+    (field,) = from_arrow(pa.schema([pa.field("c", pa.binary(16))])).fields
+    (part,) = split(field, pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16))))
+    assert part.type == pa.binary(16)
+
+
 def test_arrays_of_another_type_than_the_column_are_refused() -> None:
     (field,) = from_arrow(pa.schema([pa.field("c", pa.int32())])).fields
     with pytest.raises(SchemaMismatchError, match="column 'c': expected type int32, found string"):
