@@ -99,6 +99,9 @@ class RemoteFiles:
     def list(self, folder: str) -> list[Entry]:
         return self.contents(folder)[0]
 
+    def names(self, folder: str) -> Sequence[str]:
+        return [entry.name for entry in self.list(folder)]
+
     def contents(self, folder: str) -> Contents:
         try:
             found = self.fs.ls(folder, detail=True)

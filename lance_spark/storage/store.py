@@ -174,6 +174,12 @@ class Store:
             self._count(1, 0)
             return sorted(self._files().list(full), key=lambda entry: entry.name)
 
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of what is directly in a folder, in any order; none if the folder does not exist."""
+        with self._explained(folder) as full:
+            self._count(1, 0)
+            return self._files().names(full)
+
     def contents(self, folder: str) -> Contents:
         """The files directly in a folder, and the names of the folders in it, both by name; none if there is no such folder."""
         with self._explained(folder) as full:

@@ -92,6 +92,9 @@ class FaultyFiles:
         with self._connection():
             return self._listing(folder, self._inner.list(folder))
 
+    def names(self, folder: str) -> Sequence[str]:
+        return [entry.name for entry in self.list(folder)]
+
     def contents(self, folder: str) -> Contents:
         with self._connection():
             return self._inner.contents(folder)

@@ -52,6 +52,9 @@ class InterruptedFiles:
     def list(self, folder: str) -> list[Entry]:
         return self._called().list(folder)
 
+    def names(self, folder: str) -> Sequence[str]:
+        return self._called().names(folder)
+
     def contents(self, folder: str) -> Contents:
         return self._called().contents(folder)
 

@@ -31,7 +31,7 @@ from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
-from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, list_versions, manifest_path, open_snapshot, reopened
+from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, latest_version, manifest_path, open_snapshot, reopened
 
 TRIES = 20
 PATIENCE_S = 120.0
@@ -219,17 +219,17 @@ def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
     """Open the latest version; None if there is no table. `known` is a version that existed, even if a stale listing lacks it."""
     for _ in range(TRIES):
         try:
-            versions = list_versions(store)
+            latest, _ = latest_version(store)
         except TableNotFoundError:
-            versions = {}
-        if known > max(versions, default=0) and (newer := find_version(store, known)) is not None:
+            latest = 0
+        if known > latest and (newer := find_version(store, known)) is not None:
             return newer
-        if not versions:
+        if not latest:
             return None
-        if base is not None and max(versions) == base.version:
+        if base is not None and latest == base.version:
             return base
-        if (latest := find_version(store, max(versions))) is not None:
-            return latest
+        if (found := find_version(store, latest)) is not None:
+            return found
         # After the listing, a newer version was committed and a cleanup removed this one.
     raise CommitConflictError(
         f"{store.uri}: cleanups removed the latest version in all {TRIES} tries to open it; run the operation again", retryable=True

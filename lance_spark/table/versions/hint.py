@@ -15,7 +15,7 @@ import time
 
 from lance_spark.errors import MissingFileError, logged
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import VERSIONS, list_versions, manifest_path
+from lance_spark.table.versions.snapshot import VERSIONS, latest_version, manifest_path
 
 PATH = f"{VERSIONS}/latest_version_hint.json"
 _MOST_BYTES = 4096
@@ -61,4 +61,4 @@ def move_hint(store: Store, version: int) -> None:
             store.put(PATH, json.dumps({"version": version}, separators=(",", ":")).encode(), durable=False)
             # If the write was this quick, no version was both committed and removed meanwhile, so checking the next one is enough.
             if time.monotonic() > begun + _SHORT_S or any(store.exists(manifest_path(version + 1, v2)) for v2 in (True, False)):
-                version = max(list_versions(store))
+                version, _ = latest_version(store)

@@ -25,6 +25,9 @@ SUFFIX = ".manifest"
 _V2_DIGITS = 20
 _MAX_U64 = 2**64 - 1
 _DETACHED = 1 << 63
+_DETACHED_NAME = f"{_MAX_U64 - _DETACHED:0{_V2_DIGITS}}{SUFFIX}"
+"""The V2 name of the first version that would be detached: versions of the history have greater names."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -99,17 +102,34 @@ def version_of(name: str) -> int | None:
 def list_versions(store: Store) -> dict[int, str]:
     """All versions in ascending order, with the paths of their manifests. Raises TableNotFoundError if there are none."""
     found: dict[int, str] = {}
-    for entry in store.list(VERSIONS):
-        version = version_of(entry.name)
+    for name in sorted(store.names(VERSIONS)):
+        version = version_of(name)
         # During a migration, a version may exist under both names.
-        if version is not None and (version not in found or is_v2_path(entry.name)):
-            found[version] = f"{VERSIONS}/{entry.name}"
+        if version is not None and (version not in found or is_v2_path(name)):
+            found[version] = f"{VERSIONS}/{name}"
     if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
     if not found:
         raise TableNotFoundError(f"no Lance table found at {store.uri}")
     return dict(sorted(found.items()))
+
+
+def latest_version(store: Store) -> tuple[int, str]:
+    """The latest version and the path of its manifest. Raises TableNotFoundError if there is none."""
+    names = store.names(VERSIONS)
+    # In the V2 scheme the first name is that of the latest version; names are compared, not parsed, since there can be very many.
+    newest = min((name for name in names if len(name) == len(_DETACHED_NAME) and name > _DETACHED_NAME), default="")
+    others = [name for name in names if len(name) != len(_DETACHED_NAME)]
+    found = {v: f"{VERSIONS}/{name}" for name in [*others, newest] if (v := version_of(name)) is not None}
+    if newest and version_of(newest) is None:
+        return next(reversed(list_versions(store).items()))
+    if (manifests := external(store)) is not None and (latest := manifests.latest()) is not None:
+        # The listing may be outdated; the database is not.
+        found[latest[0]] = latest[1]
+    if not found:
+        raise TableNotFoundError(f"no Lance table found at {store.uri}")
+    return max(found.items())
 
 
 def timestamp_of(store: Store, version: int, path: str) -> datetime:
@@ -154,8 +174,10 @@ def open_snapshot(
         store = store.at(f"{store.uri}/{branch_folder(branch)}")
     if version is not None:
         return _open_version(store, version, allow_other_stores)
+    if timestamp is None:
+        return _open(store, *latest_version(store), allow_other_stores)
     versions = list_versions(store)
-    wanted = max(versions) if timestamp is None else _as_of(store, versions, _moment(timestamp))
+    wanted = _as_of(store, versions, _moment(timestamp))
     return _open(store, wanted, versions[wanted], allow_other_stores)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lance_spark.errors import CorruptFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.snapshot import is_v2_path, list_versions, manifest_path, open_snapshot, version_of
+from lance_spark.table.versions.snapshot import is_v2_path, latest_version, list_versions, manifest_path, open_snapshot, version_of
 
 
 @pytest.fixture
@@ -155,3 +157,21 @@ def test_a_broken_tag_is_refused_by_name(table: Any, content: Any) -> None:
     (table / "_refs/tags/second.json").write_text(content)
     with pytest.raises(CorruptFileError, match=r"second\.json"):
         open_snapshot(Store(str(table)), tag="second")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 2**63 + 5), st.booleans()), max_size=8), st.lists(st.text("0123456789dz", min_size=20, max_size=20))
+)
+def test_the_latest_version_is_the_last_of_the_list(tmp_path_factory: pytest.TempPathFactory, versions: Any, others: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    (folder / "_versions").mkdir()
+    for path in [*(manifest_path(version, v2) for version, v2 in versions), *(f"_versions/{name}.manifest" for name in others)]:
+        (folder / path).touch()
+    store = Store(str(folder))
+    try:
+        expected = list(list_versions(store).items())[-1]
+    except TableNotFoundError:
+        with pytest.raises(TableNotFoundError):
+            latest_version(store)
+    else:
+        assert latest_version(store) == expected
