@@ -338,7 +338,7 @@ class MergeBuilder:
         return self._with("not matched by source", DELETED, condition, None)
 
     def withSchemaEvolution(self) -> MergeBuilder:
-        """Add columns of the source that the table lacks, in the same commit; they are null in rows that the merge does not change.
+        """Add columns of the source, and fields of its structs, that the table lacks, in the same commit; other rows have nulls in them.
 
         With update all or insert all, all of its columns are added; else those that clauses assign. Columns that the source lacks are
         then left unchanged by update all, and set to null by insert all.

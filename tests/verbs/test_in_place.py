@@ -44,8 +44,9 @@ def test_all_rows(table: LanceTable, uri: str, by_spark: bool) -> None:
     assert (done.num_updated_rows, done.num_files_added, done.num_bytes_added) == (270, 3, sum(new))
 
 
-def test_most_rows_of_one_fragment(table: LanceTable, uri: str) -> None:
-    done = table.update("id >= 110 AND id < 190", {"n": "7"})
+@pytest.mark.parametrize("by_spark", [False, True], ids=["ours", "spark's"])
+def test_most_rows_of_one_fragment(table: LanceTable, uri: str, by_spark: bool) -> None:
+    done = table.update("id >= 110 AND id < 190", {"n": F.length(F.lit("seven x")) if by_spark else "7"})
     after = {row["id"]: row["n"] for row in read(uri).to_pylist()}
     assert {i for i, n in after.items() if n == 7} == {i for i in range(110, 190) if i % 10 != 3}
     assert (done.num_updated_rows, done.num_files_added) == (72, 1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -135,6 +137,25 @@ def test_the_position_orders_the_key(tmp_path: Path) -> None:
     assert ours == theirs
     assert ours is not None
     assert ours.field_ids == (1, 0)
+
+
+@pytest.mark.parametrize("t", [pa.int64(), pa.int16()], ids=str)
+def test_many_writers_at_once_insert_each_key_once(tmp_path: Path, t: pa.DataType) -> None:
+    uri, schema = str(tmp_path / "t.lance"), schema_of(t)
+    lance.write_dataset(schema.empty_table(), uri)
+
+    def write(number: int) -> None:
+        chosen = random.Random(number)
+        for _ in range(5):
+            # pylance does not notice other writers of its own for int16.
+            upsert(OPEN["ours" if number else "theirs"](uri), rows(schema, chosen.sample(range(20), 5), f"{number}"))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
+    lance.dataset(uri).validate()
+    keys = lance.dataset(uri).to_table()["k0"].to_pylist()
+    assert len(keys) == len(set(keys))
+    assert lance.dataset(uri).version == 16
 
 
 def filters(t: pa.DataType, *parts: list[Any]) -> Iterator[InsertedKeys]:
