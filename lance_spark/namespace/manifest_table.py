@@ -28,6 +28,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import Operation, Overwrite, UpdateConfig, UpdateMap
 from lance_spark.metadata.transaction import Transaction
@@ -259,14 +260,12 @@ def _overwrite(table: ManifestTable, rows: pa.Table) -> _Prepared:
     """The Overwrite with `rows`, whose files are written."""
     if (twice := duplicated(rows)) is not None:
         raise InvalidOperationError(f"{table.store.uri}: the id {twice!r} would be duplicated")
-    target = WriteTarget(
-        table.store,
-        _with_columns(table, rows.schema),
-        table.snapshot.manifest.data_format if table.snapshot else DEFAULT_FORMAT,
-        "overwrite",
-        table.version,
-        NO_OPTIONS,
-    )
+    data_format = table.snapshot.manifest.data_format if table.snapshot else DEFAULT_FORMAT
+    if data_format not in WRITABLE:
+        raise UnsupportedFeatureError(
+            f"{table.store.uri} has storage version {data_format}; writing is supported for {', '.join(WRITABLE)}"
+        )
+    target = WriteTarget(table.store, _with_columns(table, rows.schema), data_format, "overwrite", table.version, NO_OPTIONS)
     fragments = write_fragments(target, rows.to_batches())
     return _Prepared(Overwrite(fragments, target.schema), lambda: discard(target, fragments))
 

@@ -118,6 +118,7 @@ class Namespace(ABC):
     def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
         """Write one version of a table, in the modes of `Dataset.write`; a table that the namespace does not have is declared first.
 
+        If the write fails, the table remains declared, and a later write in any mode makes it.
         `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
         """
         return Dataset(write(self.store_to_write(id), data, mode, WriteOptions(**options)))

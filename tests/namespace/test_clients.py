@@ -5,14 +5,17 @@ from __future__ import annotations
 import http.server
 import json
 import pickle
+import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import lance
+import lance_namespace
 import pytest
 from lance.namespace import RestAdapter
 
@@ -252,6 +255,24 @@ def test_vended_storage_options_win_over_those_of_the_user(tmp_path: Path) -> No
         assert "of the namespace" not in repr(service.describe_table(["t"]))
 
 
+def test_tables_in_an_object_store_are_opened_with_the_credentials_that_are_vended(s3_server: str) -> None:
+    root = f"s3://tables/{uuid.uuid4().hex}"
+    keys = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1", "endpoint": s3_server, "allow_http": "true"}
+    storage = {f"storage.{name}": value for name, value in keys.items()}
+    with RestAdapter("dir", {"root": root, "vend_input_storage_options": "true", **storage}, port=0) as adapter:
+        service = lance_spark.namespace(f"http://127.0.0.1:{adapter.port}")
+        service.create_namespace(["n"])
+        for id in (["t"], ["n", "t"]):
+            assert service.write(id, ROWS).count_rows() == 2
+            assert service.write(id, ROWS, "append").scan().to_table().num_rows == 4
+        lake = lance_spark.namespace(root, storage_options=keys)
+        assert (lake.list_tables(), lake.list_tables(["n"]), lake.open(["n", "t"]).count_rows()) == (["t"], ["t"], 4)
+        lake.drop_table(["n", "t"])
+        lake.write(["n", "u"], ROWS)
+        assert service.list_tables(["n"]) == ["u"]
+        assert service.open(["n", "u"]).count_rows() == 2
+
+
 def test_storage_options_are_renewed_before_they_expire_and_only_then(tmp_path: Path) -> None:
     asked: list[float] = []
 
@@ -273,6 +294,18 @@ def test_storage_options_are_renewed_before_they_expire_and_only_then(tmp_path: 
             options_of(store)
         assert [options_of(s) for s in (store, table.snapshot.store)] == [{"region": str(first + 1)}] * 2
         assert len(asked) == first + 1, "all stores of a process share what was vended"
+
+
+def test_the_package_that_an_implementation_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lance_namespace", None)
+    with pytest.raises(UnsupportedFeatureError, match="pip install lance-namespace"):
+        lance_spark.namespace("some_package.Namespace").list_tables()
+
+
+def test_registered_names_are_implementations(tmp_path: Path) -> None:
+    lance_namespace.register_namespace_impl("ours-for-a-test", "lance.namespace.DirectoryNamespace")
+    lance_spark.namespace("ours-for-a-test", root=tmp_path).write(["t"], ROWS)
+    assert lance_spark.namespace(tmp_path).list_tables() == ["t"]
 
 
 def test_tables_whose_versions_the_namespace_keeps_are_refused(tmp_path: Path) -> None:

@@ -178,3 +178,15 @@ def test_tables_of_others_that_are_no_manifests_are_an_error(root: Store, rows: 
     lance.write_dataset(pa.table(rows), folder(root))
     with pytest.raises(CorruptFileError, match=message):
         _ = open_manifest(root).rows
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "legacy"])
+def test_the_storage_version_of_others_is_kept_or_refused(root: Store, version: str) -> None:
+    rows = pa.table({"object_id": ["a"], "object_type": ["namespace"], "location": pa.nulls(1, pa.string())})
+    lance.write_dataset(rows, folder(root), data_storage_version=version)
+    if version == "legacy":
+        with pytest.raises(UnsupportedFeatureError, match=r"storage version 0\.1"):
+            add(root, "b")
+        return
+    assert ids(add(root, "b")) == ["a", "b"]
+    assert lance.dataset(folder(root)).data_storage_version == version

@@ -47,6 +47,21 @@ def test_files_are_read_back_whole_in_ranges_and_from_the_end(store: Store) -> N
     assert (bytes(tail), size) == (data, len(data))
 
 
+def test_a_folder_is_listed_with_its_folders_and_deleted_with_all_that_is_in_it(store: Store) -> None:
+    for path in ("a/x", "a/b/y", "a/b/c/z", "ab/x"):
+        store.put(path, b"data")
+    files, folders = store.contents("a")
+    assert ([entry.name for entry in files], folders) == (["x"], ["b"])
+    assert store.contents("")[1] == ["a", "ab"]
+    store.delete_folder("a")
+    assert (store.contents("a"), store.contents("")[1]) == (([], []), ["ab"])
+    store.delete_folder("a")
+    with pytest.raises(ValueError, match="root"):
+        store.delete_folder("/")
+    with pytest.raises(CorruptFileError):
+        store.delete_folder("../other")
+
+
 def test_close_ranges_are_one_request(store: Store) -> None:
     store.put("x", bytes(1000))
     before = store.counters.requests
