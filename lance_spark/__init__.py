@@ -32,9 +32,11 @@ from lance_spark.errors import (
 from lance_spark.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from lance_spark.create_partitioned import create_partitioned_namespace
     from lance_spark.dataset import Dataset
     from lance_spark.lance_table import LanceTable
     from lance_spark.namespace.connect import namespace
+    from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
     from lance_spark.spark.session import enable, write
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "NamespaceError",
     "NamespaceNotEmptyError",
     "NamespaceNotFoundError",
+    "PartitionedNamespace",
     "RefConflictError",
     "SchemaMismatchError",
     "StorageError",
@@ -58,6 +61,7 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "create_partitioned_namespace",
     "enable",
     "namespace",
     "write",
@@ -67,6 +71,8 @@ __all__ = [
 _LAZY = {
     "Dataset": "lance_spark.dataset",
     "LanceTable": "lance_spark.lance_table",
+    "PartitionedNamespace": "lance_spark.namespace.partitioned.namespace",
+    "create_partitioned_namespace": "lance_spark.create_partitioned",
     "enable": "lance_spark.spark.session",
     "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",

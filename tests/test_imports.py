@@ -17,6 +17,7 @@ ROOMS = [
     "__init__",
     "lance_table",
     "operations",
+    "create_partitioned",
     "verbs",
     "spark",
     "spark/planner",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -12,6 +12,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lance_spark.namespace.partitioned import evolve
+from lance_spark.namespace.partitioned.care import (
+    PartitionedCleanup,
+    PartitionedCompaction,
+    PartitionedReport,
+    cleanup,
+    compact,
+    verify_partitioned,
+)
 from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
 from lance_spark.namespace.partitioned.scan import plan_partitioned, read_partitioned
@@ -21,7 +29,9 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
+from lance_spark.table.changes.compaction import COMPACTION
 from lance_spark.table.changes.replace_where import check_rows
+from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.aggregate import Aggregate
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.write.write import Data, WriteOptions, as_reader
@@ -71,7 +81,7 @@ class PartitionedNamespace:
         schema: pa.Schema,
         fields: Sequence[FieldDefinition],
         *,
-        storage_options: dict[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
         guard: bool = True,
     ) -> PartitionedNamespace:
         """Create a namespace without rows; see `lance_spark.create_partitioned_namespace`."""
@@ -84,7 +94,7 @@ class PartitionedNamespace:
         *,
         version: int | None = None,
         timestamp: datetime | str | None = None,
-        storage_options: dict[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
         allow_other_stores: bool = False,
         verify_checksums: bool = True,
     ) -> PartitionedNamespace:
@@ -168,6 +178,27 @@ class PartitionedNamespace:
         check = None if condition is None else partial(check_rows, condition)
         written = write_partitions(target, reader, check)
         return self._changed(commit_partitions(target, written, condition))
+
+    def compact(self, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> PartitionedCompaction:
+        """Compact the tables whose fragments are small or have many deleted rows, in one new version of the namespace."""
+        return compact(self.snapshot.root, replace(COMPACTION, target_rows_per_fragment=target_rows_per_fragment))
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        dry_run: bool = False,
+    ) -> PartitionedCleanup:
+        """Remove versions of the namespace that are older than `older_than` (default: 14 days), and what only they need of the tables."""
+        if older_than is None and retain_versions is None:
+            older_than = DEFAULT_AGE
+        return cleanup(self.snapshot.root, CleanupPolicy(older_than, retain_versions, delete_unverified, dry_run=dry_run))
+
+    def verify(self, decode: bool = True) -> PartitionedReport:
+        """Check every table of this version as `Dataset.verify`; also list unpublished versions and tables that are not named."""
+        return verify_partitioned(self.snapshot, decode)
 
     def add_spec(self, fields: Sequence[FieldDefinition]) -> PartitionedNamespace:
         """Make a new spec for all rows that are written from now on; partitions that are there stay as they are."""
