@@ -67,7 +67,7 @@ __all__ = [
     "write",
 ]
 
-# Imported when first asked for, so that Dataset is there without pyspark, and the errors without anything.
+# Imported on first access, so that Dataset works without pyspark, and the errors without any dependency.
 _LAZY = {
     "Dataset": "lance_spark.dataset",
     "LanceTable": "lance_spark.lance_table",

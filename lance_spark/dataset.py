@@ -1,8 +1,8 @@
-"""Dataset: one version of a table without Spark, for tests, tools and small jobs. Everything here delegates to `lance_spark.table`."""
+"""Dataset: one version of a table without Spark, for tests, tools and small jobs. It delegates to `lance_spark.table`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
@@ -28,36 +28,13 @@ from lance_spark.table.maintenance.clone import create_branch, deep_clone, shall
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take, take_by_row_id
-from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
-from lance_spark.table.versions.snapshot import Snapshot, in_use, open_snapshot, reopened
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A scan from `Dataset.scan`; nothing is read until rows are requested."""
-
-    snapshot: Snapshot
-    plan: ScanPlan
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the result."""
-        return self.plan.schema(self.snapshot)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the table's order, batch by batch."""
-        with in_use(self.snapshot):
-            for task in plan_tasks(self.snapshot, self.plan):
-                yield from read_task(task)
-
-    def to_table(self) -> pa.Table:
-        """All rows in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
 
 @dataclass(frozen=True)
@@ -81,7 +58,7 @@ class Dataset:
         return f"Dataset({self.uri!r}, version={self.version}{branch})"
 
     def __str__(self) -> str:
-        """The version, its numbers of rows and fragments, and its columns."""
+        """The version, the numbers of rows and fragments, and the columns."""
         return str(overview(self.snapshot))
 
     def _repr_html_(self) -> str:
@@ -231,7 +208,7 @@ class Dataset:
     def shallow_clone(
         self, target_path: str, reference: Reference | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Dataset:
-        """Create a table at another place that refers to the files of this one. Raises TableAlreadyExistsError."""
+        """Create a table at `target_path` that refers to the files of this one. Raises TableAlreadyExistsError."""
         return Dataset(shallow_clone(self.snapshot, self._target(target_path, storage_options), reference))
 
     def deep_clone(
@@ -242,9 +219,9 @@ class Dataset:
         *,
         progress: bool | None = None,
     ) -> Dataset:
-        """Create a table at another place with copies of all files of one version. Raises TableAlreadyExistsError.
+        """Create a table at `target_path` with copies of all files of one version. Raises TableAlreadyExistsError.
 
-        `progress` shows bars (None: on a terminal where tqdm is installed).
+        `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
         return Dataset(deep_clone(self.snapshot, self._target(target_path, storage_options), reference, tracker(progress)))
 
@@ -261,7 +238,7 @@ class Dataset:
     ) -> CleanupStats:
         """Remove versions of this branch that are older than `older_than` (default: 14 days) and unneeded files.
 
-        See `table.maintenance.cleanup.CleanupPolicy` for the other arguments; `progress` shows bars (None: on a terminal with tqdm).
+        See `table.maintenance.cleanup.CleanupPolicy` for the other arguments; `progress` shows bars (None: in a terminal with tqdm).
         Raises RefConflictError if an old version is tagged.
         """
         if older_than is None and retain_versions is None:
@@ -272,7 +249,7 @@ class Dataset:
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
         """Check that every file of this version exists, has the recorded size and number of rows, and decodes. Returns a printable report.
 
-        `progress` shows bars (None: on a terminal where tqdm is installed).
+        `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
         return verify(self.snapshot, decode, tracker(progress))
 
@@ -309,14 +286,14 @@ class Dataset:
         return self._changed(alter.add_columns(self.snapshot, columns))
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:
-        """Remove columns; dots lead into structs. Data files are not rewritten."""
+        """Remove columns (with dots for nested fields). Data files are not rewritten."""
         return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
 
-        A new type writes the column anew; see `LanceTable.alterColumn`. Raises SchemaMismatchError for a column that has nulls and must
-        have none, for a value that does not fit the new type, and for a new type of a column with an index.
+        A new type rewrites the column; see `LanceTable.alterColumn`. Raises SchemaMismatchError for a null in a column that is to become
+        non-nullable, for a value that does not fit the new type, and for a new type of a column with an index.
 
         Examples:
             >>> import pyarrow as pa
@@ -360,7 +337,7 @@ class Dataset:
         batch_size: int | None = None,
         blob_handling: BlobHandling = "bytes",
     ) -> Scan:
-        """A scan of this version.
+        """Scan this version.
 
         `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
@@ -379,7 +356,7 @@ class Dataset:
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these numbers (from 0, not counting deleted rows), in the given order, with duplicates.
+        """Return the rows with these numbers (from 0, without deleted rows), in the given order, with duplicates.
 
         Examples:
             >>> import pyarrow as pa
@@ -396,15 +373,15 @@ class Dataset:
         addresses: Sequence[int] | None = None,
         indices: Sequence[int] | None = None,
     ) -> list[BlobFile | None]:
-        """The blobs of some rows as files, which are read on demand; None for null.
+        """Open the blobs of some rows as files, which are read on demand; None for null.
 
-        Give the rows by `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) or `indices` (numbers as for `take`),
-        exactly one of the three. Raises IndexError for a row that does not exist.
+        Pass exactly one of `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) and `indices` (numbers as for `take`). Raises
+        IndexError for a row that does not exist.
         """
         return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows with these ids (of the column `_rowid`), in the given order; ids that do not exist are skipped."""
+        """Return the rows with these ids (of the column `_rowid`), in the given order. Missing ids are skipped."""
         return take_by_row_id(self.snapshot, row_ids, ScanPlan(_names(columns)))
 
 

@@ -1,4 +1,4 @@
-"""LanceTable: changing and maintaining a table from Spark. Everything here delegates to `lance_spark.verbs` and `lance_spark.dataset`."""
+"""LanceTable: changing and maintaining a table from Spark. It delegates to `lance_spark.verbs` and `lance_spark.dataset`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class LanceTable:
 
     @classmethod
     def isLanceTable(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> bool:
-        """Whether there is a Lance table at a path."""
+        """True if there is a Lance table at a path."""
         try:
             cls.forPath(spark, path, options)
         except TableNotFoundError:

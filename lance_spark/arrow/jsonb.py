@@ -1,8 +1,8 @@
 """JSON columns: JSONB, as stored in data files, <-> JSON text, as users see it.
 
 Implements the JSONB page of the table specification: a container is a header (kind and count, u32), an entry for each value (kind and
-length, u32; an object's keys come first), and the payloads one after the other; all numbers are big endian. Decimals and the extension
-types, which JSON text cannot produce, are refused.
+length, u32; an object's keys come first), and the concatenated payloads; all numbers are big endian. Decimals and extension types, which
+JSON text cannot produce, are not supported.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def _document(
     at: int,
     write: bool,
 ) -> tuple[int, int, int]:
-    """Write one whole value to `out`; returns the position after it, the doubles so far, and a status."""
+    """Write one complete value to `out`; returns the position after it, the doubles so far, and a status."""
     if stop - start >= 8 and _u32(data, start) == _SCALAR:
         entry = _u32(data, start + 4)
         if start + 8 + (entry & 0x0FFFFFFF) != stop or entry & 0x80000000:
@@ -326,7 +326,7 @@ def _render(
     Returns where it stopped, a status, and the number of doubles. The second pass relies on the checks of the first.
     """
     stack = np.zeros((_MAX_DEPTH, 7), np.int64)
-    # Typed, since numba would compile everything below again for a literal 0.
+    # A typed zero: numba would compile the functions again for a literal 0.
     at, count = int(np.int64(0)), int(np.int64(0))
     for i in range(len(starts)):
         begin = at
@@ -350,9 +350,8 @@ def from_text(array: pa.Array) -> pa.LargeBinaryArray:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; duplicate keys are refused, since their value would be ambiguous."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    """A JSON object. Raises ValueError for duplicate keys, whose value would be ambiguous."""
+    if len(made := dict(pairs)) != len(pairs):
         raise ValueError("an object has a duplicate key")
     return made
 
@@ -366,10 +365,9 @@ def _document_bytes(value: Any) -> bytes:
 
 def _encode(value: Any) -> tuple[int, bytes]:
     """The kind of a value in its entry, and its payload."""
-    if value is None:
-        return _NULL, b""
-    if isinstance(value, bool):
-        return (_TRUE if value else _FALSE), b""
+    for kind, constant in ((_NULL, None), (_TRUE, True), (_FALSE, False)):
+        if value is constant:
+            return kind, b""
     if isinstance(value, str):
         return _STRING, value.encode()
     if isinstance(value, (int, float)):

@@ -1,7 +1,7 @@
 """Selecting and joining rows of Arrow data.
 
-pyarrow's `take` and `filter` read out of bounds in nested fixed-size lists that do not start at offset 0 (seen in pyarrow 26). Use these
-functions to select rows of columns of any type.
+pyarrow's `take` and `filter` read out of bounds in nested fixed-size lists that do not start at offset 0 (as of pyarrow 26). Use these
+functions to select rows of any column type.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
 def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
     """Like `joined`, with only the used items in the dictionary."""
     t = arrays[0].type
-    refusal = UnsupportedFeatureError(f"values of {t} whose dictionaries have more items than their indices can tell apart")
+    refusal = UnsupportedFeatureError(f"values of {t} whose joined dictionary has too many items for its index type")
     if not pa.types.is_dictionary(t):
         raise refusal
     encoded = pa.concat_arrays([array.dictionary_decode() for array in arrays]).dictionary_encode()
@@ -59,7 +59,7 @@ def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _from_zero(array: pa.Array) -> pa.Array:
-    """The same values; copied to offset 0 if their type needs it."""
+    """The same values, copied to offset 0 if their type requires it."""
     return pa.concat_arrays([array]) if _has_lists_in_lists(array.type) else array
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 MAGIC = b"LCRC-32C"
-"""Stands before the checksum of a file's end, or of a whole small file."""
+"""The magic number before the checksum of a file's end or of a whole small file."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,22 +27,22 @@ def _library() -> ModuleType | None:
             warnings.simplefilter("ignore")
             import google_crc32c
     except ImportError:
-        _LOG.warning("google-crc32c is not installed: files are written without checksums, and read without checking them")
+        _LOG.warning("google-crc32c is not installed: files are written without checksums and read without verification")
         return None
     library: ModuleType = google_crc32c
     if library.implementation != "c":
-        _LOG.warning("google-crc32c is not compiled here: files are written without checksums, and read without checking them")
+        _LOG.warning("google-crc32c is not compiled here: files are written without checksums and read without verification")
         return None
     return library
 
 
 def available() -> bool:
-    """Whether a fast implementation of the checksum is available."""
+    """True if a fast implementation of the checksum is available."""
     return _library() is not None
 
 
 def is_magic(data: bytes) -> bool:
-    """Whether a checksum follows `data`. Half of the magic number is enough, so that damage to the other half is found."""
+    """True if a checksum follows `data`. Half of the magic number is sufficient, so that damage to the other half is found."""
     return sum(a == b for a, b in zip(data, MAGIC)) >= len(MAGIC) // 2
 
 

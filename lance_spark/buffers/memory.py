@@ -1,7 +1,7 @@
 """Memory for the values of pages.
 
-Arrow's pool reuses large blocks that were freed. The C library returns them to the system, which zeroes each before it is used again: more
-work than decoding.
+Arrow's pool reuses freed large blocks. The C library returns them to the system, which zeroes them before reuse; this takes longer than
+decoding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Protobuf messages from untrusted bytes.
 
-The library treats a field with a wrong wire type as unknown, so the field is silently absent: one flipped bit could lose the deletions of a
-table. Like other readers, `parse_message` refuses such bytes.
+The protobuf library treats a field with a wrong wire type as unknown, so one flipped bit could silently drop the deletions of a table. Like
+other readers, `parse_message` rejects such bytes.
 """
 
 from __future__ import annotations

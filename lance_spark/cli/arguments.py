@@ -15,9 +15,9 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """The URI of a table and how its store is reached."""
+    """The URI of a table and its storage options."""
     parser.add_argument("uri", metavar="URI", help="the table: a local path, or a URI such as s3://bucket/table.lance")
-    parser.add_argument("--branch", help="the branch to look at; main by default")
+    parser.add_argument("--branch", help="the branch (default: main)")
     add_storage_options(parser)
 
 
@@ -29,15 +29,15 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
         type=key_and_value,
         action="append",
         default=[],
-        help="an option of the store, such as region=eu-west-1; may be repeated",
+        help="a storage option, such as region=eu-west-1; can be repeated",
     )
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
-    """Which version of the table is meant."""
+    """The version of the table."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--version", metavar="N", type=int, help="the version to look at; the latest by default")
-    which.add_argument("--tag", help="the version that has this tag")
+    which.add_argument("--version", metavar="N", type=int, help="the version (default: the latest)")
+    which.add_argument("--tag", help="the version with this tag")
 
 
 def key_and_value(text: str) -> tuple[str, str]:
@@ -61,8 +61,8 @@ def positive(text: str) -> int:
 
 
 def open_table(arguments: argparse.Namespace) -> Dataset:
-    """The table, and the version of it, that the arguments name."""
-    from lance_spark.dataset import Dataset  # loads the decoders, which help and usage errors do without
+    """Open the version that the arguments select."""
+    from lance_spark.dataset import Dataset  # loads the decoders, which help and usage errors do not need
 
     version, tag = getattr(arguments, "version", None), getattr(arguments, "tag", None)
     branch = None if tag is not None else arguments.branch  # a tag is of one branch

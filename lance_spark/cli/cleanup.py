@@ -20,16 +20,14 @@ def add_to(commands: Any) -> None:
         description=f"{text[0].upper()}{text[1:]}. The latest version stays, and so do those that a tag, a branch or a clone needs.",
     )
     add_table(parser)
-    parser.add_argument("--dry-run", action="store_true", help="remove nothing, print what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be removed, without removing it")
     parser.add_argument(
         "--older-than",
         metavar="TIME",
         type=_time,
-        help="the age above which versions are removed, such as 1h; 14d by default, or no limit with --retain-versions",
+        help="remove versions older than this, such as 1h (default: 14d, or no limit with --retain-versions)",
     )
-    parser.add_argument(
-        "--retain-versions", metavar="N", type=positive, help="the number of latest versions that are kept whatever their age"
-    )
+    parser.add_argument("--retain-versions", metavar="N", type=positive, help="the number of latest versions to keep at any age")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`history`: what made each version."""
+"""`history`: the operation of each version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_to(commands: Any) -> None:
     text = "print the versions, newest first, with their times, operations and commit messages"
     parser = commands.add_parser("history", help=text, description=f"{text[0].upper()}{text[1:]}.")
     add_table(parser)
-    parser.add_argument("--limit", metavar="N", type=positive, default=100, help="the number of versions to print; 100 by default")
+    parser.add_argument("--limit", metavar="N", type=positive, default=100, help="the number of versions to print (default: 100)")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`info`: a version of a table in a few lines."""
+"""`info`: the overview of a version."""
 
 from __future__ import annotations
 

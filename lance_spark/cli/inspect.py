@@ -1,4 +1,4 @@
-"""`inspect`: where the bytes of a version are."""
+"""`inspect`: the storage usage of a version."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def add_to(commands: Any) -> None:
         "--max-files",
         metavar="N",
         type=positive,
-        help="the number of data files whose metadata is read; 256 by default, the rest is estimated",
+        help="the maximum number of data files to read metadata of (default: 256); the rest is estimated",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--html", metavar="FILE", type=Path, help="write a page with pictures to FILE instead")
+    form.add_argument("--html", metavar="FILE", type=Path, help="write an HTML page with charts to FILE instead")
     add_json(form)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect the version; 1 if a file of it cannot be read."""
+    """Inspect the version. Returns 1 if one of its files cannot be read."""
     from lance_spark.inspection.gather import MAX_FILES, inspect
     from lance_spark.inspection.page import as_html
     from lance_spark.inspection.tables import as_text

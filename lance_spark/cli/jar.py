@@ -1,4 +1,4 @@
-"""`jar`: the planner, compiled."""
+"""`jar`: the compiled planner."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def add_to(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the jar."""
     try:
-        from lance_spark.spark.planner.install import write_jar  # starts a JVM, which other commands do without
+        from lance_spark.spark.planner.install import write_jar  # starts a JVM, which other commands do not need
     except ModuleNotFoundError as e:
         raise UnsupportedFeatureError(
-            f"the planner is compiled by Spark, which is not installed ({e}): pip install 'lance-spark[spark]'"
+            f"Spark, which compiles the planner, is not installed ({e}): pip install 'lance-spark[spark]'"
         ) from None
     write_jar(arguments.out)
     if arguments.json:

@@ -1,6 +1,6 @@
-"""The program: its commands, its exit codes, and errors in one line.
+"""The program: its commands, its exit codes, and errors as one line.
 
-Exit codes: 0 all is well; 1 the command found problems; 2 wrong usage, or an error; 130 interrupted; 141 the reader of the output is gone.
+Exit codes: 0 success; 1 the command found problems; 2 invalid usage, or an error; 130 interrupted; 141 the output was closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:
     """Run the command of the command line, or of `words`, and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # Names of columns may have characters that the terminal's encoding lacks.
+            # Column names may contain characters that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
     try:
         try:

@@ -1,4 +1,4 @@
-"""`verify`: whether every file of a version is there and whole."""
+"""`verify`: check that every file of a version exists and is intact."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from lance_spark.cli.output import print_json
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's."""
-    text = "check that every file of a version is there and whole"
-    parser = commands.add_parser("verify", help=text, description=f"{text[0].upper()}{text[1:]}. The exit code is 1 if a file is not.")
+    text = "check that every file of a version exists and is intact"
+    parser = commands.add_parser("verify", help=text, description=f"{text[0].upper()}{text[1:]}. The exit code is 1 if there are problems.")
     add_table(parser)
     add_version(parser)
-    parser.add_argument("--no-decode", dest="decode", action="store_false", help="check sizes and numbers of rows only")
+    parser.add_argument("--no-decode", dest="decode", action="store_false", help="check only sizes and row counts")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report; 1 if there are problems."""
+    """Print the report. Returns 1 if there are problems."""
     report = open_table(arguments).verify(decode=arguments.decode)
     if arguments.json:
         print_json({"ok": report.ok, "report": report})

@@ -1,4 +1,4 @@
-"""A table as plain text, and as HTML in the colours of the page around it."""
+"""Tables as plain text, and as HTML in the colours of the surrounding page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RIGHT = _CELL + "text-align: right; white-space: nowrap"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under `headers`. The columns in `right` are aligned to the right, as numbers are; `note` is a line below the table."""
+    """Rows of cells under `headers`. The columns in `right` are right-aligned, like numbers; `note` is a line below the table."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]

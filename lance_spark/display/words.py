@@ -1,4 +1,4 @@
-"""Numbers, times and untrusted text in a form that people read."""
+"""Numbers, times and untrusted text in readable form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SHOWN = 200
-"""The number of characters that are shown of a value."""
+"""Maximum number of characters shown of a value."""
 
 
 def number(value: int | None) -> str:
@@ -30,7 +30,7 @@ def size(value: float | None) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """The share of a whole, "12.3%", "<0.1%" if it is small; "" where there is no whole."""
+    """A percentage: "12.3%", or "<0.1%" if it is small; "" if the whole is 0."""
     if not whole:
         return ""
     share = 100 * part / whole
@@ -51,5 +51,5 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """As `one_line`, but no more than 200 characters."""
+    """Like `one_line`, but at most 200 characters."""
     return one_line(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)

@@ -13,7 +13,7 @@ from lance_spark.errors import CorruptFileError
 
 @dataclass(frozen=True)
 class Constant(Encoding):
-    """Every value is `value`, little endian. None is used where there are no values; those count as 64-bit numbers."""
+    """Every value is `value`, little endian. None if there are no values, which then have 64 bits."""
 
     value: bytes | None
 
@@ -27,7 +27,7 @@ class Constant(Encoding):
         value = self.value or b""
         if not value and chunks.counts.any():
             raise CorruptFileError("a constant encoding of values has no value")
-        # A float sum cannot wrap around.
+        # A float sum does not wrap around.
         check_bytes(chunks.counts.sum(dtype=np.float64) * len(value), "constant values")
         if not value:
             return FixedWidth(64, np.empty(0, np.uint8), 0)

@@ -16,7 +16,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 @dataclass(frozen=True)
 class Delta(Encoding):
-    """Each chunk or block begins with `base`; every other value is the one before it plus a number of `deltas`, modulo 2 ** `bits`."""
+    """Each chunk or block begins with `base`; every other value is its predecessor plus a value of `deltas`, modulo 2 ** `bits`."""
 
     bits: int
     base: int
@@ -45,7 +45,7 @@ class Delta(Encoding):
         sums = np.zeros(len(deltas.view(dtype)) + 1, np.uint64)
         np.cumsum(deltas.view(dtype), dtype=np.uint64, out=sums[1:])
         # Value i of chunk c is the base plus the first i differences of the chunk: a running sum over all chunks, minus the sum before
-        # the chunk. Unsigned sums wrap around, so that is right however large they are.
+        # the chunk. Unsigned sums wrap around, so the result is correct at any size.
         number = numbers_within_chunks(counts)
         stored = np.maximum(counts - 1, 0)
         before = np.cumsum(stored) - stored
@@ -66,7 +66,7 @@ def numbers_within_chunks(counts: np.ndarray) -> np.ndarray:
 
 
 def check_counts(counts: np.ndarray) -> None:
-    """Raise CorruptFileError for more numbers than a page may hold: no stored bytes limit ranges and differences."""
+    """Raise CorruptFileError for more numbers than a page may have: ranges and differences need no stored bytes."""
     check_bytes(counts.sum(dtype=np.float64) * 8, "ranges or differences")  # floats do not wrap around
 
 

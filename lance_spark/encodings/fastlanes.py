@@ -73,7 +73,7 @@ def pack_blocks(
     _pack(values, first, counts, widths, starts, words, np.zeros(BLOCK, values.dtype))
 
 
-# Indices in the kernels are unsigned: numba lets signed ones count from the end, and that test keeps loops from being vectorised.
+# Indices in the kernels are unsigned: for signed ones, numba adds a test for negative values, which prevents vectorisation.
 
 
 @kernel
@@ -96,7 +96,7 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
         source = np.uint64(start + row * width // bits * (1024 // bits))
         into = np.uint64(target + ORDER[row // 8] * 16 + row % 8 * 128)
         shift = row * width % bits
-        # Saying that shifts are below the word's size keeps the compiler from computing in 64 bits.
+        # The mask tells the compiler that shifts are below the word's size, which avoids 64-bit arithmetic.
         down = word(word(shift) & word(bits - 1))
         if shift + width <= bits:
             for lane in range(lanes):

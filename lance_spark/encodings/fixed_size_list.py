@@ -56,7 +56,7 @@ class FixedSizeListEncoding(Encoding):
         return self.has_validity or (isinstance(self.values, FixedSizeListEncoding) and self.values.any_validity)
 
     def row_bytes(self, lists: int = 1) -> int:
-        """The bytes of one full-zip value that holds `lists` lists of this layer."""
+        """The size in bytes of a full-zip value with `lists` lists of this layer."""
         dimension = lists * self.items_per_value
         validity = (dimension + 7) // 8 if self.has_validity else 0
         if isinstance(self.values, FixedSizeListEncoding):
@@ -68,13 +68,13 @@ class FixedSizeListEncoding(Encoding):
         return validity + (dimension * self.values.bits_per_value + 7) // 8
 
     def decode_values(self, values: Block) -> FixedSizeList:
-        """The lists that were stored one by one."""
+        """The lists, from values that were stored one by one."""
         if not isinstance(values, FixedWidth) or values.bits % 8:
             raise CorruptFileError("expected fixed-size lists of a fixed number of bytes each, found values of variable width")
         return self._split_rows(values.data.reshape(values.count, values.bits // 8), 0, 1)
 
     def _split_rows(self, rows: np.ndarray, at: int, lists: int) -> FixedSizeList:
-        """The lists of this layer, `lists` of which are in each of `rows`; their bitmap begins at byte `at` of a row."""
+        """The lists of this layer. Each of `rows` has `lists` of them, with their bitmap at byte `at`."""
         dimension = lists * self.items_per_value
         count, size = rows.shape
         validity = None
@@ -99,7 +99,7 @@ class FixedSizeListEncoding(Encoding):
         return FixedSizeList(self.values.decode_chunks(chunks), self.items_per_value, validity)
 
     def _count_items(self, counts: np.ndarray) -> np.ndarray:
-        # No file holds 2**62 items: the decoder of the items will find too few.
+        # No file has 2**62 items, so the decoder of the items will raise the error.
         items: np.ndarray = np.minimum(counts, 2**62 // self.items_per_value) * self.items_per_value
         return items
 

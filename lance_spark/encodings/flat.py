@@ -50,7 +50,7 @@ class Flat(Encoding):
         return values
 
     def count_chunks(self, chunks: Chunks) -> np.ndarray:
-        """How many values each chunk holds, from the size of its buffer."""
+        """The number of values in each chunk, from the size of its buffer."""
         self._check_width()
         size = self.bits_per_value // 8
         if self.bits_per_value == 1 or (chunks.sizes[0] % size).any():
@@ -89,7 +89,7 @@ def encode_values(block: FixedWidth) -> tuple[Flat, FixedWidth]:
 
 
 def bytes_for(counts: np.ndarray | np.int64, bits: int) -> np.ndarray:
-    """The bytes of `counts` values of `bits` bits. Absurd counts give sizes larger than any buffer, without overflow."""
+    """The size in bytes of `counts` values of `bits` bits. Absurd counts give huge sizes without overflow."""
     limit = np.int64(2**62 // bits)
     return (np.minimum(counts, limit) * bits + 7) // 8
 

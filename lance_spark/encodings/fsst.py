@@ -62,7 +62,7 @@ def _decompress(block: VariableWidth, table: SymbolTable) -> VariableWidth:
     bad = _decompress_all(block.data, block.offsets, symbols, lengths, out, offsets)
     if bad >= 0:
         raise CorruptFileError(f"FSST string {bad} has a code that is not in the symbol table, or ends with an escape")
-    # Shrink the array: memory for the worst case costs nothing while it is untouched, and must not be kept.
+    # Shrink the array: untouched worst-case memory is free, but must not be kept.
     out.resize(int(offsets[-1]), refcheck=False)
     return VariableWidth(offsets, out)
 
@@ -135,7 +135,7 @@ def _compress(block: VariableWidth, node: Fsst) -> VariableWidth:
     offsets = np.zeros(len(block.offsets), block.offsets.dtype if most < 2**31 else np.int64)
     data = block.data if len(block.data) >= _WORD else np.append(block.data, np.zeros(_WORD, np.uint8))
     _compress_all(data, block.offsets, middle, f.keys, f.found, f.short, f.single, out, offsets)
-    # Where the second half was written, and where it belongs.
+    # The position at which the second half was written, and its final position.
     start, end = 2 * int(block.offsets[middle]), int(offsets[middle])
     second = out[start : int(offsets[-1])]
     offsets[middle + 1 :] -= start - end
@@ -163,7 +163,7 @@ class _Finder:
 
     @classmethod
     def of(cls, table: SymbolTable) -> _Finder:
-        """The finder of `table`, whose symbols are sorted by how much they save, best first."""
+        """The finder of `table`, whose symbols are sorted by savings, largest first."""
         lengths = table.lengths.astype(np.int64)
         coded = (np.arange(len(lengths)) | lengths << 8).astype(np.uint16)
         single = np.full(256, ESCAPE | 1 << 8, np.uint16)

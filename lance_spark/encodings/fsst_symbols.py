@@ -17,7 +17,7 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U, copy_ranges, load64
 
 ESCAPE = 255
-"""The code that says: the next byte stands for itself. All the others are symbols, so there are at most 255."""
+"""The escape code: the next byte is a literal. All other codes are symbols, so there are at most 255."""
 
 _STORED_BYTES = 2312
 _MAGIC = 0x46535354
@@ -28,7 +28,7 @@ _SHARES = (8, 38, 68, 98, 128)  # of 128: the share of the sample that each gene
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """Code c stands for the `lengths[c]` low bytes of `symbols[c]`, little endian; `on` is False if strings are not compressed.
+    """Code c represents the `lengths[c]` low bytes of `symbols[c]`, little endian. `on` is False if strings are not compressed.
 
     `symbols` is uint64 and `lengths` uint8, one for each code in use; the unused bytes of a symbol are 0.
     """
@@ -117,7 +117,7 @@ def train(block: VariableWidth) -> SymbolTable:
 
 
 def _sample(block: VariableWidth) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces of strings from the whole block, and where each begins and ends in the sample; 8 spare bytes follow the last.
+    """A sample of pieces from the whole block, with the start and end of each piece; 8 spare bytes follow the last one.
 
     A generation uses the first pieces of the sample, so they are in random order.
     """
@@ -140,7 +140,7 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
     symbols = np.concatenate([np.arange(256, dtype=np.uint64), table.symbols])
     lengths = np.concatenate([np.ones(256, np.int64), table.lengths.astype(np.int64)])
     seen = np.flatnonzero(counts[: len(symbols)])
-    # Symbols of one byte are worth more than they save: each avoids an escape.
+    # Symbols of one byte get a higher gain, because each one avoids escapes.
     weights = counts[seen].astype(np.int64) * np.where(lengths[seen] == 1, 8, 1)
     found = [(symbols[seen], lengths[seen], weights)]
     if share < 128:
@@ -150,7 +150,7 @@ def _next_generation(table: SymbolTable, counts: np.ndarray, pairs: np.ndarray, 
         joined = symbols[left] | symbols[right] << (U(8) * lengths[left].astype(np.uint64))
         found.append((joined, np.minimum(lengths[left] + lengths[right], 8), pair_counts[short].astype(np.int64)))
     values, sizes, counted = (np.concatenate(parts) for parts in zip(*found))
-    # As in the reference code, rare candidates are dropped before equal ones are added up: chance finds only cost speed.
+    # As in the reference code, rare candidates are dropped before equal ones are added up, for speed.
     often = counted >= 5 * share // 128
     values, sizes, counted = values[often], sizes[often], counted[often]
     order = np.lexsort((sizes, values))
@@ -174,7 +174,7 @@ def _count(
     pairs: np.ndarray,
     seen: np.ndarray,
 ) -> int:
-    """Count symbols and pairs in the compressed sample. A byte stands for itself, symbol c has number 256 + c.
+    """Count symbols and pairs in the compressed sample. A literal byte has its own value as number, symbol c has number 256 + c.
 
     The pair of a and b has number 512 * a + b. `seen` gets the numbers of the pairs that occur; returns how many occur.
     """

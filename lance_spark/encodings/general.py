@@ -35,7 +35,7 @@ _STREAM_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class General(Encoding):
-    """What `values` encodes, compressed by `scheme`; `level` is the writer's compression level (None: default)."""
+    """The buffers of `values`, compressed with `scheme`; `level` is the writer's compression level (None: default)."""
 
     scheme: Scheme
     level: int | None
@@ -116,7 +116,7 @@ def _largest(values: Encoding, counts: np.ndarray) -> np.ndarray:
 
 
 def _decompress_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, bounds: np.ndarray) -> Bytes:
-    # One stream for all frames: the library sets up a context for each stream, which takes longer than most chunks.
+    # Use one stream for all frames: creating the library's context takes longer than decompressing most chunks.
     if len(starts) > 1 and np.array_equal(_content_sizes(data, starts), np.diff(bounds)):
         compressed, _ = copy_together(data, starts, sizes)
         out = empty(int(bounds[-1]))
@@ -127,7 +127,7 @@ def _decompress_frames(data: Bytes, starts: np.ndarray, sizes: np.ndarray, bound
         except OSError as error:
             raise CorruptFileError(f"zstd buffers: {error}") from error
         raise CorruptFileError(f"zstd buffers do not decompress to the {len(out)} bytes that they declare")
-    # Joined at the end: the declared sizes may be far too large.
+    # Join at the end, because the declared sizes may be far too large.
     codec, frames = pa.Codec("zstd"), pa.py_buffer(data)
     parts = []
     for i, (start, size, expected) in enumerate(zip(starts.tolist(), sizes.tolist(), np.diff(bounds).tolist())):

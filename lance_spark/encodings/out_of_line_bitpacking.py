@@ -95,7 +95,7 @@ def _find_short(sizes: np.ndarray, counts: np.ndarray, step: int) -> int:
     """The first chunk whose `sizes[c]` words are too few for `counts[c]` values in blocks of `step` words, or -1."""
     for c in range(len(sizes)):
         full, rest = counts[c] // BLOCK, counts[c] % BLOCK
-        # Compared in words first: the product with an absurd count could overflow.
+        # Compare in words first, since the product with an absurd count could overflow.
         if full > sizes[c]:
             return c
         left = sizes[c] - full * step

@@ -52,7 +52,7 @@ class PackedStructEncoding(Encoding):
 
 
 def is_fixed(block: PackedStruct) -> bool:
-    """Whether all children are of whole bytes, as the encoding requires."""
+    """True if all children have whole bytes, as the encoding requires."""
     return all(isinstance(child, FixedWidth) and child.bits % 8 == 0 for child in block.children)
 
 

@@ -22,10 +22,10 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import load64
 
 LONGEST_RUN = 255
-"""Run lengths are written as one byte: what every version of the format can read."""
+"""Run lengths are written as one byte, which all versions of the format can read."""
 
 STRIDE = 16
-"""Values that are written at once when runs are expanded."""
+"""Values written together when runs are expanded."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Rle(Encoding):
         lengths = length_encoding.decode_chunks(replace(length_chunks, counts=runs))
         if not isinstance(values, FixedWidth) or values.bits % 8:
             raise UnsupportedFeatureError("runs of values that are not a fixed number of bytes are not supported")
-        # Sums of 64-bit lengths could wrap around and hide a run that is too long.
+        # Sums of 64-bit lengths could wrap around and hide an excessive run.
         if not isinstance(lengths, FixedWidth) or lengths.bits not in (8, 16, 32):
             raise UnsupportedFeatureError("only run lengths of 8, 16 or 32 bits are supported")
         run_lengths = _fitted(lengths.view(word_type(lengths.bits)), runs, counts)
@@ -127,7 +127,7 @@ def encode_block(block: FixedWidth) -> tuple[Encoding, Bytes]:
 
 
 def _decompress(encoding: Encoding, chunks: Chunks) -> tuple[Encoding, Chunks]:
-    """`encoding` and `chunks` without general compression around them, so that the sizes of buffers tell how many values they hold."""
+    """`encoding` and `chunks` without general compression, so that buffer sizes determine the number of values."""
     while isinstance(encoding, General):
         chunks, encoding = encoding.decompress_chunks(chunks), encoding.values
     return encoding, chunks
@@ -146,7 +146,7 @@ def _count_run_parts(*parts: tuple[Encoding, Chunks]) -> np.ndarray | None:
 
 
 def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray) -> np.ndarray:
-    """The number of runs in each chunk if a formula gives the lengths: those that begin before the chunk has all its values."""
+    """The number of runs in each chunk if a formula gives the lengths: runs that begin before all values are complete."""
     if lengths.num_buffers:
         raise UnsupportedFeatureError("run-length encoding is not supported if neither values nor lengths are flat")
     block = lengths.decode_chunks(replace(chunks, counts=counts))
@@ -160,9 +160,9 @@ def _count_runs_of_lengths(lengths: Encoding, chunks: Chunks, counts: np.ndarray
 
 
 def _fitted(lengths: np.ndarray, runs: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The lengths, checked to add up to the `counts` values of each chunk, since they determine what is allocated.
+    """The lengths, after checking that they add up to the `counts` values of each chunk, since they determine the allocation.
 
-    Writers of late 2025 cut chunks within runs: the last run of a chunk may be too long, and its excess is repeated in the next chunk.
+    Writers of late 2025 split chunks within runs: the last run of a chunk may be too long, and its excess is repeated in the next chunk.
     """
     made, wanted = np.empty(len(runs), np.uint64), counts.astype(np.uint64)
     _add_up(lengths, runs, made)

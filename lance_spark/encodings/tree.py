@@ -28,7 +28,7 @@ from lance_spark.encodings.variable_packed_struct import PackedField, VariablePa
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 MAX_DEPTH = 16
-"""Deepest tree that is decoded: far beyond what writers nest, far below what would exhaust the stack."""
+"""Maximum depth of a decoded tree: far above that of any writer, and far below the limit of the stack."""
 
 
 def decode_message(message: pb.CompressiveEncoding, depth: int = 0) -> Encoding:

@@ -20,7 +20,7 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U32, U, copy, copy_ranges, load32, load64, store32, store64
 
 CHUNK_BYTES = 4096
-"""What a mini-block chunk may take, offsets included, unless it is a single value."""
+"""Maximum size of a mini-block chunk, including offsets, unless it has a single value."""
 
 MAX_CHUNK_VALUES = 4096
 
@@ -86,14 +86,14 @@ def _offset_bytes(coded: Block, count: int) -> tuple[int, Bytes]:
 
 
 def _early_header(data: Bytes, width: int, count: int) -> tuple[int, int, int] | None:
-    """The header of mid-2025 writers of 2.1, if it is one: it has the number of strings in place of the width of the offsets."""
+    """The header of mid-2025 writers of 2.1, or None: it has the number of strings instead of the width of the offsets."""
     words = [int.from_bytes(bytes(data[at : at + width]), "little") for at in (0, width)]
     start = (count + 3) * width
     return (2 * width, width, start) if words == [count, start] else None
 
 
 def _block_header(data: Bytes) -> tuple[int, int, int]:
-    """The size of the header, the width of the offsets in bytes and where the bytes start."""
+    """The size of the header, the width of the offsets in bytes, and the start of the bytes."""
     bits = int(data[0]) if len(data) >= 4 else 0
     width = bits // 8
     # Older writers stored one byte of width, then the number of strings, then the start of the bytes. Three zero bytes after
@@ -160,7 +160,7 @@ def _place_offsets(
         base = total - first
         falls: np.bool_ = np.bool_(False)
         before = first
-        # Two loops, so that neither has a branch on the width. What is written before a decrease is found stays in bounds.
+        # Two loops without branches on the width. Writes before a decrease is found stay in bounds.
         if wide:
             for i in range(count):
                 here = np.int64(load64(words, start + U(8) * U(i) + U(8)))

@@ -18,15 +18,17 @@ def sidecar_path(path: str, blob_id: int) -> str:
 
 
 def is_sidecar_name(name: str) -> bool:
-    """Whether a file name can be one from `sidecar_path`."""
+    """True if a file name has the form of `sidecar_path`."""
     return _SIDECAR.fullmatch(name) is not None
 
 
 def external_store(store: Store, uri: str, allowed: bool) -> tuple[Store, str]:
     """The store of an object that a blob column refers to, with the options of `store`, and the object's path in it."""
     if not allowed:
-        raise UnsupportedFeatureError(f"a blob is stored outside of the table, at {shown(uri)!r}; set allow_other_stores=True to read it")
+        raise UnsupportedFeatureError(
+            f"a blob is stored outside of the table, at {shown(uri)!r}; if you trust the table, open it with allow_other_stores=True"
+        )
     folder, _, name = uri.rpartition("/")
     if not folder or not name:
-        raise CorruptFileError(f"a blob at {shown(uri)!r}, which is not a URI")
+        raise CorruptFileError(f"expected a URI of a blob, found {shown(uri)!r}")
     return store.at(folder), name

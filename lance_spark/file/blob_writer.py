@@ -1,7 +1,7 @@
 """Writes the values of blob columns while a data file is written; pages get descriptors of their locations.
 
-Version 1 stores all values in the data file. Version 2 stores small ones there, larger ones together in files beside it (packed), and the
-largest in a file each (dedicated); field metadata sets the limits.
+Version 1 stores all values in the data file. Version 2 stores small values there, larger ones together in separate files (packed), and the
+largest ones in one file each (dedicated). Field metadata sets the limits.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lance_spark.schema.blobs import BlobKind
 from lance_spark.schema.schema import Field
 
 Put = Callable[[memoryview], tuple[int, int]]
-"""Writes bytes to the data file, aligned, and says where they start and how many they are."""
+"""Writes bytes to the data file, aligned, and returns their position and size."""
 
 
 class Sidecars(Protocol):
-    """The files beside one data file."""
+    """The sidecar files of a data file."""
 
     def begin(self, blob_id: int) -> BinaryIO:
         """A new sidecar with this id, to write to until `end`."""
@@ -53,7 +53,7 @@ class BlobWriter:
         self._written: list[SummedOutput] = []
 
     def place(self, field: Field, array: pa.Array, *, version_2: bool) -> pa.Array:
-        """The array of the blob column `field`, one of those of `split`, with descriptors in place of the values, which are written."""
+        """Write the values of the blob column `field`. Returns `array`, one of those of `split`, with descriptors instead of values."""
         depth = _depth(array.type)
         values = assemble.leaf_of(array, depth)
         offsets, data = _bytes(values)

@@ -24,7 +24,7 @@ from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.reading.steps import Steps
 
 BLOCK = 16 << 10
-"""Bytes that have a checksum in the files that we write."""
+"""Size in bytes of the blocks in files that we write."""
 
 _TRAILER = struct.Struct("<8sQQIIII")
 """Magic; start and end of the table; bytes of a block; number of blocks from the table to the trailer; of sidecars; CRC-32C of the end."""
@@ -32,19 +32,19 @@ _TRAILER = struct.Struct("<8sQQIIII")
 _ENTRY = struct.Struct("<QQ")
 _SUM = 4
 _BLOCK_SIZES = (1 << 10, 1 << 20)
-"""The smallest and the largest block of a file that is read; all are powers of two."""
+"""The minimum and the maximum block size in files that are read; all sizes are powers of two."""
 
 _MAX_READ = 32 << 20
-"""Bytes that are read together at most, where they are not wanted together."""
+"""Maximum size in bytes of a read that covers separate requests."""
 
 _SCATTERED = 2
-"""Blocks that have more than so many times the bytes that are wanted of them are not kept."""
+"""Blocks are not kept if they have more than this many times the requested bytes."""
 
 _ADVICE = "Restore it from a copy, or read it as it is with verify_checksums=False"
 
 
 class ChecksumError(CorruptFileError):
-    """Bytes that differ from those written. `where` is the range of the block, `blob_id` the sidecar's id, 0 for the data file."""
+    """A checksum mismatch. `where` is the range of the block, `blob_id` the id of the sidecar, 0 for the data file."""
 
     def __init__(self, message: str, where: ByteRange, blob_id: int) -> None:
         super().__init__(message)
@@ -156,7 +156,7 @@ def read_checksums(size: int) -> Steps[Checksums | None]:
 
 
 def refuse_lost_trailer(footer: Footer, tail: Bytes) -> None:
-    """Raise CorruptFileError if a file without a trailer, of which `tail` was read, had one: there is a table before global buffer 0."""
+    """Raise CorruptFileError if a file, whose end is `tail`, has lost its trailer: it has a checksum table before global buffer 0."""
     if not len(footer.global_buffers) or not available():
         return
     stop = int(footer.global_buffers[0, 0]) - (footer.size - len(tail))

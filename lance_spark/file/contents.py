@@ -67,7 +67,7 @@ def _legacy_contents(file: LegacyFile) -> Steps[Contents]:
     for f in file.schema.walk():
         lengths = file.pages.entries[f.id - file.pages.first_field, :, 1]
         kind = f.type
-        # Every value takes at least a bit.
+        # Every value takes at least one bit.
         if ((lengths < 0) | (lengths > 8 * file.pages.size)).any():
             raise CorruptFileError(f"pages of {lengths.tolist()} values of field {f.id} do not fit a file of {file.pages.size} bytes")
         if pa.types.is_dictionary(kind):

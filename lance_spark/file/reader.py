@@ -31,10 +31,10 @@ from lance_spark.v0_1.statistics import page_bounds
 from lance_spark.v2_0 import field as v2_0
 
 _BATCH_BYTES = 8 * 1024 * 1024
-"""Bytes of a batch: what is larger leaves the processor's caches before it is handed on."""
+"""Target size of a batch in bytes: larger batches do not fit in the processor's caches."""
 
 _PAGES_NAMED = 5
-"""Pages that an error names at most."""
+"""Maximum number of pages in an error message."""
 
 Open = Callable[[Field, Mapping[int, Column], Rows, int], FieldReader]
 
@@ -59,7 +59,7 @@ def open_data_file(
     tail, actual = source.tail, source.size
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:
-        # The size is not checked: writers of about 0.30 recorded it before they wrote the metadata.
+        # The size is not checked, because writers of about 0.30 recorded it before they wrote the metadata.
         file = source.run("footer", legacy.read_legacy_file(actual))
         return DataFileReader(source, version, file.pages.num_rows, file.schema, file)
     if size and size != actual:

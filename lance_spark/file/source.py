@@ -1,4 +1,4 @@
-"""The bytes of a data file, compared with its checksums if it has any, and errors that name the file and what was read."""
+"""The bytes of a data file, verified if it has checksums, and errors that name the file and the part that was read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
 
 _TAIL = 64 * 1024
-"""Bytes read at once from the end of a file: the metadata of most files, all of a small one."""
+"""Bytes read from the end of a file at first: all metadata of most files, or a whole small file."""
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Source:
         return answers  # type: ignore[return-value]
 
     def read(self, ranges: Sequence[ByteRange], what: str) -> list[Bytes]:
-        """The bytes of each range; errors name the file and `what` is read."""
+        """The bytes of each range; errors name the file and `what`, the part that is read."""
         try:
             return self.fetch(ranges)
         except ChecksumError as e:
@@ -84,11 +84,11 @@ class Source:
         return self.read([place(where, kind, blob_id, "")], "blob")[0]
 
     def checked(self, what: str, work: Callable[[], T]) -> T:
-        """Do `work`; errors name the file and `what` is read."""
+        """Do `work`; errors name the file and `what`, the part that is read."""
         return checked(f"{self.path}: {what}", work)
 
     def run(self, what: str, steps: Steps[T]) -> T:
-        """Run `steps`; errors name the file and `what` is read."""
+        """Run `steps`; errors name the file and `what`, the part that is read."""
         try:
             return run(naming(f"{self.path}: {what}", steps), self.fetch)
         except ChecksumError as e:

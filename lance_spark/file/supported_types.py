@@ -1,4 +1,4 @@
-"""Which columns a storage version supports, checked on the driver before anything is written."""
+"""Checks on the driver, before anything is written, that a storage version supports the columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _walk(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]
 
 
 def _refusal(field: Field, version: StorageVersion) -> str:
-    """Why files of `version` cannot store the field, regardless of its children; empty if they can."""
+    """The reason why files of `version` cannot store the field, regardless of its children; empty if they can."""
     kind = field.logical_type.split(":")[0]
     has_maps = version in GRAMMARS and GRAMMARS[version].maps
     if not field.name:
@@ -67,7 +67,7 @@ def _refusal(field: Field, version: StorageVersion) -> str:
 
 
 def _packed_refusal(child: Field, version: StorageVersion) -> str:
-    """Why a packed struct in files of `version` cannot have this child."""
+    """The reason why a packed struct in files of `version` cannot have this child; empty if it can."""
     kind = child.logical_type
     what = f"its field {child.name!r} of type {kind} cannot be in a packed struct (lance-encoding:packed)"
     if child.children or kind in ("null", "json", "bool") or kind.startswith(("dict:", "fixed_size_list:bool")):

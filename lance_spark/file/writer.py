@@ -36,7 +36,7 @@ from lance_spark.schema.storage_version import V2_0, StorageVersion
 from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20
-"""Arrow bytes of a column that make a page."""
+"""Size in bytes of the Arrow data of a page."""
 
 _ALIGNMENT = 64
 _PAD = b"H"
@@ -172,7 +172,7 @@ class DataFileWriter:
         sums, sidecars = self._out.take_sums(), self._blobs.sums()
         self._put(checksum_table(start, sums, sidecars))
         stop = self._out.size
-        # The magic number ends where the descriptor begins, so that the table is noticed when the trailer is gone.
+        # The magic number ends at the start of the descriptor, so that the table is found even if the trailer is lost.
         self._put(_PAD * (-(stop + len(CHECKSUMS)) % _ALIGNMENT) + CHECKSUMS)
         return ByteRange(start, stop), len(sidecars)
 
@@ -189,7 +189,7 @@ class DataFileWriter:
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
         if column.waiting and size < batch_bytes // 4:
-            # Columns from IPC share the memory of their batch; a narrow one would keep all batches in memory until its page is full.
+            # Columns from IPC share the memory of their batch: a narrow column would keep all batches in memory until its page is full.
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
 
     def _flush(self, column: _LeafColumn) -> None:

@@ -1,1 +1,1 @@
-"""What a version of a table consists of: from its manifest alone, or from the metadata of its files, as values, text and HTML."""
+"""The storage usage of a version, from its manifest or from the metadata of its files, as values, text and HTML."""

@@ -1,4 +1,4 @@
-"""What is in data files: the pages of each column, added up over the files that are read."""
+"""The contents of data files: the pages of each column, summed over the files that are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 _THREADS = 8
 _MAX_PAGES = 200_000
-"""Pages after which no more files are read: tables may have ten thousand columns."""
+"""No more files are read after this many pages, since tables may have ten thousand columns."""
 _STRINGS = ("string", "binary", "large_string", "large_binary")
 
 
@@ -77,7 +77,7 @@ class _Tally:
 
 @dataclass
 class Columns:
-    """What was found in the data files that were read; see `usage.Sample` for the numbers."""
+    """The contents of the data files that were read; see `usage.Sample` for the numbers."""
 
     files_read: int = 0
     size_read: int = 0
@@ -94,16 +94,16 @@ class Columns:
 
     @property
     def pages(self) -> int:
-        """How many pages were found."""
+        """The number of pages found."""
         return sum(tally.pages for tally in self._tallies.values())
 
     def add(self, file: DataFile, reader: DataFileReader, current: Mapping[int, _Leaf]) -> None:
-        """Count what is in a file. Raises a LanceError, and counts nothing, if its metadata cannot be read."""
+        """Add the contents of a file. Raises a LanceError, and adds nothing, if its metadata cannot be read."""
         contents = reader.contents()
         owners = _owners(file, reader, current)
         values = 0
         for number, pages in contents.pages.items():
-            # The column of a struct holds nothing in storage version 2.0.
+            # In storage version 2.0, the column of a struct is empty.
             if pages and pages[0].encoding != "struct":
                 leaf, in_use = owners.get(number) or (_Leaf(f"column {number}", "", None), False)
                 self._tallies.setdefault((leaf.path, in_use), _Tally(leaf, in_use)).add(pages)
@@ -115,7 +115,7 @@ class Columns:
 
 
 def read_columns(snapshot: Snapshot, files: Sequence[DataFile], track: Track) -> Columns:
-    """Read the metadata of `files`, of fewer if they have very many pages."""
+    """Read the metadata of `files`, or of fewer files if they have very many pages."""
     found, current = Columns(), _leaves(snapshot.manifest.schema)
     with ThreadPoolExecutor(_THREADS) as pool:
         for file, reader in track(_opened(snapshot, files, pool, found), "read metadata", len(files)):
@@ -153,7 +153,7 @@ def _leaves(schema: Schema) -> dict[int, _Leaf]:
 
 
 def _walk(fields: Iterable[Field], prefix: str, one_each: bool) -> Iterator[tuple[Field, _Leaf]]:
-    """Fields and those below them; `one_each` says that each row has one value of the field."""
+    """Fields and all nested fields; `one_each` is True if each row has one value of the field."""
     for f in fields:
         path = prefix + f.name
         yield f, _Leaf(path, type_name(f), _bits(f) if one_each else None)
@@ -168,7 +168,7 @@ def _bits(f: Field) -> int | None:
 
 
 def _owners(file: DataFile, reader: DataFileReader, current: Mapping[int, _Leaf]) -> dict[int, tuple[_Leaf, bool]]:
-    """The field of each column of the file (legacy: by field id), and whether the version reads it there."""
+    """The field of each column of the file (legacy: by field id), and whether the version reads it from this file."""
     if not file.column_indices:
         return {i: (current.get(i, leaf), i in current and i in file.fields) for i, leaf in _leaves(reader.schema).items()}
     in_file = list(reader.schema.leaves() if reader.version >= (2, 1) else reader.schema.walk())

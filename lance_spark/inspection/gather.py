@@ -1,4 +1,4 @@
-"""Inspecting a version: the sizes of all files, and what the metadata of the data files says about columns, pages and encodings.
+"""Inspection of a version: the sizes of all files, and the columns, pages and encodings in the metadata of data files.
 
 The work is bounded: if there are many data files, only those of some fragments are read. These are chosen at random with a fixed seed.
 """
@@ -122,7 +122,7 @@ def _indexes(manifest: Manifest, sizes: FileSizes, problems: list[Problem]) -> t
 
 
 def _covered(name: str, segments: Sequence[IndexMetadata], live: BitMap, problems: list[Problem]) -> int | None:
-    """How many of the fragments `live` an index covers."""
+    """The number of the fragments `live` that an index covers."""
     covered = BitMap()
     for segment in segments:
         try:

@@ -1,4 +1,4 @@
-"""The files in the table's folders and their sizes, sorted by what they are for."""
+"""The files in the table's folders and their sizes, grouped by purpose."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
 
 
 def _purposes(snapshot: Snapshot) -> dict[str, str]:
-    """The purposes of the files that the version names below its own root, and of folders, which end with a slash."""
+    """The purposes of the version's files below its own root, and of folders, which end with a slash."""
     manifest = snapshot.manifest
     purposes = {snapshot.path: _METADATA, f"{TRANSACTIONS}/{manifest.transaction_file}": _METADATA}
     for fragment in manifest.fragments:
         for file in fragment.files:
             if file.base_id is None:
                 purposes[f"{DATA}/{file.path}"] = _DATA
-                # Large values of a file's blobs are in a folder of its name.
+                # The large blobs of a data file are in a folder of the same name.
                 purposes[f"{DATA}/{file.path.removesuffix('.lance')}/"] = _BLOBS
         if fragment.deletion is not None and fragment.deletion.base_id is None:
             purposes[fragment.deletion.path(fragment.id)] = _DELETIONS

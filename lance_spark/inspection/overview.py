@@ -1,4 +1,4 @@
-"""A version of a table in a few lines, from its manifest alone: what a notebook or a shell shows of it."""
+"""The overview of a version for notebooks and shells, from its manifest alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lance_spark.schema.schema import Field
 from lance_spark.table.versions.snapshot import Snapshot, to_datetime
 
 _OPEN = 30
-"""A notebook shows up to this many columns without a click."""
+"""Maximum number of columns that a notebook shows unfolded."""
 _MUTED = "opacity: 0.7; overflow-wrap: anywhere"
 
 
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Overview:
-    """What the manifest says. `rows` is without deleted ones, None when a writer left out a number that it needs."""
+    """The overview. `rows` is the number of live rows, None if a writer left out a required number."""
 
     uri: str
     version: int
@@ -102,12 +102,12 @@ def overview(snapshot: Snapshot) -> Overview:
 
 
 def writer_of(manifest: Manifest) -> str:
-    """The library that wrote the manifest: "lance 14.0.2"; "" if it does not say."""
+    """The library that wrote the manifest, such as "lance 14.0.2"; "" if it is not recorded."""
     return f"{manifest.writer.library} {manifest.writer.version}".strip() if manifest.writer else ""
 
 
 def index_names(indexes: Sequence[IndexMetadata]) -> list[str]:
-    """The name of each index once; its segments share it."""
+    """The distinct names of indexes; the segments of an index share its name."""
     return list(dict.fromkeys(index.name for index in indexes))
 
 

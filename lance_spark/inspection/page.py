@@ -1,4 +1,4 @@
-"""An inspection as a page for light and dark: one file that has no scripts and loads nothing."""
+"""An inspection as an HTML page, light and dark: one file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lance_spark.inspection import pictures, tables
 from lance_spark.inspection.usage import Inspection
 
 _NARROW = 7
-"""Tables of up to this many columns are squeezed to fit a phone; wider ones scroll."""
+"""Tables with up to this many columns are shrunk to fit a phone; wider tables scroll."""
 
-# The content security policy would stop scripts and requests even if a name in the table got past the escaping.
+# The content security policy blocks scripts and requests even if the escaping of a name should fail.
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">

@@ -1,6 +1,6 @@
-"""The pictures of an inspection as inline SVG.
+"""The charts of an inspection as inline SVG.
 
-Positions are percentages of the picture, so that pictures fill the page at any width while their text keeps its size.
+Positions are percentages, so that charts fill the page at any width while their text keeps its size.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lance_spark.inspection.usage import ColumnUse, FragmentGroup, Inspection
 _TILES = 60
 """The largest number of columns with a tile of their own."""
 _NAMED = (5.0, 9.0)
-"""The width and height, in percent, from which a tile has room for its name."""
+"""Minimum width and height, in percent, of a tile with a name."""
 _NARROW = 20.0
-"""The width, in percent, up to which a tile has no room for its name on a phone."""
+"""Maximum width, in percent, of a tile without a name on a phone."""
 _FAMILIES = (
     ("dictionary", ("dictionary",)),
     ("FSST", ("fsst",)),
@@ -29,7 +29,7 @@ _FAMILIES = (
     ("constant", ("constant", "all nulls")),
     ("not compressed", ("",)),
 )
-"""Kinds of compression, and the words in the encoding of a page that tell them; the first that fits counts."""
+"""Kinds of compression, with words in the encoding of a page that identify them; the first match counts."""
 _NOT_VALUES = len(_FAMILIES)
 _AREA_CLASSES = ("f0", "f1", "f2", "f3", "f5", "f8")
 
@@ -39,13 +39,13 @@ def _family(encoding: str) -> int:
 
 
 def areas(found: Inspection) -> str:
-    """All bytes of the table by what the files are for, as one bar."""
+    """All bytes of the table by purpose of the files, as one bar."""
     parts = [(area.name, area.size, style) for area, style in zip(found.areas, _AREA_CLASSES) if area.size]
     return _bar("The bytes of the table by what they are for", parts)
 
 
 def encodings(found: Inspection) -> str:
-    """The bytes of the pages by how they are compressed, as one bar."""
+    """The bytes of the pages by compression, as one bar."""
     totals = [0] * len(_FAMILIES)
     for column in found.columns:
         for use in column.encodings:
@@ -79,7 +79,7 @@ def _legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def columns(found: Inspection) -> str:
-    """The bytes of the data files by column, as a treemap coloured by how most of a column is compressed."""
+    """The bytes of the data files by column, as a treemap, coloured by the main compression of each column."""
     sample = found.sample
     tiles = [(_path(c), c.size, f"f{_family(c.encodings[0].encoding)}" if c.encodings else "f8") for c in found.columns[:_TILES]]
     others = found.columns[_TILES:]
@@ -111,7 +111,7 @@ def _tile(name: str, part: float, share: str, style: str, box: Box) -> str:
 
 
 def fragments(found: Inspection) -> str:
-    """The fragments in order: bars as high as their bytes, and below the share of their rows that is deleted."""
+    """The fragments in order: bars with the height of their bytes, and below the fraction of deleted rows."""
     groups = found.groups
     largest = max((_mean(group) for group in groups), default=0)
     if not largest:

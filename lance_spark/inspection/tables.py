@@ -1,4 +1,4 @@
-"""An inspection as tables: its text, and a part of its page."""
+"""The tables of an inspection, for its text and its page."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from lance_spark.display.words import counted, number, percent, printable, size
 from lance_spark.inspection.usage import ColumnUse, Inspection
 
 COLUMNS = 200
-"""Columns that are shown."""
+"""Maximum number of columns shown."""
 PROBLEMS = 50
-"""Problems that are shown."""
+"""Maximum number of problems shown."""
 METADATA = "(file metadata)"
 REST = "(blob values, padding)"
 
 
 def as_text(found: Inspection) -> str:
-    """All of an inspection, for a terminal."""
+    """The whole inspection for a terminal."""
     shown = found.overview
     lines = [f"{printable(shown.uri)}, {shown.title}", shown.counts, ""]
     for table in (areas(found), columns(found), fragments(found), indexes(found), problems(found)):
@@ -24,14 +24,14 @@ def as_text(found: Inspection) -> str:
 
 
 def areas(found: Inspection) -> Table:
-    """The files of the table by what they are for."""
+    """The files of the table by purpose."""
     rows = [(area.name, number(area.files), size(area.size), percent(area.size, found.size)) for area in found.areas if area.files]
     rows.append(("total", number(sum(area.files for area in found.areas)), size(found.size), ""))
     return Table(("what", "files", "size", "share"), rows, frozenset(["files", "size", "share"]))
 
 
 def columns(found: Inspection) -> Table:
-    """The columns and what else is in the data files; sizes are estimates if not all files were read."""
+    """The columns and the other contents of the data files; sizes are estimates if not all files were read."""
     sample = found.sample
     rows = [_column(found, column) for column in found.columns[:COLUMNS]]
     for name, stored in ((METADATA, sample.metadata_size), (REST, sample.rest_size)):
@@ -42,7 +42,7 @@ def columns(found: Inspection) -> Table:
 
 
 def _columns_note(found: Inspection) -> str:
-    """How many columns are left out, and how many files the estimates are based on."""
+    """The numbers of omitted columns and of files that the estimates are based on."""
     sample = found.sample
     notes = [f"... and {number(len(found.columns) - COLUMNS)} smaller columns"] if len(found.columns) > COLUMNS else []
     if sample.files_read < sample.files:
@@ -67,7 +67,7 @@ def _column(found: Inspection, column: ColumnUse) -> tuple[str, ...]:
 
 
 def _encodings(column: ColumnUse) -> str:
-    """The encodings with most bytes."""
+    """The encodings with the most bytes."""
     uses = column.encodings
     if len(uses) == 1:
         return uses[0].encoding

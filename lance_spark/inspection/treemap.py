@@ -1,6 +1,6 @@
-"""A squarified treemap: rectangles whose areas are as the sizes that they stand for, as near to squares as they come.
+"""A squarified treemap: nearly square rectangles with areas in proportion to sizes.
 
-After Bruls, Huizing, van Wijk: "Squarified Treemaps" (2000).
+See Bruls, Huizing, van Wijk: "Squarified Treemaps" (2000).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """A rectangle by its upper left corner, width and height."""
+    """A rectangle: its upper left corner, width and height."""
 
     x: float
     y: float
@@ -19,7 +19,7 @@ class Box(NamedTuple):
 
 
 def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
-    """A part of `box` for each of `sizes`, which are positive and do not increase."""
+    """Divide `box` among `sizes`, which are positive and in descending order."""
     scale = box.width * box.height / sum(sizes) if sizes else 0.0
     boxes: list[Box] = []
     row: list[float] = []
@@ -34,13 +34,13 @@ def squarified(sizes: Sequence[float], box: Box) -> list[Box]:
 
 
 def _worst(row: Sequence[float], side: float) -> float:
-    """The worst ratio of sides in a row of these areas along a side of this length."""
+    """The worst aspect ratio in a row of these areas along a side of this length."""
     total = sum(row)
     return max(side**2 * row[0] / total**2, total**2 / (side**2 * row[-1])) if side else 0.0
 
 
 def _placed(row: Sequence[float], box: Box) -> tuple[list[Box], Box]:
-    """The areas side by side along the shorter side of `box`, and what is left of that."""
+    """Place the areas along the shorter side of `box`. Also returns the rest of `box`."""
     total, done, boxes = sum(row), 0.0, []
     if box.width >= box.height:
         width = total / box.height if box.height else 0.0

@@ -1,4 +1,4 @@
-"""What inspecting a version finds: plain values, for the pictures, the text and the JSON of `lance-spark inspect`."""
+"""The results of inspecting a version, for the charts, the text and the JSON of `lance-spark inspect`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lance_spark.inspection.overview import Overview
 
 @dataclass(frozen=True)
 class Area:
-    """The files of one purpose: how many there are, and their bytes."""
+    """The files of one purpose: their number and bytes."""
 
     name: str
     files: int
@@ -68,7 +68,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class FragmentUse:
-    """A fragment. `rows` (not deleted) and `deleted` are None if the manifest does not say; `deletion_file` is "bitmap" or "arrow"."""
+    """A fragment. `rows` (live rows) and `deleted` are None if not recorded; `deletion_file` is "bitmap" or "arrow"."""
 
     id: int
     files: int
@@ -113,7 +113,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Where the bytes of a version are.
+    """The storage usage of a version.
 
     `columns` and `largest_fragments` are sorted by size, the largest first. All fragments are in `groups`, in the order of the manifest.
     """

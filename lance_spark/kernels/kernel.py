@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config
 
-_SETTINGS: Any = config  # its names are made when it is imported
+_SETTINGS: Any = config  # its attributes are created at import
 _CACHE = not _SETTINGS.BOUNDSCHECK or bool(_SETTINGS.CACHE_DIR)
-"""The cache does not tell checked code from unchecked: unless it has a folder of its own (NUMBA_CACHE_DIR), checked code is not cached."""
+"""The cache does not distinguish code with bounds checks, so such code is cached only in a separate folder (NUMBA_CACHE_DIR)."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

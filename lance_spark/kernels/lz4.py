@@ -11,7 +11,7 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U, copy, copy_words
 
 MAX_RATIO = 255
-"""No block decodes to more than so many times its size: every byte of a long length adds at most 255."""
+"""Maximum ratio of decoded to stored size: every byte of a long length adds at most 255."""
 
 
 @kernel
@@ -36,7 +36,7 @@ def _decompress(data: np.ndarray, at: np.uint64, end: np.uint64, out: np.ndarray
         at += U(1)
         literals = token >> U(4)
         if literals < U(15) and end - at > U(24) and limit - place > U(24):
-            # Possibly too many bytes: what follows overwrites the surplus.
+            # This may copy too many bytes; later output overwrites the surplus.
             copy_words(data, at, out, place, U(16))
         else:
             literals, at = _length(data, at, end, literals)

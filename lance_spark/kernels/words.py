@@ -1,7 +1,7 @@
 """Raw bytes in kernels: little-endian words at any address, and copies.
 
-All indices here are unsigned. For signed ones numba adds a test for counting from the end, which prevents the compiler from merging byte
-accesses into one word access and from vectorising copies: a factor of 4 to 20. Never mix signed and unsigned integers in an expression:
+All indices here are unsigned. For signed ones, numba adds a test for negative values, which prevents the compiler from merging byte
+accesses into one word access and from vectorising copies, a factor of 4 to 20. Never mix signed and unsigned integers in an expression:
 their sum is a float.
 """
 

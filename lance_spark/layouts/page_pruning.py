@@ -38,5 +38,5 @@ def _of_page(page: Page, t: pa.DataType) -> Steps[pa.Array | None]:
 
 
 def _is_flat(structure: Structure) -> bool:
-    """Whether each slot of a page of this structure is a row."""
+    """True if each slot of a page with this structure is a row."""
     return isinstance(structure, Dense) and len(structure.layers) == 1

@@ -35,7 +35,7 @@ def encode_pages(field: Field, array: pa.Array, grammar: Grammar) -> list[Encode
     options = EncodingOptions.of(field)
     max_values = max_chunk_values(page, grammar)
     if not max_values and len(array) > 1:
-        # The page has a longer run of events without a value than a chunk can have. Fewer rows have fewer of them.
+        # The page has a longer run of events without a value than fits in a chunk. Pages with fewer rows have fewer events.
         half = len(array) // 2
         return [*encode_pages(field, array[:half], grammar), *encode_pages(field, array[half:], grammar)]
     values, dictionary = page.values, page.dictionary

@@ -1,4 +1,4 @@
-"""Conditions on rows, with Spark's meaning: three-valued logic, NaN equal to NaN and above all numbers, `/` a double division."""
+"""Conditions on rows with Spark's semantics: three-valued logic, NaN equal to NaN and above all numbers, `/` as a division of doubles."""
 
 from lance_spark.predicate.evaluate import calculate, evaluate
 from lance_spark.predicate.from_json import from_json

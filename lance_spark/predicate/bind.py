@@ -1,4 +1,4 @@
-"""Type checking of predicates: which types compare, and as which common type, by Spark's ANSI rules. Builds the nodes of tree.py."""
+"""Type checking of predicates: comparable types and their common type, by Spark's ANSI rules. Builds the nodes of tree.py."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def predicate(root: Expression, text: str) -> Predicate:
 
 
 def compare(op: str, left: Expression, right: Expression) -> Compare:
-    """`left op right` with both sides brought to the type that Spark would compare them as."""
+    """`left op right`, with both sides cast to the type in which Spark compares them."""
     left, right = unify(left, right, f"compare with {op}")
     return Compare(op, left, right)
 
@@ -80,7 +80,7 @@ def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
             raise InvalidOptionError("IN takes only literals; use comparisons joined by OR instead")
         if v.value is not None:
             plain.append(v)
-    # First find one type for all, so that every literal compares as it would on its own.
+    # First find a common type for all literals, so that each one compares as it would alone.
     for v in plain:
         operand, _ = unify(operand, v, "look up with IN")
     unified = []

@@ -1,4 +1,4 @@
-"""Whether a condition can be true for any value between two bounds, such as the statistics of a page that has not been read."""
+"""Checks whether a condition can be true for a value between two bounds, such as the statistics of an unread page."""
 
 from __future__ import annotations
 

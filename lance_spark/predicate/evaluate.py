@@ -15,7 +15,7 @@ from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Express
 
 
 def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-    """Whether each row of `batch` fulfils the predicate: true, false or null (unknown, which selects nothing).
+    """Evaluate the predicate for each row of `batch`: true, false or null (unknown, which selects nothing).
 
     `batch` must have the predicate's columns under their own names; structs may be pruned. Raises InvalidOptionError for values
     that the filter cannot be evaluated on, for example where an integer overflows.
@@ -66,10 +66,10 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
 
 
 def column_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-    """The column's values in `batch`, in the type that they are compared as."""
+    """The column's values in `batch`, cast to the type in which they are compared."""
     values = raw_values(node, batch)
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-        # A cast alone would round toward 1970.
+        # A plain cast would round toward 1970.
         values = pc.floor_temporal(values, unit="microsecond")
     return _cast(values, node.type, strict=False)
 

@@ -142,7 +142,7 @@ class _Translation:
     def condition(self, e: Any) -> Expression:
         node = self.node(e)
         if bind.kind(node.type) not in ("bool", "null"):
-            raise InvalidOptionError(f"{_written(e)!r} in the filter {_short(self.sql)} is no condition: it gives {node.type}")
+            raise InvalidOptionError(f"{_written(e)!r} in the filter {_short(self.sql)} is not a condition: its type is {node.type}")
         return node
 
     def negation(self, e: Any) -> Expression:
@@ -357,7 +357,7 @@ CALLED: dict[type[Any], str] = {
 """The operators that are functions."""
 
 UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "to", "negate", "quoted", "table", "db", "catalog", "is_string", "safe"}
-"""The parts of a node that this file looks at, or that change nothing here; a node with others says more than we would hear."""
+"""The arguments of a node that this file uses or can ignore; a node with others has arguments that we would ignore."""
 
 NODES: dict[type[Any], Callable[[_Translation, Any], Expression]] = {
     exp.Paren: lambda t, e: t.node(e.this),

@@ -149,7 +149,7 @@ FUNCTIONS: dict[str, Function] = {
 CONSTANT_ARGUMENTS = ("substring", "startswith", "endswith", "contains", "replace", "left")
 
 SAME_TYPE = {"coalesce": 0, "greatest": 0, "least": 0, "if": 1}
-"""The functions whose arguments, from this one on, are brought to one type."""
+"""The functions whose arguments, from this position on, are cast to a common type."""
 
 OPERATORS: dict[str, Callable[[Values, Values], Values]] = {
     "+": pc.add_checked,
@@ -158,5 +158,5 @@ OPERATORS: dict[str, Callable[[Values, Values], Values]] = {
     "/": _divide,
     "%": _modulo,
 }
-"""Arithmetic. Integers overflow with an error, as in Spark's ANSI mode; dividing by zero gives null, since rows that another
-condition excludes are calculated too."""
+"""Arithmetic. Integer overflow is an error, as in Spark's ANSI mode. Division by zero gives null, since it may occur in rows that another
+condition excludes."""

@@ -1,4 +1,4 @@
-"""Java's regular expressions, which Spark's RLIKE uses, for RE2, which Arrow uses: the part that means the same in both."""
+"""Translation of Java's regular expressions (Spark's RLIKE) to RE2 (Arrow), limited to what means the same in both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRANSLATED: dict[str, Callable[[str], str]] = {
 
 
 def for_re2(pattern: str) -> str:
-    """The pattern of RE2 that finds what Java's `pattern` finds.
+    """The RE2 pattern that is equivalent to Java's `pattern`.
 
     Raises InvalidOptionError for patterns that are invalid or could mean something else in RE2, such as those with `$`, `\\b`, flags,
     lookaround, back references, possessive quantifiers, Unicode classes, or classes within classes.
@@ -46,7 +46,7 @@ def for_re2(pattern: str) -> str:
         kind = piece.lastgroup if piece else None
         if piece is None or kind is None or (kind == "quantifier" and before in ("quantifier", "start", "end", "group", "bar")):
             raise InvalidOptionError(
-                f"the regular expression {pattern!r} is invalid or may mean something else here than in Spark, from {pattern[at:]!r} on"
+                f"the regular expression {pattern!r} is invalid, or its meaning may differ from Spark's, from {pattern[at:]!r} on"
             )
         text = piece[0]
         out.append(TRANSLATED[kind](text) if kind in TRANSLATED else text)

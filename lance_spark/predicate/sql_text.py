@@ -1,4 +1,4 @@
-"""The text of a condition in Spark's dialect as the tree of sqlglot, in which every name, also one that is a keyword, is a column."""
+"""Parsing of a condition in Spark's dialect to a sqlglot tree, in which every name is a column, even if it is a keyword."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BINARY = frozenset(("AND", "OR", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BET
 _NEGATABLE = frozenset(("IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"))
 _CONSTANTS = frozenset(("NULL", "TRUE", "FALSE"))
 _NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?(L|S|Y|D|F|BD)", re.IGNORECASE)
-# Signs are not among them: a sign may belong to the operand that follows.
+# Without signs, which may belong to the following operand.
 _AFTER_OPERAND = frozenset(
     (
         TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.L_BRACKET, TokenType.COMMA, TokenType.DOT, TokenType.EQ, TokenType.NEQ,
@@ -43,7 +43,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc]
 
 
 def condition_tree(sql: str) -> Any:
-    """The expression `sql`. Raises ValueError, which says what is wrong, for a text that is no expression."""
+    """Parse the expression `sql`. Raises ValueError with the reason for an invalid text."""
     try:
         text = _plain(sql)
         (tree,) = _Parser(dialect="spark").parse_into(exp.Condition, Spark.Tokenizer(dialect="spark").tokenize(text), text)

@@ -1,1 +1,1 @@
-"""The contract of reading a column: steps that ask for bytes, and selections of rows."""
+"""The interface of reading a column: steps that request bytes, and selections of rows."""

@@ -14,7 +14,7 @@ from lance_spark.reading.spans import Spans
 from lance_spark.reading.steps import Steps
 
 GAP = 4096
-"""Bytes between two wanted values that are rather read than skipped."""
+"""Gaps of up to this many bytes between values are read, not skipped."""
 
 _LARGE = (pa.large_string(), pa.large_binary())
 _SMALL = (pa.string(), pa.binary())
@@ -40,7 +40,7 @@ def fixed_width_array(t: pa.DataType, length: int, data: Bytes) -> pa.Array:
     width = bit_width(t)
     if width is None or (length * width + 7) // 8 > len(data):
         raise CorruptFileError(f"expected {length} values of {t}, found {len(data)} bytes")
-    # Compute kernels and the JVM expect aligned values; ranges of a file start anywhere.
+    # Compute kernels and the JVM expect aligned values, but ranges of a file may start at any byte.
     if width > 8 and data.ctypes.data % min(width // 8 & -(width // 8), 8):
         data = data.copy()
     return pa.Array.from_buffers(t, length, [None, pa.py_buffer(data)])
@@ -110,7 +110,7 @@ def offsets_of(lengths: np.ndarray, large: bool) -> np.ndarray:
     if large:
         return offsets
     if offsets[-1] >= 2**31:
-        raise CorruptFileError(f"a page has {offsets[-1]} bytes or items, more than 32-bit offsets can address")
+        raise CorruptFileError(f"a page has {offsets[-1]} bytes or items, too many for 32-bit offsets")
     return offsets.astype(np.int32)
 
 

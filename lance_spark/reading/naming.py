@@ -1,4 +1,4 @@
-"""Errors of decoding that name where they were found: the file, the column, the page."""
+"""Decoding errors with their location: the file, the column, the page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Selections of rows as spans, with which the readers of older storage versions plan. No I/O.
+"""Selections of rows as spans, for planning in the readers of older storage versions. No I/O.
 
-Most selections are a few runs of adjacent rows, and runs stay runs in nested data: a run of lists is a run of items, a run of fixed-size
-lists a run of values, a run of strings one range of bytes.
+Most selections are a few runs of adjacent rows. A run stays a run in nested data: a run of lists is a run of items, a run of fixed-size
+lists is a run of values, and a run of strings is one range of bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def from_rows(rows: Rows) -> Spans:
 
 
 def count(spans: Spans) -> int:
-    """How many rows are selected."""
+    """The number of selected rows."""
     return int((spans[:, 1] - spans[:, 0]).sum())
 
 

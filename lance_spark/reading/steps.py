@@ -1,7 +1,7 @@
-"""The metadata of one column of a data file, and the contract of its decoders: they ask for bytes and never fetch them.
+"""The metadata of one column of a data file, and the interface of its decoders, which request bytes but do no I/O.
 
-A decoder is a generator: it yields the byte ranges that it needs next, is sent their bytes, and returns its result. So planning and
-decoding do no I/O, and the decoders of many columns run side by side with their ranges fetched together.
+A decoder is a generator: it yields the byte ranges that it needs next, is sent their bytes, and returns its result. So the decoders of
+many columns can run concurrently, with their ranges fetched together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rows = range | np.ndarray
 T = TypeVar("T")
 
 Steps = Generator[Sequence[ByteRange], Sequence[Bytes], T]
-"""Work that yields ranges of its file, is sent the bytes of each in the same order, and returns a T."""
+"""A generator that yields ranges of its file, is sent the bytes of each in the same order, and returns a T."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def run(steps: Steps[T], fetch: Callable[[Sequence[ByteRange]], Sequence[Bytes]]
 
 
 def side_by_side(work: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run all of `work` side by side: each round asks for the ranges of all unfinished steps at once."""
+    """Run all of `work` concurrently: each round requests the ranges of all unfinished steps together."""
     results: list[T | None] = [None] * len(work)
     wanted: dict[int, Sequence[ByteRange]] = {}
 

@@ -54,7 +54,7 @@ LISTS = (
     ("list", (pa.types.is_list, pa.types.is_list_view)),
 )
 _MAX_PARTS = 64
-"""Most parts, separated by colons, of a logical type: a nested one is read from the outside inwards."""
+"""Maximum number of parts, separated by colons, of a logical type."""
 
 
 def nested_type(logical_type: str, name: str, children: Sequence[pa.Field]) -> pa.DataType:

@@ -124,18 +124,8 @@ OPTIONS = (
     Option("commit_message", "write", nonempty, "The commit message in the table's history.", ("userMetadata",)),
     Option("txnAppId", "write", nonempty, "The name of an application, with `txnVersion`, for writes that must happen exactly once."),
     Option("txnVersion", "write", number(0), "The number of the write. Skipped if `txnAppId` has committed this number or a higher one."),
-    Option(
-        "overwriteSchema",
-        "write",
-        flag,
-        "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
-    ),
-    Option(
-        "mergeSchema",
-        "write",
-        flag,
-        "With mode append: `true` adds new columns of the data to the table.",
-    ),
+    Option("overwriteSchema", "write", flag, "With mode overwrite: `false` keeps the table's columns, and the data must match them."),
+    Option("mergeSchema", "write", flag, "With mode append: `true` adds new columns of the data to the table."),
     Option(
         "replaceWhere",
         "write",

@@ -16,10 +16,10 @@ from lance_spark.storage.store import Store
 
 
 class FaultyFiles:
-    """Local files behind a bad connection.
+    """Local files behind an unreliable connection.
 
-    Each call is refused, or fails before it or after it, or not at all; what was to be put if absent may still be on its way when it is
-    said to have failed, and arrive during any later call; a listing may be one that was given before.
+    Each call succeeds, is refused, or fails before or after its execution. A conditional put may be reported as failed and still be
+    executed during any later call. A listing may be stale.
     """
 
     gap = LocalFiles.gap

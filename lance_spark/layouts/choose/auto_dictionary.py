@@ -19,10 +19,10 @@ from lance_spark.layouts.choose.encoding_options import EncodingOptions
 from lance_spark.layouts.nodes.version_grammar import Grammar
 
 MIN_VALUES = 100
-"""Fewer values are not worth the trouble."""
+"""Minimum number of values for a dictionary."""
 
 MAX_SHARE = 0.8
-"""What a page with a dictionary may take of the bytes that it takes without."""
+"""Maximum size of a page with a dictionary, as a fraction of its size without."""
 
 _SAMPLE_SPANS, _SAMPLE_SPAN = 8, 512
 
@@ -39,7 +39,7 @@ class EncodedDictionary:
 
 
 def has_dictionaries(values: Block, grammar: Grammar) -> bool:
-    """Whether values of this kind are checked for repetition."""
+    """True if values of this kind are checked for repetition."""
     if isinstance(values, FixedWidth):
         return values.bits == 128 or (values.bits == 64 and grammar.word_dictionaries)
     return isinstance(values, VariableWidth)
@@ -117,7 +117,7 @@ def deduplicate(values: Block, limit: int) -> tuple[np.ndarray, Block] | None:
     indices = empty(values.count, np.uint32)
     bits = max(4, (2 * limit).bit_length())
     table = np.zeros(1 << bits, dtype=np.uint32)
-    with np.errstate(over="ignore"):  # kernels run as Python warn about products that wrap around
+    with np.errstate(over="ignore"):  # without the JIT, products that wrap around raise warnings
         if isinstance(values, FixedWidth) and values.bits in (64, 128):
             words = values.bits // 64
             items = np.empty(limit * words, dtype=np.uint64)

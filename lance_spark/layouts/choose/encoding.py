@@ -41,16 +41,16 @@ from lance_spark.layouts.levels.shred import Shredded
 from lance_spark.layouts.nodes.version_grammar import Grammar
 
 WIDE = 256
-"""Bytes from which on values are zipped with their levels instead of being put in chunks."""
+"""Values with this many bytes or more are stored in full-zip pages instead of chunks."""
 
 TOO_WIDE = 8 << 10
-"""Bytes from which on not even those who ask for chunks get them: two values and their levels must fit into 32 KiB."""
+"""Values with this many bytes or more never use mini-blocks, even if requested: two values and their levels must fit into 32 KiB."""
 
 HUGE = 32 << 10
-"""Bytes beyond which values are compressed one by one."""
+"""Values with more bytes are compressed one by one."""
 
 MIN_FSST_BYTES, MIN_FSST_LENGTH = 32 << 10, 5
-"""Strings of fewer bytes in all, or of which none is that long, are not worth a symbol table."""
+"""Minimum total bytes of strings, and minimum length of the longest one, for a symbol table."""
 
 SCHEMES = ("lz4", "zstd")
 
@@ -63,14 +63,14 @@ _MAX_CHUNK_VALUES = 4096
 
 
 def is_small_without_constant(page: Shredded) -> bool:
-    """Whether a constant page is larger: its levels are raw, 2 bytes each, while those of chunks are packed."""
+    """True if a constant page would be larger: its levels take 2 bytes each, while levels in chunks are packed."""
     if (page.repetition is None and page.definition is None) or page.num_visible < dictionary.MIN_VALUES:
         return False
     return isinstance(page.values, VariableWidth) or (isinstance(page.values, FixedWidth) and page.values.bits in (1, *WORDS, 128))
 
 
 def is_wide(values: Block, options: EncodingOptions) -> bool:
-    """Whether values go into a full-zip page."""
+    """True if values are stored in a full-zip page."""
     if options.structure == "fullzip":
         return True
     if isinstance(values, PackedStruct) and not packed_struct.is_fixed(values):
@@ -162,7 +162,7 @@ def wants_fsst(values: VariableWidth, options: EncodingOptions) -> bool:
     if options.compression is not None:
         return options.compression == "fsst"
     if not options.is_text:
-        return False  # most binary data is already compressed or random, and symbols take time
+        return False  # most binary data is compressed or random, so symbols would not help
     return int(values.offsets[-1]) >= MIN_FSST_BYTES and int(np.diff(values.offsets).max()) >= MIN_FSST_LENGTH
 
 

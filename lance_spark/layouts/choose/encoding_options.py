@@ -19,7 +19,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class EncodingOptions:
-    """None and "auto": the writer chooses. `is_text` is not an option but says whether the column holds text."""
+    """None and "auto": the writer chooses. `is_text` is not an option; it is True for text columns."""
 
     compression: str | None = None
     level: int | None = None
@@ -107,4 +107,4 @@ def _fraction(field: Field, name: str, default: float) -> float:
 
 
 def _refusal(field: Field, name: str, text: str, wanted: str) -> InvalidOptionError:
-    return InvalidOptionError(f"column {field.name!r}: {_PREFIX}{name} is {text!r}; it must be {wanted}")
+    return InvalidOptionError(f"column {field.name!r}: {_PREFIX}{name} is {text!r}; expected {wanted}")

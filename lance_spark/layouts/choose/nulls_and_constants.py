@@ -1,4 +1,4 @@
-"""The first checks of a page: nulls, whose values are arbitrary, and values that are all the same."""
+"""The first checks of a page: nulls, whose values are arbitrary, and constant values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lance_spark.kernels.kernel import kernel
 from lance_spark.layouts.levels.shred import Shredded
 
 WORDS = (8, 16, 32, 64)
-"""Widths in bits that are one machine word."""
+"""Widths in bits of machine words."""
 
 
 def with_nulls_filled(page: Shredded) -> Shredded:
@@ -60,7 +60,7 @@ def _constant_fixed(values: FixedWidth, valid: np.ndarray | None) -> FixedWidth 
 
 
 def _some_then_all(count: int) -> tuple[slice, slice]:
-    """Whether the page may be constant: a few values rule out most pages."""
+    """False if a few values show that the page is not constant."""
     return slice(None, None, max(1, count // 64)), slice(None)
 
 

@@ -13,7 +13,7 @@ from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.version_grammar import Grammar
 
 MAX_INLINE = 32
-"""Most bytes of a value that is stored in the message."""
+"""Maximum size in bytes of a value that is stored in the message."""
 
 
 def encode_nulls(page: Shredded, grammar: Grammar) -> EncodedPage:

@@ -85,7 +85,7 @@ def _stride(layout: FullZip) -> int:
 
 
 def _all_null(layout: FullZip) -> bool:
-    """Whether the page has levels only: writers of late 2025 stored large values that are all null like this."""
+    """True if the page has only levels: writers of late 2025 stored large values like this if all are null."""
     return layout.bits_per_value == 0 and layout.value == Constant(None)
 
 

@@ -1,7 +1,7 @@
 """Leaf arrays -> nested arrays: `nest` wraps one leaf in structs and lists, `merge` joins the leaves of one field.
 
-Between the two a field is a path: every struct has one child. A map's path is a list of structs with its key or its value; it becomes a map
-when both are merged.
+In between, a field is a path in which every struct has one child. A map's path is a list of structs with its key or its value; merging both
+makes the map.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lance_spark.reading.spans import Spans
 from lance_spark.schema.schema import Field
 
 Path = tuple[Field, ...]
-"""A column's fields, from the top level down to the leaf; the children of the fields play no part."""
+"""A column's fields, from the top level down to the leaf. The children of the fields are not used."""
 
 
 def paths(field: Field) -> list[Path]:
@@ -32,7 +32,7 @@ def paths(field: Field) -> list[Path]:
 
 
 def is_fixed_size_list(field: Field) -> bool:
-    """Whether the field is a fixed-size list with a layer of its own, such as one of structs."""
+    """True if the field is a fixed-size list with its own layer, such as a list of structs."""
     return not field.is_leaf and field.logical_type.startswith("fixed_size_list")
 
 
@@ -42,7 +42,7 @@ def is_list(field: Field) -> bool:
 
 
 def dimension(field: Field) -> int:
-    """The size of a list of fixed size."""
+    """The size of a fixed-size list."""
     return int(field.logical_type.rsplit(":", 1)[-1])
 
 

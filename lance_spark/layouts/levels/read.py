@@ -20,7 +20,7 @@ from lance_spark.kernels.words import U
 from lance_spark.layouts.nodes.page_layouts import Dense
 
 _MAX_TABLE = 1 << 22
-"""Most bytes of a table by layer and code: no schema is so deep that it has them."""
+"""Maximum size in bytes of a table by layer and code, above that of any real schema."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _unravel_lists(structure: Dense, repetition: np.ndarray, definition: np.ndar
     return tuple(reversed(slots))
 
 
-# No branch depends on the levels, which are unpredictable: each event writes to the next slot, and only one that opens it advances.
+# No branch depends on the unpredictable levels: each event writes to the next slot, and only an event that opens a slot advances.
 
 
 @kernel

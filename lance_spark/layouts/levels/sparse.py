@@ -21,7 +21,7 @@ from lance_spark.reading.spans import Spans, count
 from lance_spark.reading.steps import Page, Steps
 
 MAX_SLOTS = 2**28
-"""The rows or items of a page must be less than this."""
+"""Upper bound (exclusive) of the rows or items of a page."""
 
 _NO_BYTES = np.empty(0, np.uint8)
 
@@ -30,7 +30,7 @@ def read_structure(structure: Sparse, page: Page, buffers: Sequence[ByteRange]) 
     """The slots of every layer, innermost first; `buffers` start with those of the structure."""
     if max([page.num_rows, *(layer.num_items for layer in structure.layers if isinstance(layer, SparseList))]) >= MAX_SLOTS:
         # No stored bytes limit them: structure may take none.
-        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows, or of as many items, is not supported")
+        raise UnsupportedFeatureError(f"a page of {page.num_rows} rows or items is not supported")
     needed = sum(e.num_buffers > 0 for e in _sequences(structure))
     if needed > len(buffers):
         raise CorruptFileError(f"expected {needed} buffers of structure, found {len(buffers)}")

@@ -17,7 +17,7 @@ from lance_spark.layouts.nodes.version_grammar import Grammar
 
 MAX_CHUNK_VALUES = 4096
 MAX_LEVELS = 65535
-"""Most levels of a chunk, and most bytes of them: both are u16."""
+"""Maximum number of levels of a chunk, and of their bytes, which are both u16."""
 
 
 @dataclass(frozen=True)

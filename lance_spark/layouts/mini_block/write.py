@@ -18,7 +18,7 @@ from lance_spark.layouts.nodes.encoded_page import EncodedPage, copy_pieces, put
 from lance_spark.layouts.nodes.version_grammar import Grammar
 
 MAX_SMALL_CHUNK = 32 << 10
-"""Most bytes of a chunk that is not large: 12 bits say how many words of 8 bytes it has."""
+"""Maximum size in bytes of a chunk that is not large: 12 bits have its number of 8-byte words."""
 
 _PADDING = 0xFEFEFEFEFEFEFEFE
 

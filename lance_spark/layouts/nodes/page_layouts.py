@@ -163,7 +163,7 @@ _LEVELS: dict[int, tuple[bool, bool, bool]] = {
     pb.REPDEF_EMPTYABLE_LIST: (True, False, True),
     pb.REPDEF_NULL_AND_EMPTY_LIST: (True, True, True),
 }
-"""What a layer is: a list?, may it be null?, may it be empty?"""
+"""The kind of a layer: is it a list, can it be null, can it be empty."""
 
 
 def _dense(kinds: Sequence[int]) -> Dense:

@@ -1,4 +1,4 @@
-"""Constructs that only some versions of the format allow; other readers refuse them in files of other versions."""
+"""Constructs that only some versions of the format allow. Other readers reject them in files of other versions."""
 
 from __future__ import annotations
 

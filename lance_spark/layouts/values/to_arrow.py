@@ -11,10 +11,10 @@ from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 LARGE = 1 << 26
-"""Bytes from which on it is worth a look at every value to know how many they are."""
+"""Sizes above which values are measured exactly, in bytes."""
 
 BLOB_V1 = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
-"""What a page stores of a blob before version 2.2."""
+"""The descriptor of a blob in a page before version 2.2."""
 
 BLOB_V2 = pa.struct(
     [
@@ -25,7 +25,7 @@ BLOB_V2 = pa.struct(
         pa.field("blob_uri", pa.string(), nullable=False),
     ]
 )
-"""What a page stores of a blob from version 2.2 on."""
+"""The descriptor of a blob in a page since version 2.2."""
 
 
 def to_array(block: Block, t: pa.DataType, validity: np.ndarray | None) -> pa.Array:

@@ -1,0 +1,35 @@
+"""A scan of a snapshot: a plan whose rows are read on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.task import read_task
+from lance_spark.table.versions.snapshot import Snapshot, in_use
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A scan from `Dataset.scan`. Rows are read on request."""
+
+    snapshot: Snapshot
+    plan: ScanPlan
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self.plan.schema(self.snapshot)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in the table's order, batch by batch."""
+        with in_use(self.snapshot):
+            for task in plan_tasks(self.snapshot, self.plan):
+                yield from read_task(task)
+
+    def to_table(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
