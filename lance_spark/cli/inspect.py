@@ -12,7 +12,7 @@ from lance_spark.cli.output import print_json
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's."""
-    text = "print where a version's bytes are: files, columns, pages, encodings, fragments, deletions, indexes"
+    text = "print the storage usage of a version: files, columns, pages, encodings, fragments, deletions, indexes"
     note = "The exit code is 1 if a data file cannot be read."
     parser = commands.add_parser("inspect", help=text, description=f"{text[0].upper()}{text[1:]}. {note}")
     add_table(parser)
