@@ -56,17 +56,19 @@ def _parse(message: pb.Field, by_parent: Mapping[int, Sequence[pb.Field]], depth
         nullable=message.nullable or message.logical_type == "null",
         children=tuple(_parse(m, by_parent, depth + 1) for m in by_parent.get(message.id, ())),
         metadata={k.encode(): v for k, v in message.metadata.items()},
-        dictionary=(message.dictionary.offset, message.dictionary.length) if message.HasField("dictionary") else None,
+        dictionary=(message.dictionary.offset, message.dictionary.length) if message.dictionary.ByteSize() else None,
         unknown=_rest(message),
     )
 
 
 def _rest(message: pb.Field) -> bytes:
-    """The message without the parts that `Field` models; deprecated and unknown fields remain."""
+    """The message without the parts that `Field` models or implies; deprecated and unknown fields remain."""
     rest = pb.Field()
     rest.CopyFrom(message)
     for name in _MODELLED:
         rest.ClearField(name)
+    if rest.encoding == _encoding(message.logical_type):
+        rest.ClearField("encoding")
     return rest.SerializeToString(deterministic=True)
 
 
@@ -84,16 +86,30 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
             raise CorruptFileError(f"the unknown parts of field {field.name!r} are not a valid message") from e
     message.name, message.id, message.parent_id = field.name, field.id, parent
     message.logical_type, message.nullable = field.logical_type, field.nullable
+    if not message.encoding:
+        message.encoding = _encoding(field.logical_type)
     for key, value in field.metadata.items():
         message.metadata[key.decode()] = value
     if (position := primary_key_position(field)) is not None:
         # Other readers use these instead of the metadata.
         message.unenforced_primary_key, message.unenforced_primary_key_position = True, position
+    if field.logical_type.startswith("dict:"):
+        message.dictionary.SetInParent()  # empty in all files but those of 0.1
     if field.dictionary is not None:
         message.dictionary.offset, message.dictionary.length = field.dictionary
     yield message
     for child in field.children:
         yield from _messages(child, field.id)
+
+
+def _encoding(logical_type: str) -> pb.Encoding:
+    """How pylance says that values of the type are encoded, whatever the version of the files; its comparisons of schemas include it."""
+    kind = logical_type.split(":")[0]
+    if kind in ("struct", "null"):
+        return pb.NONE
+    if kind in ("string", "large_string", "binary", "large_binary", "json", "blob"):
+        return pb.VAR_BINARY
+    return pb.DICTIONARY if kind == "dict" else pb.PLAIN
 
 
 def primary_key_position(field: Field) -> int | None:

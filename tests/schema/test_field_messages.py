@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
+from lance_spark import Dataset
 from lance_spark._proto import file_pb2 as pb
 from lance_spark.errors import CorruptFileError
 from lance_spark.schema.field_messages import parse_fields, serialise_fields
@@ -72,3 +75,36 @@ def test_an_id_that_occurs_twice_is_refused() -> None:
 def test_a_chain_of_fields_too_deep_for_the_stack_is_refused() -> None:
     with pytest.raises(CorruptFileError, match="deep"):
         parse_fields([pb.Field(name="x", id=i, parent_id=i - 1, logical_type="struct") for i in range(5000)], {})
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_pylance_sees_the_schema_that_it_would_have_written(tmp_path: Path, version: str) -> None:
+    table = pa.table(
+        {
+            "i": [1],
+            "f": pa.array([1.5], pa.float16()),
+            "s": ["a"],
+            "large": pa.array(["a"], pa.large_string()),
+            "b": [b"a"],
+            "dict": pa.array(["a"]).dictionary_encode(),
+            "nested": pa.array([{"x": 1, "y": ["a"], "z": [{"w": True}]}]),
+            "vector": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)),
+            "fixed": pa.array([b"ab"], pa.binary(2)),
+            "date": pa.array([0], pa.date32()),
+            "time": pa.array([0], pa.timestamp("us", "UTC")),
+            "dec": pa.array([1]).cast(pa.decimal128(20)),
+            "null": pa.nulls(1),
+            "json": pa.array(["{}"], pa.json_()),
+        }
+    )
+    if version == "2.2":
+        table = table.append_column("map", pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())))
+    lance.write_dataset(table, str(tmp_path / "theirs"), data_storage_version=version)
+    Dataset.write(str(tmp_path / "ours"), table, data_storage_version=version)
+    Dataset.write(str(tmp_path / "ours"), table, "append")
+    theirs, ours = (lance.dataset(str(tmp_path / name)) for name in ("theirs", "ours"))
+    assert ours.lance_schema == theirs.lance_schema
+    merged, schema = ours.get_fragments()[0].merge_columns(lambda batch: pa.record_batch({"new": batch["i"]}), ["i"])
+    again = ours.get_fragments()[1].merge_columns(lambda batch: pa.record_batch({"new": batch["i"]}), ["i"])[0]
+    lance.LanceDataset.commit(str(tmp_path / "ours"), lance.LanceOperation.Merge([merged, again], schema), read_version=ours.version)
+    assert Dataset.open(str(tmp_path / "ours")).scan(columns=["new"]).to_table()["new"].to_pylist() == [1, 1]
