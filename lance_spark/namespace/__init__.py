@@ -1,6 +1,6 @@
-"""Many tables in namespaces: the protocol, directories of tables, and clients of other namespaces.
+"""Namespaces of tables: the protocol, directory namespaces, and clients of other namespaces.
 
-`lance_spark.namespace(...)` opens one: the package can be called, since it has the name of the public function.
+`lance_spark.namespace(...)` opens one. The package is callable, because the public function has its name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _Package(ModuleType):
-    """This package, which is called like the function `lance_spark.namespace.connect.namespace`."""
+    """This package as a callable, with the arguments of `lance_spark.namespace.connect.namespace`."""
 
     def __call__(
         self, uri_or_implementation: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **properties: Any

@@ -1,4 +1,4 @@
-"""A namespace that is somewhere else: requests and answers of the namespace specification, whichever way they travel."""
+"""A remote namespace: requests and responses of the namespace specification, over any transport."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _MOST_PAGES = 100_000
 
 
 class Transport(Protocol):
-    """The way to a service: hashable and picklable, so that executors take it too."""
+    """The transport to a service. It is hashable and picklable, so that executors can use it."""
 
     def call(self, operation: str, id: tuple[str, ...], request: Mapping[str, object]) -> Mapping[str, Any]:
-        """The answer to one request. Raises the error that the service's code stands for, and NamespaceError if it does not answer."""
+        """Send a request and return the response. Raises the error for the service's code, or NamespaceError without a response."""
         ...
 
 
 @dataclass(frozen=True)
 class TableVendor:
-    """Asks for the storage options of a table."""
+    """Requests the storage options of a table."""
 
     transport: Transport
     id: tuple[str, ...]
 
     def __call__(self) -> VendedOptions:
-        """The storage options from now on."""
+        """Request new storage options."""
         return self.of(ClientNamespace(self.transport).describe_table(self.id))
 
     def of(self, table: TableDescription) -> VendedOptions:
-        """The storage options in a description that was just given."""
+        """The storage options in a new description."""
         return VendedOptions.until(self, table.storage_options, table.expires_at_millis)
 
 
 @dataclass(frozen=True)
 class ClientNamespace(Namespace):
-    """The namespace that a service offers. Its tables are opened with `storage_options` and those that it vends, which win."""
+    """The namespace of a service. Its tables are opened with `storage_options` and the vended options, which take precedence."""
 
     transport: Transport
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
@@ -67,7 +67,7 @@ class ClientNamespace(Namespace):
         return self._listed("list_tables", "tables", names_of(id))
 
     def describe_table(self, id: Id) -> TableDescription:
-        """Where a table is and how its store is opened. Raises TableNotFoundError."""
+        """The location and storage options of a table. Raises TableNotFoundError."""
         return _table(self._call("describe_table", names_of(id, least=1), {"check_declared": True}))
 
     def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
@@ -75,7 +75,7 @@ class ClientNamespace(Namespace):
         return _table(self._call("declare_table", names_of(id, least=1), {"location": location} if location is not None else {}))
 
     def register_table(self, id: Id, location: str) -> None:
-        """Give an id to the table at `location`, as the service takes it. Raises TableAlreadyExistsError."""
+        """Register the table at `location`, in the form that the service expects. Raises TableAlreadyExistsError."""
         self._call("register_table", names_of(id, least=1), {"location": location})
 
     def deregister_table(self, id: Id) -> None:
@@ -98,7 +98,7 @@ class ClientNamespace(Namespace):
         return self.transport.call(operation, names, request or {})
 
     def _listed(self, operation: str, key: str, names: tuple[str, ...]) -> list[str]:
-        """The names on all pages of a list."""
+        """The names from all pages of a list."""
         found: list[str] = []
         token: str | None = None
         for _ in range(_MOST_PAGES):
@@ -109,7 +109,7 @@ class ClientNamespace(Namespace):
             found += page
             before, token = token, answer.get("page_token") or None
             if token is None:
-                # Some services answer with whole ids.
+                # Some services return whole ids.
                 prefix = DELIMITER.join((*names, ""))
                 return sorted({name.removeprefix(prefix) for name in found})
             if not isinstance(token, str) or token == before:
@@ -118,14 +118,14 @@ class ClientNamespace(Namespace):
 
 
 def _odd(what: str) -> NamespaceError:
-    return NamespaceError(f"the namespace answered with what the specification does not have: {what[:200]}")
+    return NamespaceError(f"the response of the namespace does not follow the specification: {what[:200]}")
 
 
 def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
-    """A map of strings in an answer; the values are not shown."""
+    """A map of strings in a response. Errors do not show its values."""
     value = answer.get(key) or {}
     if not isinstance(value, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in value.items()):
-        raise _odd(f"{key} is no map of strings")
+        raise _odd(f"{key} is not a map of strings")
     return value
 
 

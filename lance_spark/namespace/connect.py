@@ -22,7 +22,7 @@ _HEADERS = ("header.", "headers.")
 _CLASS = re.compile(r"[a-z_]\w*(\.\w+)*\.[A-Z]\w*")
 _DIRECTORY_PROPERTIES = ("root", "manifest_enabled", "dir_listing_enabled", "dir_listing_to_manifest_migration_enabled")
 _WITHOUT_EFFECT = ("inline_optimization_enabled", "commit_retries", "ops_metrics_enabled")
-"""Properties of pylance's directory namespace that change no result."""
+"""Properties of pylance's directory namespace that do not change results."""
 
 
 def namespace(
@@ -65,7 +65,7 @@ def _with_place(properties: Mapping[str, str], name: str, place: str) -> dict[st
 
 
 def _implementation(name: str) -> str:
-    """The implementation that `lance_namespace.connect` knows by this name, "" if it is none: a class path, or a registered name."""
+    """The implementation with this name in `lance_namespace.connect` (a class path or a registered name); "" if there is none."""
     if _CLASS.fullmatch(name):
         return name
     registered = getattr(sys.modules.get("lance_namespace"), "_REGISTERED_IMPLS", {})
@@ -77,7 +77,7 @@ def _text(value: object) -> str:
 
 
 def _rest(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> ClientNamespace:
-    from lance_spark.namespace.rest import Rest  # loads the HTTP client, which directories do without
+    from lance_spark.namespace.rest import Rest  # loads the HTTP client, which directories do not need
 
     headers = {n.partition(".")[2]: value for n, value in properties.items() if n.startswith(_HEADERS)}
     _check({name: value for name, value in properties.items() if not name.startswith(_HEADERS)}, "REST", ("uri", "delimiter"))
@@ -90,7 +90,7 @@ def _rest(properties: Mapping[str, str], storage_options: Mapping[str, str]) -> 
 
 
 def _check(properties: Mapping[str, str], kind: str, known: Sequence[str]) -> None:
-    """Raise InvalidOptionError for properties that are not known, and if the first of those that are known is missing."""
+    """Raise InvalidOptionError for unknown properties, and if the first of the known ones is missing."""
     for name in properties:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -104,7 +104,7 @@ def _directory(properties: Mapping[str, str], storage_options: Mapping[str, str]
     _check({name: value for name, value in properties.items() if name not in _WITHOUT_EFFECT}, "directory", _DIRECTORY_PROPERTIES)
     flags = [_flag(properties, name, default) for name, default in zip(_DIRECTORY_PROPERTIES[1:], (True, True, False))]
     if not flags[0] and not flags[1]:
-        raise InvalidOptionError("manifest_enabled and dir_listing_enabled are both false: no table could be found")
+        raise InvalidOptionError("manifest_enabled and dir_listing_enabled are both false; enable at least one of them")
     return DirectoryNamespace(Store(properties["root"], storage_options), flags[0], flags[1], flags[2] and flags[0])
 
 

@@ -1,7 +1,7 @@
-"""The directory namespace: tables below a root folder, found by listing it, by the rows of its `__manifest`, or by both.
+"""The directory namespace: tables below a root folder, found by a listing, by the rows of its `__manifest`, or by both.
 
-Implements the directory namespace specification in the modes of pylance 14.0.2. By default tables of the root namespace are the folders
-that are listed, and are put into `__manifest` as well, which holds all that is in child namespaces.
+Implements the directory namespace specification in the modes of pylance 14.0.2. By default, the tables of the root namespace are the
+listed folders, which are added to `__manifest` as well. Child namespaces exist only in `__manifest`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class DirectoryNamespace(Namespace):
         return sorted({*children(table, (), TABLE), *(name for name in listed if folder_of(name) not in taken)})
 
     def describe_table(self, id: Id) -> TableDescription:
-        """Where a table is. Raises TableNotFoundError."""
+        """The location of a table. Raises TableNotFoundError."""
         names = names_of(id, least=1)
         self._check_depth(names, 1)
         ways = (self._by_row, self._by_folder) if self.manifest_first else (self._by_folder, self._by_row)
@@ -123,7 +123,7 @@ class DirectoryNamespace(Namespace):
         raise self._not_found(names)
 
     def store(self, id: Id) -> Store:
-        """The folder of a table. No symbolic link below the root is followed to it."""
+        """The folder of a table. Symbolic links below the root are not followed."""
         return self.root.at(self.describe_table(id).location)
 
     def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
@@ -178,7 +178,7 @@ class DirectoryNamespace(Namespace):
     def deregister_table(self, id: Id) -> None:
         """Remove a table from the namespace; its files stay. Raises TableNotFoundError.
 
-        A folder that is listed is marked, so that it is no table any more.
+        A listed folder is marked, so that it is no longer a table.
         """
         names = names_of(id, least=1)
         self._check_depth(names, 1)
@@ -194,7 +194,7 @@ class DirectoryNamespace(Namespace):
     def drop_table(self, id: Id) -> None:
         """Remove a table from the namespace, then its folder. Raises TableNotFoundError.
 
-        Raises InvalidOperationError if another table is in the same folder, or in one in it. That files cannot be deleted is logged.
+        Raises InvalidOperationError if another table is in the same folder or below it. A failure to delete files is logged.
         """
         names = names_of(id, least=1)
         self._check_depth(names, 1)
@@ -210,7 +210,7 @@ class DirectoryNamespace(Namespace):
         return f"{self.root.uri.rstrip('/')}/{folder}"
 
     def _is_folder(self, names: tuple[str, ...]) -> bool:
-        """Whether a table with this id is a folder of the root that is named after it."""
+        """True if a table with this id is a folder of the root with its name."""
         return self.lists_folders and len(names) == 1
 
     def _check_depth(self, names: tuple[str, ...], most: int) -> None:
@@ -220,14 +220,14 @@ class DirectoryNamespace(Namespace):
             )
 
     def _with_namespace(self, names: tuple[str, ...]) -> ManifestTable:
-        """The latest `__manifest`, in which there is this namespace."""
+        """The latest `__manifest`, which must contain this namespace."""
         self._check_depth(names, 0)
         table = open_manifest(self.root) if self.has_manifest else ManifestTable(self.root)
         _check_namespace(table, names)
         return table
 
     def _by_folder(self, names: tuple[str, ...]) -> TableDescription | None:
-        """The table that is a folder of the root."""
+        """The table in a folder of the root."""
         if not self._is_folder(names):
             return None
         state = state_of(self.root, folder_of(names[0]))
@@ -236,7 +236,7 @@ class DirectoryNamespace(Namespace):
         return TableDescription(self._uri(folder_of(names[0])), is_only_declared=state is State.DECLARED)
 
     def _by_row(self, names: tuple[str, ...]) -> TableDescription | None:
-        """The table that is a row of `__manifest`. Of a folder that is listed, the listing tells whether it is one."""
+        """The table in a row of `__manifest`. For a listed folder, the listing decides whether it is a table."""
         row = find(open_manifest(self.root), names) if self.has_manifest else None
         if row is None or row["object_type"] != TABLE:
             return None
@@ -257,7 +257,7 @@ class DirectoryNamespace(Namespace):
         change(self.root, edit)
 
     def _remove_row(self, names: tuple[str, ...], check: Callable[[ManifestTable, str], None] | None = None) -> str | None:
-        """Remove the row of a table, and return its folder; None if there is no such row. `check` gets the folder before."""
+        """Remove the row of a table and return its folder; None if there is no such row. `check` is called with the folder first."""
         folder: str | None = None
 
         def edit(table: ManifestTable) -> pa.Table | None:
@@ -281,7 +281,7 @@ def _exists(names: tuple[str, ...]) -> TableAlreadyExistsError:
 
 
 def _check_namespace(table: ManifestTable, names: tuple[str, ...]) -> None:
-    """Raise NamespaceNotFoundError unless the namespace is there; the root always is."""
+    """Raise NamespaceNotFoundError unless the namespace exists; the root always does."""
     row = find(table, names) if names else None
     if names and (row is None or row["object_type"] != NAMESPACE):
         raise NamespaceNotFoundError(f"{table.root.uri}: there is no namespace {shown(names)}")
@@ -295,7 +295,7 @@ def _check_new(table: ManifestTable, names: tuple[str, ...]) -> None:
 
 
 def _check_not_shared(table: ManifestTable, folder: str) -> None:
-    """Raise InvalidOperationError if more than one row has a folder that is `folder`, in it, or around it."""
+    """Raise InvalidOperationError if more than one row has the folder `folder`, one below it or one above it."""
     places = pc.utf8_rtrim(pc.replace_substring_regex(table.rows["location"], r"(^|/)(\./)+", r"\1"), "/")
     parts = folder.split("/")
     around = pa.array(["/".join(parts[: i + 1]) for i in range(len(parts))], pa.string())

@@ -1,7 +1,7 @@
-"""The tables of a root that are found by listing it: folders `<name>.lance`.
+"""Tables that are found by listing the root: folders `<name>.lance`.
 
-Implements the V1 layout of the directory namespace specification. A folder with anything in it is a table, also one that is only reserved,
-unless the file `.lance-deregistered` is in it.
+Implements the V1 layout of the directory namespace specification. A non-empty folder is a table, even if it is only reserved, unless it
+contains the file `.lance-deregistered`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONNECTIONS = 32
 
 
 class State(Enum):
-    """What a folder is."""
+    """The kind of a folder."""
 
     ABSENT = "absent"
     DEREGISTERED = "deregistered"
@@ -35,7 +35,7 @@ def folder_of(name: str) -> str:
 
 
 def state_of(root: Store, folder: str) -> State:
-    """What a folder below the root is. Raises CorruptFileError for a symbolic link."""
+    """The kind of a folder below the root. Raises CorruptFileError for a symbolic link."""
     files, folders = root.contents(folder)
     names = {entry.name for entry in files}
     if DEREGISTERED in names:
@@ -46,7 +46,7 @@ def state_of(root: Store, folder: str) -> State:
 
 
 def list_folders(root: Store) -> list[str]:
-    """The names of the tables in the root. Symbolic links are none."""
+    """The names of the tables in the root. Symbolic links are ignored."""
     names = [name.removesuffix(SUFFIX) for name in root.contents("")[1] if name.endswith(SUFFIX)]
     names = [name for name in names if is_name(name)]
     if root.location.kind in ("file", "memory"):
@@ -59,4 +59,4 @@ def _is_table(root: Store, name: str) -> bool:
     try:
         return state_of(root, folder_of(name)) in (State.DECLARED, State.TABLE)
     except CorruptFileError:
-        return False  # exchanged for a link since it was listed
+        return False  # replaced by a link after the listing

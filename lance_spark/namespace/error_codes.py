@@ -1,4 +1,4 @@
-"""Errors of namespace services as ours, by the error codes of the namespace specification."""
+"""Conversion of errors of namespace services, by the error codes of the namespace specification."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONCURRENT = 14
 
 
 def from_code(code: int, message: str) -> LanceError:
-    """The error of a code; codes without a class of their own are a NamespaceError."""
+    """The error for a code; NamespaceError for codes without a specific class."""
     if code == CONCURRENT:
         return CommitConflictError(message, retryable=True)
     kind = _KINDS.get(code)

@@ -1,4 +1,4 @@
-"""Requests to an implementation that `lance_namespace.connect` gives, where that package is installed."""
+"""Requests to an implementation from `lance_namespace.connect`, if that package is installed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lance_spark.namespace.protocol import shown
 
 @dataclass(frozen=True)
 class Library:
-    """An implementation, by the name or class that `lance_namespace.connect` takes, and its properties, which may hold credentials."""
+    """An implementation, by its name or class for `lance_namespace.connect`, and its properties, which may contain credentials."""
 
     implementation: str
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def call(self, operation: str, id: tuple[str, ...], request: Mapping[str, object]) -> Mapping[str, Any]:
-        """Call one method of the implementation. Raises the error that the code of its error stands for."""
+        """Call one method of the implementation. Raises the error for its error code."""
         client = connected(os.getpid(), self)
         import lance_namespace
 
@@ -47,4 +47,4 @@ def connected(pid: int, library: Library) -> Any:
     try:
         return lance_namespace.connect(library.implementation, dict(library.properties))
     except Exception as e:
-        raise InvalidOptionError(f"no namespace {library.implementation!r} can be opened: {e}") from e
+        raise InvalidOptionError(f"the namespace {library.implementation!r} cannot be opened: {e}") from e

@@ -1,4 +1,4 @@
-"""Ids, properties and locations in the rows of a `__manifest`. They are untrusted: whatever they hold, no path leaves the root."""
+"""Ids, properties and locations in the rows of a `__manifest`. They are untrusted: no path may leave the root."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def object_id(names: Sequence[str]) -> str:
 
 
 def find(table: ManifestTable, names: Sequence[str]) -> dict[str, Any] | None:
-    """The row with an id; None if there is none."""
+    """The row with an id, or None."""
     place = pc.index(table.rows["object_id"], object_id(names)).as_py()
     return None if place < 0 else dict(table.rows.slice(place, 1).to_pylist()[0])
 
 
 def below(table: ManifestTable, names: Sequence[str]) -> pa.Table:
-    """The rows of everything in a namespace, at any depth."""
+    """The rows of all objects in a namespace, at any depth."""
     return table.rows.filter(pc.starts_with(table.rows["object_id"], _prefix(names))) if names else table.rows
 
 
@@ -47,7 +47,7 @@ def to_metadata(properties: Mapping[str, str]) -> str | None:
     """The value of the column `metadata`."""
     for key, value in properties.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"properties are text, but {key!r} is {value!r}")
+            raise TypeError(f"properties must be strings, but {key!r} is {value!r}")
     return json.dumps(dict(properties), ensure_ascii=False, separators=(",", ":")) if properties else None
 
 
@@ -63,19 +63,19 @@ def properties_of(row: Mapping[str, Any]) -> dict[str, str]:
         except (ValueError, RecursionError):
             properties = None
     if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
-        raise CorruptFileError(f"the metadata of {row['object_id']!r} in __manifest is no JSON object of strings: {str(text)[:60]!r}")
+        raise CorruptFileError(f"the metadata of {row['object_id']!r} in __manifest is not a JSON object of strings: {str(text)[:60]!r}")
     return properties
 
 
 def location_of(row: Mapping[str, Any]) -> str:
-    """The folder of a table, relative to the root. Raises CorruptFileError for one that leaves the root or holds the namespace itself."""
+    """The folder of a table, relative to the root. Raises CorruptFileError if it leaves the root or contains the namespace itself."""
     location = row.get("location")
     if not isinstance(location, str) or not is_location(location):
-        raise CorruptFileError(f"the location of {row['object_id']!r} in __manifest is no folder below the root: {str(location)[:80]!r}")
+        raise CorruptFileError(f"the location of {row['object_id']!r} in __manifest is not a folder below the root: {str(location)[:80]!r}")
     return location.rstrip("/")
 
 
 def is_location(text: str) -> bool:
-    """Whether `text` is the relative path of a folder that stays below the root and is not that of the `__manifest`."""
+    """True if `text` is the relative path of a folder below the root, other than the folder of `__manifest`."""
     parts = text.rstrip("/").split("/")
     return can_be_path(text) and parts[0] != FOLDER and not any(part in ("", ".", "..") for part in parts)

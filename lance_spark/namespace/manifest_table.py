@@ -1,8 +1,8 @@
-"""The table `__manifest` of a directory namespace: one row for each namespace and table, and the one way to change it.
+"""The table `__manifest` of a directory namespace, with one row for each namespace and table, and its changes.
 
-Implements "Manifest Table" of the directory namespace specification. A change reads all rows and columns, and writes them again as an
-Overwrite that is exactly the next version, so that columns, table metadata and config of others are kept. If another writer was first,
-the rows are read again and the change is applied to them.
+Implements "Manifest Table" of the directory namespace specification. A change reads all rows and columns, and writes them again with an
+Overwrite as exactly the next version, so that columns, table metadata and config of other writers are kept. If another writer was
+first, the rows are read again and the change is applied to them.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ SCHEMA = pa.schema(
         pa.field("base_objects", pa.list_(pa.field("object_id", pa.string()))),
     ]
 )
-"""The columns of a new `__manifest`; there may be others."""
+"""The columns of a new `__manifest`; existing ones may have more."""
 READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
 WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
-"""Keys of the table metadata: decimal numbers whose bits are features that a reader or a writer must know."""
+"""Keys of the table metadata: decimal numbers whose bits are features that a reader or a writer must support."""
 GUARD = 1 << 62
-"""The writer flag of partitioned namespaces, which says that a writer must keep columns that it does not know."""
+"""The writer flag of partitioned namespaces: a writer must keep unknown columns."""
 _KNOWN_FLAGS = {READER_FLAGS: 0, WRITER_FLAGS: GUARD}
 _LONGEST_WAIT_S = 2.0
 NOTHING_NOTED: Mapping[str, str] = {}
@@ -66,7 +66,7 @@ NOTHING_NOTED: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class ManifestTable:
-    """One version of the `__manifest` below `root`; without a snapshot there is none yet, which is version 0 without rows."""
+    """One version of the `__manifest` below `root`. Without a snapshot it is version 0, which has no rows."""
 
     root: Store
     snapshot: Snapshot | None = None
@@ -84,7 +84,7 @@ class ManifestTable:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The table metadata, which holds the properties of the root namespace."""
+        """The table metadata, which contains the properties of the root namespace."""
         return self.snapshot.manifest.table_metadata if self.snapshot else {}
 
     @property
@@ -94,9 +94,9 @@ class ManifestTable:
 
     @property
     def rows(self) -> pa.Table:
-        """All rows with all columns. CorruptFileError if ids are missing, are no strings or are duplicated.
+        """All rows with all columns, including `location` and `metadata` even if the table lacks them.
 
-        The columns `location` and `metadata` are always there.
+        Raises CorruptFileError if ids are missing, are not strings or are duplicated.
         """
         if not self._read:
             self._read.append(self._checked_rows())
@@ -118,7 +118,7 @@ class ManifestTable:
         return rows
 
     def with_rows(self, added: Sequence[Mapping[str, object]]) -> pa.Table:
-        """The rows and new ones; columns that a new row lacks are null."""
+        """Append rows; columns that a new row lacks are null."""
         return pa.concat_tables([self.rows, pa.Table.from_pylist(list(added), schema=self.rows.schema)])
 
     def without(self, ids: Sequence[str]) -> pa.Table:
@@ -127,14 +127,14 @@ class ManifestTable:
 
 
 class Committed(NamedTuple):
-    """The version after a change, and whether the change made it: it did not if nothing was to do or the transaction was done before."""
+    """The version after a change, and whether the change made it: False for an empty change or a repeated transaction."""
 
     table: ManifestTable
     applied: bool
 
 
 def duplicated(rows: pa.Table) -> str | None:
-    """An id that more than one row has."""
+    """An id that is duplicated, or None."""
     counts = pc.value_counts(rows["object_id"])
     if len(counts) == rows.num_rows:
         return None
@@ -153,29 +153,31 @@ def open_manifest(root: Store, version: int | None = None, timestamp: datetime |
         except TableNotFoundError:
             return ManifestTable(root)
         except MissingFileError:
-            continue  # overtaken and cleaned up since it was listed
+            continue  # removed by a cleanup after the listing
         check_flags(table, READER_FLAGS)
         return table
-    raise CommitConflictError(f"{root.uri}: the latest __manifest is cleaned up before it can be opened", retryable=True)
+    raise CommitConflictError(
+        f"{root.uri}: cleanups removed the latest version of __manifest in all tries to open it; run the operation again", retryable=True
+    )
 
 
 def check_flags(table: ManifestTable, key: str) -> None:
-    """Raise UnsupportedFeatureError if the metadata asks for features that are not known here; `key` is READER_FLAGS or WRITER_FLAGS."""
+    """Raise UnsupportedFeatureError if the metadata requires unknown features; `key` is READER_FLAGS or WRITER_FLAGS."""
     text = table.metadata.get(key, "0")
     flags = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else -1
     if not 0 <= flags < 1 << 64:
         raise CorruptFileError(f"{table.store.uri}: {key} is {text[:40]!r}, expected a number of 64 bits")
     if unknown := flags & ~_KNOWN_FLAGS[key]:
         what = "read" if key == READER_FLAGS else "change"
-        raise UnsupportedFeatureError(f"{table.store.uri}: to {what} this namespace, unknown features are needed (flags {unknown:#x})")
+        raise UnsupportedFeatureError(f"{table.store.uri}: unknown features are required to {what} this namespace (flags {unknown:#x})")
 
 
 def change(root: Store, edit: Callable[[ManifestTable], pa.Table | None], properties: Mapping[str, str] = NOTHING_NOTED) -> Committed:
-    """Replace the rows by those that `edit` makes of the latest version, in one new version.
+    """Replace the rows by the result of `edit` for the latest version, in one new version.
 
-    `edit` is called again for each version that another writer has committed meanwhile; it may add columns, must keep all that there are,
-    and returns None if nothing is to be done. What it raises is passed on. `properties` are noted in the transaction; with the name and
-    number of an application's write (see `table.commit.idempotence`) the change is made once.
+    `edit` is called again for each version that another writer has committed meanwhile. It may add columns, must keep existing ones, and
+    returns None if there is nothing to do. Its errors are passed on. `properties` are stored in the transaction; with the name and
+    number of an application's write (see `table.commit.idempotence`) the change is made only once.
     Raises UnsupportedFeatureError for unknown features before `edit` is called, InvalidOperationError for rows with duplicated ids, and
     CommitStateUnknownError as `table.commit.commit.commit` does.
     """
@@ -190,9 +192,9 @@ def change(root: Store, edit: Callable[[ManifestTable], pa.Table | None], proper
 def change_metadata(
     root: Store, edit: Callable[[ManifestTable], Mapping[str, str | None] | None], properties: Mapping[str, str] = NOTHING_NOTED
 ) -> Committed:
-    """Set keys of the table metadata to what `edit` makes of the latest version (None removes a key), in one new version of its own.
+    """Set keys of the table metadata to the result of `edit` for the latest version (None removes a key), in one new version.
 
-    If there is no `__manifest` yet, one without rows is made first. Otherwise as `change`.
+    If there is no `__manifest` yet, an empty one is created first. Otherwise like `change`.
     """
 
     def prepare(table: ManifestTable) -> _Prepared | None:
@@ -204,7 +206,7 @@ def change_metadata(
 
 
 class _Prepared(NamedTuple):
-    """An operation whose files are written, and what removes them again."""
+    """An operation whose files are written, and the function that removes them."""
 
     operation: Operation
     undo: Callable[[], None]
@@ -215,7 +217,7 @@ def _folder(root: Store) -> Store:
 
 
 def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None], properties: Mapping[str, str]) -> Committed:
-    """Commit what `prepare` makes of the latest version as the next one; again if another writer was first."""
+    """Commit the operation that `prepare` makes for the latest version as the next one; repeat if another writer was first."""
     begun, attempt = time.monotonic(), 0
     while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
         started = time.monotonic()
@@ -229,20 +231,22 @@ def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None]
             prepared = prepare(table)
         except VersionNotFoundError:
             attempt += 1
-            continue  # cleaned up while it was read
+            continue  # removed by a cleanup while it was read
         if prepared is None:
             return Committed(table, False)
         if done := _next(table, prepared, properties):
             return Committed(ManifestTable(root, done), True)
-        # Waits are drawn from ever more slots of the length of one try, so that writers who collided spread out.
+        # Exponential backoff: wait for a random number of slots, each as long as one try, so that colliding writers spread out.
         slot = min(time.monotonic() - started, 1.0)
         time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
         attempt += 1
-    raise CommitConflictError(f"{root.uri}: {attempt} tries to change the namespace were all overtaken by other writers", retryable=True)
+    raise CommitConflictError(
+        f"{root.uri}: other writers committed first in all {attempt} tries to change the namespace; run the operation again", retryable=True
+    )
 
 
 def _next(table: ManifestTable, prepared: _Prepared, properties: Mapping[str, str]) -> Snapshot | None:
-    """Commit right after `table`; None, with the files removed, if another writer was first."""
+    """Commit right after `table`. If another writer was first, remove the files and return None."""
     done = None
     try:
         done = commit_next(table.store, Transaction(table.version, prepared.operation, properties=properties), table.snapshot)
@@ -271,10 +275,12 @@ def _overwrite(table: ManifestTable, rows: pa.Table) -> _Prepared:
 
 
 def _with_columns(table: ManifestTable, schema: pa.Schema) -> Schema:
-    """The table's fields, whose ids stay, and those that `schema` has besides."""
+    """The table's fields, with the same ids, followed by the additional fields of `schema`."""
     known = {f.name for f in table.schema.fields}
     if missing := known - set(schema.names):
-        raise InvalidOperationError(f"{table.store.uri}: the columns {', '.join(sorted(missing))} would be lost")
+        raise InvalidOperationError(
+            f"{table.store.uri}: the columns {', '.join(sorted(missing))} are missing; a change must keep all columns"
+        )
     if table.snapshot is None:
         return from_arrow(schema)
     new = from_arrow(pa.schema([f for f in schema if f.name not in known]), next_field_id(table.snapshot.manifest))

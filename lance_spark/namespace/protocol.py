@@ -1,7 +1,7 @@
-"""What every namespace offers: lists, descriptions, creation and removal of namespaces and tables by id, with plain values.
+"""The interface of all namespaces: listing, describing, creating and removing namespaces and tables by id.
 
-Implements the operations of the Lance namespace client specification that lance_spark needs. An id is a sequence of names from the root
-on; `[]` is the root namespace.
+Implements the operations of the Lance namespace client specification that lance_spark needs. An id is a sequence of names, starting at
+the root; `[]` is the root namespace.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.write.write import Data, Mode, WriteOptions, write
 
 Id: TypeAlias = Sequence[str]
-"""The names from the root on."""
+"""The names of an id, starting at the root."""
 DELIMITER = "$"
-"""What stands between the names of an id in `__manifest` and in REST requests."""
+"""The delimiter between the names of an id in `__manifest` and in REST requests."""
 
 
 @dataclass(frozen=True)
 class TableDescription:
-    """What a namespace says of a table.
+    """The description of a table by its namespace.
 
-    `location` is its URI. `storage_options` open its store until `expires_at_millis`, in milliseconds since 1970 (None: for good).
+    `location` is its URI. `storage_options` are valid until `expires_at_millis`, in milliseconds since 1970 (None: forever).
     If `managed_versioning`, commits go through the namespace. `is_only_declared` is True if no version is known to exist.
     """
 
@@ -51,7 +51,7 @@ class TableDescription:
 
 
 class Namespace(ABC):
-    """Namespaces and tables below one root. Names that an id cannot hold raise InvalidOptionError."""
+    """Namespaces and tables below one root. Invalid names in ids raise InvalidOptionError."""
 
     @abstractmethod
     def list_namespaces(self, id: Id = ()) -> list[str]:
@@ -75,7 +75,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def describe_table(self, id: Id) -> TableDescription:
-        """Where a table is and how its store is opened. Raises TableNotFoundError."""
+        """The location and storage options of a table. Raises TableNotFoundError."""
 
     @abstractmethod
     def declare_table(self, id: Id, location: str | None = None) -> TableDescription:
@@ -83,7 +83,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def register_table(self, id: Id, location: str) -> None:
-        """Give an id to the table at `location`, which the namespace may want relative to its root. Raises TableAlreadyExistsError."""
+        """Register the table at `location`, which some namespaces expect relative to their root. Raises TableAlreadyExistsError."""
 
     @abstractmethod
     def deregister_table(self, id: Id) -> None:
@@ -96,7 +96,7 @@ class Namespace(ABC):
     def store(self, id: Id) -> Store:
         """The folder of a table, opened with the storage options of the namespace. Raises TableNotFoundError.
 
-        Raises UnsupportedFeatureError if the table's versions are kept by the namespace.
+        Raises UnsupportedFeatureError if the namespace manages the table's versions.
         """
         table = self.describe_table(id)
         if table.managed_versioning:
@@ -112,19 +112,19 @@ class Namespace(ABC):
         branch: str | None = None,
         timestamp: datetime | str | None = None,
     ) -> Dataset:
-        """Open a table: its latest version, or that of a number, tag or time. Raises TableNotFoundError, also for one without data."""
+        """Open the latest version of a table, or the one of a number, tag or time. Raises TableNotFoundError, also without data."""
         return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
 
     def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
-        """Write one version of a table, in the modes of `Dataset.write`; a table that the namespace does not have is declared first.
+        """Write one version of a table, in the modes of `Dataset.write`. A table that the namespace lacks is declared first.
 
-        If the write fails, the table remains declared, and a later write in any mode makes it.
+        If the write fails, the table remains declared, and a later write in any mode creates it.
         `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
         """
         return Dataset(write(self.store_to_write(id), data, mode, WriteOptions(**options)))
 
     def store_to_write(self, id: Id) -> Store:
-        """The folder of a table, which is declared if it is not there. Raises NamespaceNotFoundError."""
+        """The folder of a table, which is declared if it does not exist. Raises NamespaceNotFoundError."""
         with contextlib.suppress(TableNotFoundError):
             return self.store(id)
         try:
@@ -138,7 +138,7 @@ class Namespace(ABC):
         return self.store(id)
 
     def namespace_exists(self, id: Id) -> bool:
-        """Whether there is a namespace with this id."""
+        """True if there is a namespace with this id."""
         try:
             self.describe_namespace(id)
         except NamespaceNotFoundError:
@@ -146,7 +146,7 @@ class Namespace(ABC):
         return True
 
     def table_exists(self, id: Id) -> bool:
-        """Whether there is a table with this id, or one that is declared."""
+        """True if there is a table, or a declared table, with this id."""
         try:
             self.describe_table(id)
         except TableNotFoundError:
@@ -155,7 +155,7 @@ class Namespace(ABC):
 
 
 def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
-    """The names of an id. Raises InvalidOptionError for fewer than `least` names, and for names that no id can hold."""
+    """The names of an id. Raises InvalidOptionError for fewer than `least` names, and for invalid names."""
     if isinstance(id, str):
         raise TypeError(f"an id is a sequence of names, not text; pass [{id!r}]")
     names = tuple(id)
@@ -163,14 +163,16 @@ def names_of(id: Id, least: int = 0) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise TypeError(f"the names of an id are text, not {type(name).__name__}")
         if not is_name(name):
-            raise InvalidOptionError(f"no namespace or table can be called {name!r}; a name has at least one character, and no $, / or NUL")
+            raise InvalidOptionError(
+                f"invalid name {name!r} of a namespace or table; a name must have at least one character, and no $, / or NUL"
+            )
     if len(names) < least:
-        raise InvalidOptionError("the id is empty: it names the root namespace, which always exists and is no table")
+        raise InvalidOptionError("the id is empty: it refers to the root namespace, which always exists and is not a table")
     return names
 
 
 _DOTS = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)")
-"""Dots that are not in backticks."""
+"""Dots outside of backticks."""
 
 
 def parse_id(text: str) -> tuple[str, ...]:
@@ -189,7 +191,7 @@ def parse_id(text: str) -> tuple[str, ...]:
 
 
 def is_name(text: str) -> bool:
-    """Whether a namespace or table can be called so."""
+    """True for a valid name of a namespace or table."""
     unicode = text.encode("utf-8", "replace").decode() == text
     return unicode and bool(text) and DELIMITER not in text and "/" not in text and can_be_path(text)
 

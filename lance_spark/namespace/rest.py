@@ -1,7 +1,7 @@
 """Requests to a REST namespace, over HTTP.
 
 Implements the routes of the REST namespace specification that the protocol needs. Requests that were not executed, because the service
-was busy or could not be reached, are repeated.
+was busy or unreachable, are repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROUTES = {
 }
 _IN_QUERY = ("page_token", "check_declared")
 _CODES = {400: 13, 401: 16, 403: 15, 405: 0, 409: CONCURRENT, 429: 21, 501: 0, 503: 17}
-"""Error codes of answers that do not name one, by HTTP status."""
+"""Error codes by HTTP status, for responses without a code."""
 _UNAVAILABLE = 17
 _MOST_BYTES = 64 << 20
 _TIMEOUT = urllib3.Timeout(connect=10, read=120)
@@ -46,14 +46,14 @@ _RETRIES = urllib3.Retry(
 
 @dataclass(frozen=True)
 class Rest:
-    """The service at `uri`. `headers`, which may hold credentials, go with every request."""
+    """The service at `uri`. `headers`, which may contain credentials, are sent with every request."""
 
     uri: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     delimiter: str = DELIMITER
 
     def call(self, operation: str, id: tuple[str, ...], request: Mapping[str, object]) -> Mapping[str, Any]:
-        """Send one request. Raises the error that the answer's code stands for."""
+        """Send one request. Raises the error for the code in the response."""
         method, route = _ROUTES[operation]
         query = {name: str(value).lower() if value is True else str(value) for name, value in request.items() if name in _IN_QUERY}
         if self.delimiter != DELIMITER:
@@ -69,10 +69,10 @@ class Rest:
             content = response.read(_MOST_BYTES + 1, decode_content=True)
             response.release_conn()
         except (urllib3.exceptions.HTTPError, ValueError, OSError) as e:
-            # The text may repeat headers.
-            raise NamespaceError(f"{what}: the service does not answer ({type(e).__name__})", _UNAVAILABLE) from None
+            # The message is not shown, since it may repeat headers.
+            raise NamespaceError(f"{what}: the service does not respond ({type(e).__name__})", _UNAVAILABLE) from None
         if len(content) > _MOST_BYTES:
-            raise NamespaceError(f"{what}: the answer has more than {_MOST_BYTES} bytes")
+            raise NamespaceError(f"{what}: the response has more than {_MOST_BYTES} bytes")
         return _answer(what, response.status, content)
 
 
@@ -82,14 +82,14 @@ def _answer(what: str, status: int, content: bytes) -> Mapping[str, Any]:
         answer = json.loads(content) if content.strip() else {}
     except (ValueError, RecursionError):
         if status < 300:
-            raise NamespaceError(f"{what}: the answer is no JSON: {content[:100]!r}") from None
+            raise NamespaceError(f"{what}: the response is not JSON: {content[:100]!r}") from None
     fields = answer if isinstance(answer, dict) else {}
     if status >= 300:
         code, said = fields.get("code"), fields.get("error") or fields.get("detail") or f"HTTP status {status}"
         known = code if type(code) is int and 0 <= code < 1000 else _CODES.get(status, NamespaceError.code)
         raise from_code(known, f"{what}: {str(said)[:500]}")
     if not isinstance(answer, dict):
-        raise NamespaceError(f"{what}: the answer is no JSON object: {content[:100]!r}")
+        raise NamespaceError(f"{what}: the response is not a JSON object: {content[:100]!r}")
     return fields
 
 

@@ -222,7 +222,7 @@ def test_headers_are_sent(tmp_path: Path) -> None:
         ("rest", {"uri": "ftp://x"}, "expected http"),
         ("rest", {"uri": "http://user:secret@x"}, "credentials are headers"),
         ("http://x", {"delimter": "."}, "did you mean 'delimiter'"),
-        ("no.such.Namespace", {}, "can be opened"),
+        ("no.such.Namespace", {}, "cannot be opened"),
     ],
 )
 def test_properties_that_make_no_sense_are_refused(place: str, properties: dict[str, Any], message: str) -> None:

@@ -131,7 +131,7 @@ def test_ids_cannot_be_duplicated_and_columns_cannot_be_lost(root: Store) -> Non
     add(root, "a")
     with pytest.raises(InvalidOperationError, match="'a' would be duplicated"):
         add(root, "a")
-    with pytest.raises(InvalidOperationError, match="location would be lost"):
+    with pytest.raises(InvalidOperationError, match="location are missing"):
         change(root, lambda table: table.rows.drop_columns(["location"]))
     assert len(list((folder(root) / "data").iterdir())) == 1
 

@@ -118,7 +118,7 @@ def test_ids_are_names_with_dots_between(text: str, names: tuple[str, ...]) -> N
         ({"table": "a"}, "needs a namespace"),
         ({"table": "a", "namespace": "dir", "namespace.root": "/x", "path": "/y"}, "given twice"),
         ({"table": "a", "namespace": "dir", "path": "/y", "namespace.rot": "/x"}, "did you mean 'root'"),
-        ({"table": "a$b", "path": "/y"}, "can be called"),
+        ({"table": "a$b", "path": "/y"}, "invalid name"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spark: SparkSession, options: dict[str, Any], message: str) -> None:
