@@ -101,7 +101,7 @@ def test_replace_where_replaces_whole_partitions(empty: PartitionedNamespace) ->
     check(later)
     with pytest.raises(InvalidOptionError, match="divides partitions"):
         namespace.write(rows(0), "overwrite", replace_where="id >= 0")
-    with pytest.raises(SchemaMismatchError, match="does not fulfil"):
+    with pytest.raises(SchemaMismatchError, match="does not satisfy"):
         namespace.write(rows(1), "overwrite", replace_where="c = 'US'")
     assert ids(PartitionedNamespace.open(later.uri)) == [30, 33]
 

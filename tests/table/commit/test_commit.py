@@ -312,7 +312,7 @@ def test_writers_that_are_always_overtaken_fail_with_a_retryable_error(tmp_path:
         raise FileExistsError
 
     store = TroubledStore(uri, overtaken)
-    with pytest.raises(CommitConflictError, match="overtaken") as e:
+    with pytest.raises(CommitConflictError, match="other writers committed first") as e:
         commit(store, Transaction(1, Append(new_fragments(uri))))
     assert e.value.retryable
     assert store.puts == TRIES
