@@ -22,6 +22,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from bench import partitions
 from lance_spark import Dataset, LanceError
 from lance_spark.metadata.manifest import serialise
 from lance_spark.table.versions.history import newest_first, transaction_of
@@ -156,7 +157,14 @@ LOAD_HEADS = ("store", *(f"{who}, {column}" for who in CONTESTANTS for column in
 COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "append") for who in ("ms", "pylance, ms", "ratio")))
 
 
-def page(load_lines: Sequence[Sequence[str]], cost_lines: Sequence[Sequence[str]], writers: int, appends: int, rounds: int) -> str:
+def page(
+    load_lines: Sequence[Sequence[str]],
+    cost_lines: Sequence[Sequence[str]],
+    partition_lines: Sequence[Sequence[Sequence[str]]],
+    writers: int,
+    appends: int,
+    rounds: int,
+) -> str:
     """The documentation page."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "s3fs", "moto"))
     return f"""# Commits
@@ -178,6 +186,16 @@ Milliseconds, the median of {rounds} alternating rounds on a local disk. *Open* 
 *count* opens it and counts its rows, *append* adds {ROWS.num_rows} rows in one commit, which writes a manifest of all fragments.
 
 {markdown(COST_HEADS, cost_lines)}
+
+## Partitioned namespaces
+
+Opening a namespace on a local disk and planning a scan of {partitions.KEPT} of its partitions, the median of {rounds} rounds; and
+one job without Spark that writes {partitions.ROWS} rows to each partition, to new tables and then to existing ones. Memory is the
+process's.
+
+{markdown(partitions.PLAN_HEADS, partition_lines[0])}
+
+{markdown(partitions.WRITE_HEADS, partition_lines[1])}
 """
 
 
@@ -188,8 +206,10 @@ def main() -> None:
     writers, appends, rounds = (4, 5, 2) if quick else (WRITERS, APPENDS, ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         cost_lines = list(costs(Path(folder), rounds))
+        written = partitions.writes(Path(folder), partitions.WRITTEN[: 1 if quick else 2])
+        partition_lines = [list(partitions.plannings(Path(folder), rounds)), list(written)]
         load_lines = list(loads(Path(folder), writers, appends))
-    text = page(load_lines, cost_lines, writers, appends, rounds)
+    text = page(load_lines, cost_lines, partition_lines, writers, appends, rounds)
     print(text)
     if not quick:
         (DOCS / "commits.md").write_text(text)

@@ -73,19 +73,15 @@ class PartitionedVersion:
     def leaves(self) -> pa.Table:
         """The rows of the namespace's tables, with the number of their spec as the column `spec`; rows of other tables are left out."""
         rows = self.manifest.rows
-        parts = pc.split_pattern(rows["object_id"], "$").combine_chunks()
-        sizes = pc.list_value_length(parts).to_numpy()
-        names = parts.flatten().to_pylist()
-        ends = np.cumsum(sizes)
-        of_spec = {spec.namespace: spec for spec in self.specs.values()}
-        tables = pc.equal(rows["object_type"], TABLE).to_numpy(zero_copy_only=False)
-        found, numbers = [], []
-        for i in np.flatnonzero(tables).tolist():
-            spec = of_spec.get(names[ends[i] - sizes[i]])
-            if spec is not None and sizes[i] == len(spec.fields) + 2 and names[ends[i] - 1] == LEAF:
-                found.append(i)
-                numbers.append(spec.id)
-        return rows.take(pa.array(found, pa.int64())).append_column("spec", pa.array(numbers, pa.int32()))
+        ids, is_table = rows["object_id"], pc.equal(rows["object_type"], TABLE)
+        numbers = np.zeros(rows.num_rows, np.int32)
+        levels = pc.count_substring(ids, "$")
+        for spec in self.specs.values():
+            named = pc.and_(pc.starts_with(ids, f"{spec.namespace}$"), pc.ends_with(ids, f"${LEAF}"))
+            here = pc.and_(pc.and_(is_table, named), pc.equal(levels, len(spec.fields) + 1))
+            numbers[here.to_numpy()] = spec.id
+        found = np.flatnonzero(numbers)
+        return rows.take(pa.array(found)).append_column("spec", pa.array(numbers[found]))
 
 
 def open_partitioned(store: Store, version: int | None = None, timestamp: datetime | str | None = None) -> PartitionedVersion | None:
