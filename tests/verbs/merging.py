@@ -62,7 +62,11 @@ class Merged:
 def merged(
     rows: Sequence[Row], source: Sequence[Values], matches: Callable[[Values, Values], bool], clauses: Sequence[Clause], names: list[str]
 ) -> Merged | None:
-    """The merge of `source`; None if two rows of the source change the same row. Changed rows have the version -1."""
+    """The merge of `source`; None if two rows of the source change the same row. Changed rows have the version -1.
+
+    Several rows may delete one if that is all that the clauses do with matched rows.
+    """
+    only_deletes = [(c.delete, c.condition) for c in clauses if c.when == "matched"] == [(True, None)]
 
     def chosen(when: str, target: Values | None, new: Values | None) -> Clause | None:
         return next((c for c in clauses if c.when == when and c.applies(target, new)), None)
@@ -77,7 +81,7 @@ def merged(
         if not found:
             pairs = [(chosen("not matched by source", row.values, None), None)]
         applied = [(clause, new) for clause, new in pairs if clause is not None]
-        if len(applied) > 1:
+        if len(applied) > 1 and not only_deletes:
             return None
         if not applied:
             result.append(row)
