@@ -1,0 +1,69 @@
+"""The memory and processor time of a process and all that it has started."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+
+INTERVAL_S = 0.05
+
+
+class Peak:
+    """Within `with Peak(pid) as peak`, `peak.bytes` is the most memory that the process and its descendants had at once.
+
+    Pages that several of them share count once: it is the sum of their proportional shares, as Linux tells them.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.bytes = 0
+        self._pid = pid
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.is_set():
+            self.bytes = max(self.bytes, sum(map(_share, tree(self._pid))))
+            self._done.wait(INTERVAL_S)
+
+
+def tree(pid: int) -> list[int]:
+    """The process and its descendants."""
+    found = [pid]
+    for one in found:
+        try:
+            tasks = [*Path(f"/proc/{one}/task").iterdir()]
+            found += [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def _share(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def processor_seconds(pid: int) -> float:
+    """How long processors have worked for the process and its descendants, those that have ended included."""
+    return sum(_ticks(one) for one in tree(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15]))
