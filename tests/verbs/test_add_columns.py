@@ -125,3 +125,13 @@ def test_an_append_meanwhile_gets_values_too(table: LanceTable, uri: str, tmp_pa
     assert {i: row["double"] for i, row in rows.items()} == {i: 2 * i for i in rows}
     assert {500, 501} <= rows.keys()
     assert 2 not in rows
+
+
+def test_by_a_frame_on_the_address_of_rows(table: LanceTable, uri: str, spark: SparkSession) -> None:
+    rows = spark.read.format("lance").option("with_row_address", True).load(uri)
+    table.addColumns(rows.selectExpr("_rowaddr", "id * 3 AS triple"), on="_rowaddr")
+    assert {i: row["triple"] for i, row in read(uri).items()} == {i: 3 * i for i in read(uri)}
+    rows = spark.read.format("lance").option("with_row_address", True).load(uri)
+    done = table.updateColumns(rows.where("id < 50").selectExpr("_rowaddr", "id * 4 AS triple"), on="_rowaddr")
+    assert done.num_updated_rows == 47
+    assert {i: row["triple"] for i, row in read(uri).items()} == {i: (4 if i < 50 else 3) * i for i in read(uri)}

@@ -24,7 +24,7 @@ from lance_spark.metadata.inserted_keys import united as united_keys
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.schema import Field, Schema
+from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.evolving import merge_of
@@ -32,6 +32,8 @@ from lance_spark.table.write.write import WriteTarget
 
 OPERATION = "__row_operation"
 ROW_ADDRESS = "_rowaddr"
+ADDRESS_PATHS = (ROW_ADDRESS, quoted([ROW_ADDRESS]))
+"""Both ways in which columns of a scan name it."""
 DELETED, UPDATED, INSERTED, REINSERTED = 1, 2, 3, 4
 """The values of the column `OPERATION`, as in Spark's row-level commands."""
 

@@ -13,10 +13,10 @@ from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
-from lance_spark.schema.schema import Schema, from_arrow
+from lance_spark.schema.schema import Schema, from_arrow, quoted
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
-from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
@@ -48,10 +48,14 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
 
 @dataclass(frozen=True)
 class ColumnTask:
-    """A task that computes new columns of whole fragments from the columns that `scan` reads (including `ROW_ADDRESS`)."""
+    """A task that computes new columns of whole fragments from the columns that `scan` reads (including `ROW_ADDRESS`).
+
+    `reads_address`: the new columns are computed from `ROW_ADDRESS`, too.
+    """
 
     scan: ScanTask
     target: ColumnTarget
+    reads_address: bool = False
 
 
 def plan_columns(
@@ -61,18 +65,17 @@ def plan_columns(
 
     `columns` are the columns that the new ones are computed from (None: all).
     """
-    names = columns if columns is not None else [f.name for f in snapshot.manifest.schema.fields]
-    return [
-        ColumnTask(scan, target)
-        for scan in plan_fragments(snapshot, ScanPlan(columns=(*names, ROW_ADDRESS), predicate=predicate), fragments)
-    ]
+    names = columns if columns is not None else [quoted([f.name]) for f in snapshot.manifest.schema.fields]
+    others = [name for name in names if name not in ADDRESS_PATHS]
+    plan = ScanPlan(columns=(*others, ROW_ADDRESS), predicate=predicate)
+    return [ColumnTask(scan, target, len(others) < len(names)) for scan in plan_fragments(snapshot, plan, fragments)]
 
 
 def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | None = None) -> list[ColumnFile]:
     """Run one task, and note in `checkpoint` that it is finished."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
-    files = write_columns(task.target, _computed(read_task(task.scan), compute))
+    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.reads_address))
     if checkpoint is not None:
         fragments = {part.fragment.id: part.fragment for part in task.scan.parts}
         for file in files:
@@ -80,9 +83,9 @@ def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | 
     return files
 
 
-def _computed(batches: Iterable[pa.RecordBatch], compute: Compute) -> Iterator[pa.RecordBatch]:
+def _computed(batches: Iterable[pa.RecordBatch], compute: Compute, reads_address: bool) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        new = compute(batch.drop_columns([ROW_ADDRESS]))
+        new = compute(batch if reads_address else batch.drop_columns([ROW_ADDRESS]))
         if not isinstance(new, pa.RecordBatch) or new.num_rows != batch.num_rows:
             found = f"{new.num_rows} rows" if isinstance(new, pa.RecordBatch) else type(new).__name__
             raise SchemaMismatchError(f"the function must return a record batch of {batch.num_rows} rows, not {found}")

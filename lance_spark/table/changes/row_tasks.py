@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.metadata.row_address import fragment_ids
 from lance_spark.predicate import Formula, Predicate, calculate
-from lance_spark.table.changes.delta import DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
+from lance_spark.table.changes.delta import ADDRESS_PATHS, DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
@@ -29,7 +29,7 @@ def plan_rows(
     snapshot: Snapshot, target: DeltaTarget, predicate: Predicate | None, values: Mapping[str, Formula] | None = None, cores: int = 1
 ) -> list[RowTask]:
     """Plan the tasks that change the rows that satisfy `predicate` (None: all rows)."""
-    needed = [column for formula in (values or {}).values() for column in formula.columns]
+    needed = [column for formula in (values or {}).values() for column in formula.columns if column not in ADDRESS_PATHS]
     plan = ScanPlan(columns=(ROW_ADDRESS, *dict.fromkeys(needed)), predicate=predicate)
     return [RowTask(task, target, values) for task in plan_tasks(snapshot, plan, cores) if task.parts]
 

@@ -101,3 +101,18 @@ def test_a_version_that_was_cleaned_up_cannot_be_changed(tmp_path: Path, verb: s
     with pytest.raises(VersionNotFoundError):
         VERBS[verb](old)
     assert Dataset.open(uri).version == 2
+
+
+@pytest.mark.parametrize("where", [None, "id < 3"], ids=["all rows", "few rows"])
+def test_values_may_be_calculated_from_addresses_and_ids_of_rows(tmp_path: Path, where: str | None) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(ROWS, uri, max_rows_per_file=150, enable_stable_row_ids=True)
+    added = Dataset.open(uri).add_columns({"place": "_rowaddr", "number": "_rowid", "both": "_rowaddr + id"})
+    read = added.scan(columns=["id", "place", "number", "both", "_rowid", "_rowaddr"]).to_table().to_pylist()
+    assert [(row["place"], row["number"], row["both"]) for row in read] == [
+        (row["_rowaddr"], row["_rowid"], row["_rowaddr"] + row["id"]) for row in read
+    ]
+    before = {row["id"]: row["_rowaddr"] for row in read}
+    updated = added.update({"x": "_rowaddr"}, where)
+    after = {row["id"]: row["x"] for row in updated.scan(columns=["id", "x"]).to_table().to_pylist()}
+    assert [after[i] for i in range(3)] == [before[i] for i in range(3)]
