@@ -348,10 +348,7 @@ class Dataset:
             >>> table.scan(columns=["id"], filter="v > 1", limit=1).to_table().to_pylist()
             [{'id': 2}]
         """
-        chosen = _names(columns)
-        if chosen == () and not (with_row_id or with_row_address):
-            raise ValueError("columns is empty; name at least one column, or call count_rows for the number of rows")
-        plan = ScanPlan(chosen, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        plan = ScanPlan(_names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         predicate = parse(filter, plan.known(self.snapshot)) if isinstance(filter, str) else filter
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 

@@ -317,9 +317,42 @@ def test_columns_are_a_sequence_of_names(uri: str) -> None:
     for read in (ds.scan, lambda columns: ds.take([0], columns), lambda columns: ds.take_rows([0], columns)):
         with pytest.raises(TypeError, match="columns must be a sequence of names"):
             read("id")
-    with pytest.raises(ValueError, match="columns is empty"):
-        ds.scan([])
     assert ds.scan([], with_row_id=True).to_table().column_names == ["_rowid"]
+
+
+def test_a_scan_without_columns_has_the_rows_that_pylance_counts(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = Dataset.write(path, pa.table({"id": range(10)})).delete("id = 3")
+    theirs = lance.dataset(path)
+    for kwargs in ({}, {"filter": "id > 4"}, {"limit": 3}, {"filter": "id > 100"}):
+        scan = table.scan([], **kwargs)
+        assert scan.to_table().shape == theirs.to_table(columns=[], **kwargs).shape
+        assert sum(batch.num_rows for batch in scan.to_batches()) == scan.to_table().num_rows
+
+
+def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Dataset.write("~/t", pa.table({"id": [1, 2]}))
+    assert (tmp_path / "t/_versions").is_dir()
+    assert Dataset.open("~/t").count_rows() == lance.dataset("~/t").count_rows() == 2
+
+
+def test_an_alteration_that_names_no_change_is_an_error(uri: str) -> None:
+    with pytest.raises(ValueError, match="nothing to alter in column 'id'"):
+        Dataset.open(uri).alter_columns({"path": "id"})
+    with pytest.raises(ValueError, match="must be specified"):
+        lance.dataset(uri).alter_columns({"path": "id"})
+
+
+def test_tables_that_mix_files_of_different_versions_are_written_to(tmp_path: Path) -> None:
+    path, rows = str(tmp_path / "t"), pa.table({"id": [1, 2], "s": ["a", "b"]})
+    for mode, version in (("create", "2.1"), ("append", "2.2"), ("append", "2.0")):
+        lance.write_dataset(rows, path, mode=mode, data_storage_version=version)
+    table = Dataset.write(path, rows, "append").delete("id = 1")
+    table = table.alter_columns({"path": "s", "name": "t"})
+    assert lance.dataset(path).to_table().to_pydict() == table.scan().to_table().to_pydict() == {"id": [2] * 4, "t": ["b"] * 4}
+    lance.write_dataset(pa.table({"id": [3], "t": ["c"]}), path, mode="append", data_storage_version="2.2")
+    assert sorted(Dataset.open(path).scan().to_table()["id"].to_pylist()) == [2, 2, 2, 2, 3]
 
 
 def test_a_table_is_found_by_its_path_object(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ class DataFileReader:
         """The metadata of the columns of `fields`, by field id."""
         if isinstance(self._layout, legacy.LegacyFile):
             return {}
-        if self._layout.early:
-            columns = {**columns, **v2_0.early_bytes_columns(fields, columns)}
+        if self.version == (0, 3):
+            columns = {**columns, **v2_0.early_bytes_columns(fields, columns, self._layout.num_columns)}
         wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
         metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
         return {i: metadata[c] for i, c in columns.items() if c in metadata}

@@ -35,7 +35,7 @@ class Location:
 
 
 def locate(uri: str) -> Location:
-    """Parse a URI or a local path. Relative paths start at the working directory of this process.
+    """Parse a URI or a local path. Relative paths start at the working directory of this process, and `~` is the user's home.
 
     The part after `file:` is percent-decoded, as in pylance; Spark writes `file:/x` for `file:///x`. Raises InvalidOptionError for an
     invalid location and UnsupportedFeatureError for an unknown scheme.
@@ -52,7 +52,7 @@ def locate(uri: str) -> Location:
             raise InvalidOptionError(f"{shown(uri)!r} contains characters that are not allowed in a path")
         return _local(path)
     if not scheme or not rest.startswith("/"):
-        return _local(uri)
+        return _local(os.path.expanduser(uri))
     if scheme == "memory" and rest.startswith("//"):
         path = "/" + rest.strip("/")
         return Location("memory", "", path, f"memory:/{path}")

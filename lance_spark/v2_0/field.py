@@ -34,10 +34,11 @@ def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows
     return _open(field, columns, sp.from_rows(rows), num_rows)
 
 
-def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int]) -> dict[int, int]:
-    """The columns with the bytes of strings in a file of early 2024, each after the column of its field, by ~id."""
-    below = [f for field in fields for f in field.walk()]
-    return {~f.id: columns[f.id] + 1 for f in below if f.logical_type in _EARLY_STRINGS and f.id in columns}
+def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int], num_columns: int) -> dict[int, int]:
+    """The columns that have the bytes of strings if these are in files of early 2024: each after the column of its field, by ~id."""
+    below = [f for field in fields for f in field.walk() if f.logical_type in _EARLY_STRINGS and f.id in columns]
+    free = {*range(num_columns)} - {*columns.values()} if below else set()
+    return {~f.id: columns[f.id] + 1 for f in below if columns[f.id] + 1 in free}
 
 
 def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
@@ -50,7 +51,7 @@ def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: i
     if kind in ("list", "large_list"):
         item = field.children[0]
         return _open_lists(field.type, column, spans, num_rows, lambda rows, total: _open(item, columns, rows, total))
-    if ~field.id in columns:
+    if ~field.id in columns and _has_lists(column):
         data, t = columns[~field.id], list_type(field.type)
         lists = _open_lists(t, column, spans, num_rows, lambda rows, total: LeafReader(pa.uint8(), data, rows, total))
         return EarlyStringsReader(field.type, lists)
@@ -62,6 +63,10 @@ def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: i
 def _open_lists(t: pa.DataType, column: Column, spans: Spans, num_rows: int, open_items: Callable[[Spans, int], FieldReader]) -> ListReader:
     pages = [_list_page(page, column) for page in column.pages]
     return ListReader(t, column, pages, spans, num_rows, open_items)
+
+
+def _has_lists(column: Column) -> bool:
+    return not column.pages or isinstance(decode_page(column.pages[0], column), List)
 
 
 def _list_page(page: Page, column: Column) -> List:

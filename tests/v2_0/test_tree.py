@@ -331,7 +331,7 @@ def test_strings_of_early_files_have_their_bytes_in_a_second_column(logical_type
         Page(0, 4, (ByteRange(24, 28),), "lance.encodings.ArrayEncoding", no_nulls(flat(8)).SerializeToString()),
     ]
     field = Field("c", 0, logical_type)
-    assert early_bytes_columns([field], {0: 5}) == {~0: 6}
+    assert early_bytes_columns([field], {0: 5}, 7) == {~0: 6}
     columns = {i: Column((page,), (), "", b"") for i, page in zip((0, ~0), pages)}
     got = run(open_field(field, columns, range(3), 3).read(0, 3), lambda ranges: [stored[start:stop] for start, stop in ranges])
     assert got.type == field.type

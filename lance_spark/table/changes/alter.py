@@ -93,6 +93,8 @@ def alter_columns(
         if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
             known = ", ".join(AlterColumn.__annotations__)
             raise UnsupportedFeatureError(f"cannot alter {', '.join(sorted(unknown))} of a column; expected keys: {known}")
+        if alteration.keys() == {"path"}:
+            raise ValueError(f"nothing to alter in column {alteration['path']!r}; give a name, nullable or data_type")
     if not _altered(snapshot, wanted)[1]:
         return RowChanges(_commit(snapshot, lambda latest: _altered(latest, wanted)[0], options.noted).version)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -26,9 +26,13 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the table's order, batch by batch."""
+        # Rows without columns are read as addresses, which need no file.
+        counting = not self.plan.fields(self.snapshot).fields
+        plan = replace(self.plan, with_row_address=True) if counting else self.plan
         with in_use(self.snapshot):
-            for task in plan_tasks(self.snapshot, self.plan):
-                yield from read_task(task)
+            for task in plan_tasks(self.snapshot, plan):
+                for batch in read_task(task):
+                    yield batch.select([]) if counting else batch
 
     def to_table(self) -> pa.Table:
         """All rows in memory."""
