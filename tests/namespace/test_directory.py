@@ -31,8 +31,8 @@ from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.manifest_table import SCHEMA, open_manifest
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.storage.store import Store
-from tests.namespace.sides import ROWS
-from tests.table.interleaving import interrupted_everywhere
+from tests.namespace.sides import ROWS, Ours, Theirs, seen
+from tests.table.interleaving import InterruptedFiles, InterruptedStore, interrupted_everywhere
 
 
 @pytest.fixture
@@ -316,6 +316,41 @@ def test_whenever_another_writer_takes_the_id_there_is_one_table_of_it(tmp_path:
             lance_spark.namespace(now).declare_table(["n", "t"])
 
     assert sum(1 for _ in interrupted_everywhere(run, prepare, take)) > 10
+
+
+class Dead(BaseException):
+    """The process was killed."""
+
+
+def die() -> None:
+    raise Dead
+
+
+STEPS: dict[str, Callable[[Namespace], object]] = {
+    "declare": lambda lake: lake.declare_table(["n", "new"]),
+    "drop": lambda lake: lake.drop_table(["old"]),
+    "deregister": lambda lake: lake.deregister_table(["old"]),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_operation_that_is_killed_at_any_call_of_the_store_can_be_run_again(tmp_path: Path, step: str) -> None:
+    for at in itertools.count(1):
+        lake = lance_spark.namespace(tmp_path / str(at))
+        lake.create_namespace(["n"])
+        lake.write(["old"], ROWS)
+        files, ended = InterruptedFiles(at, die), False
+        with contextlib.suppress(Dead):
+            STEPS[step](DirectoryNamespace(InterruptedStore(str(tmp_path / str(at)), files)))
+            ended = True
+        theirs = seen(Theirs(str(tmp_path / str(at))))
+        assert theirs.keys() == seen(Ours(str(tmp_path / str(at)))).keys()
+        with contextlib.suppress(TableNotFoundError, TableAlreadyExistsError):
+            STEPS[step](lake)
+        assert (lake.list_tables(), lake.list_tables(["n"])) == ((["old"], ["new"]) if step == "declare" else ([], []))
+        if ended:
+            assert at > 10
+            return
 
 
 def test_a_namespace_can_be_pickled(lake: Namespace) -> None:
