@@ -123,20 +123,20 @@ class LanceTable:
         return alter.drop_columns(self._target.latest(), columns, _noted(noted).noted).version
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
-        """Rename a column; dots lead into structs. Returns the new version."""
+        """Rename a column (with dots for nested fields). Returns the new version."""
         return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted)).version
 
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
     ) -> RowChanges:
-        """Change whether a column may be null, or its type, in one commit.
+        """Change the nullability or the type of a column, in one commit.
 
-        A column that has nulls cannot be made non-nullable. A new type ("bigint", a type of Spark or of Arrow) may be wider or narrower:
-        within integers, floats, decimals, text, bytes, points in time, and lists of these. Only this column is written anew. Raises
-        SchemaMismatchError for nulls, a value that does not fit the new type, and a new type of a column with an index.
+        A column with nulls cannot become non-nullable. A new type ("bigint", or a Spark or Arrow type) may be wider or narrower, within
+        integers, floats, decimals, strings, binary, dates and timestamps, and lists of these. Only this column is rewritten. Raises
+        SchemaMismatchError for nulls, for a value that does not fit the new type, and for a new type of a column with an index.
 
         Examples:
-            >>> spark.range(3).selectExpr("int(id) AS n").write.format("lance").mode("append").save("/tmp/t.lance")
+            >>> spark.range(3).coalesce(1).selectExpr("int(id) AS n").write.format("lance").mode("append").save("/tmp/t.lance")
             >>> table = LanceTable.forPath(spark, "/tmp/t.lance")
             >>> table.alterColumn("n", nullable=False, type="bigint").num_files_added
             1
