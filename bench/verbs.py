@@ -262,7 +262,8 @@ to machine and hour to hour, and with what else the machine does; the ratios of 
 Each cell has the medians of {rounds} rounds: seconds, seconds that processors worked, and in brackets the most memory in MB that the
 process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which depend less on what else runs.
 Every round is on a fresh copy of the table, on a local disk. A session of Spark is there before the clock starts, and everybody has
-done the same twice on a small table. The memory of ours includes the JVM.
+done the same twice on a small table. The memory of ours includes the JVM. When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted
+to run at once on average of 15 minutes, those of other programs included: times on the clock mean little if that is more than the cores.
 
 - The table has {size.rows:,} rows of four columns in {size.fragments} fragments. {size.merged:,} rows are merged into it, of which half
   are new.
