@@ -53,6 +53,7 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "compact": lambda uri: Dataset.open(uri).optimize.compact_files(),
     "replace_where": lambda uri: replaced(uri, "a <= 2", pa.table({"a": pa.array([2], pa.int64()), "s": ["replaced"]})),
     "rename_column": lambda uri: Dataset.open(uri).alter_columns({"path": "s", "name": "t"}),
+    "change_type": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "data_type": pa.int32(), "name": "n"}),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
 

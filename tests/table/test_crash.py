@@ -100,6 +100,7 @@ VERBS = (
     "compact",
     "replace_where",
     "rename_column",
+    "change_type",
     "require_values",
 )
 
