@@ -13,18 +13,17 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import lance
-import pyarrow as pa
 
-from bench import partitions
+from bench import growth, partitions
+from bench.growth import ROWS, markdown, milliseconds, with_fragments
 from lance_spark import Dataset, LanceError
-from lance_spark.metadata.manifest import serialise
 from lance_spark.table.versions.history import newest_first, transaction_of
 from tests import s3_server
 
@@ -32,7 +31,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 CONTESTANTS = ("ours", "pylance")
 WRITERS, APPENDS, ROUNDS = 16, 50, 9
 FRAGMENTS = (1, 1_000, 100_000)
-ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "s": ["ten rows"] * 10})
 KEYS = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1", "allow_http": "true"}
 
 
@@ -104,28 +102,6 @@ def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
             yield [place, *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
 
 
-def with_fragments(uri: str, count: int) -> None:
-    """Create a table with `count` fragments that share one data file."""
-    snapshot = Dataset.write(uri, ROWS).snapshot
-    (fragment,) = snapshot.manifest.fragments
-    fragments = tuple(replace(fragment, id=i) for i in range(count))
-    snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
-
-
-def milliseconds(works: Sequence[Callable[[], object]], rounds: int, before: Callable[[], object] = lambda: None) -> list[str]:
-    """The medians of both, measured in alternation after one warm-up round, and their ratio."""
-    times: list[list[float]] = [[] for _ in works]
-    for i in range(rounds + 1):
-        for k, work in enumerate(works):
-            before()
-            start = time.perf_counter()
-            work()
-            if i:
-                times[k].append(1000 * (time.perf_counter() - start))
-    medians = [statistics.median(t) for t in times]
-    return [*(f"{m:.1f}" for m in medians), f"{medians[0] / medians[1]:.2f}"]
-
-
 def costs(folder: Path, rounds: int) -> Iterator[list[str]]:
     """The rows of the second table."""
     for count in FRAGMENTS:
@@ -147,11 +123,6 @@ def cost(table: str, copy: str, rounds: int) -> list[str]:
     return [*opening, *counting, *appending]
 
 
-def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with numbers in all columns except the first."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, ["---", *["---:"] * (len(heads) - 1)], *lines])
-
-
 LOAD_COLUMNS = ("commits/s", "overtaken", "given up")
 LOAD_HEADS = ("store", *(f"{who}, {column}" for who in CONTESTANTS for column in LOAD_COLUMNS), "rate, ours / pylance")
 COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "append") for who in ("ms", "pylance, ms", "ratio")))
@@ -160,6 +131,7 @@ COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "app
 def page(
     load_lines: Sequence[Sequence[str]],
     cost_lines: Sequence[Sequence[str]],
+    growth_lines: Sequence[Sequence[str]],
     partition_lines: Sequence[Sequence[Sequence[str]]],
     writers: int,
     appends: int,
@@ -187,6 +159,12 @@ Milliseconds, the median of {rounds} alternating rounds on a local disk. *Open* 
 
 {markdown(COST_HEADS, cost_lines)}
 
+## Cost by the number of columns, fragments, rows and versions
+
+Milliseconds, the median of {growth.ROUNDS} alternating rounds on a local disk.
+
+{markdown(growth.HEADS, growth_lines)}
+
 ## Partitioned namespaces
 
 Opening a namespace on a local disk and planning a scan of {partitions.KEPT} of its partitions, the median of {rounds} rounds; and
@@ -206,10 +184,11 @@ def main() -> None:
     writers, appends, rounds = (4, 5, 2) if quick else (WRITERS, APPENDS, ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         cost_lines = list(costs(Path(folder), rounds))
+        growth_lines = list(growth.growth(Path(folder), growth.QUICK if quick else 1))
         written = partitions.writes(Path(folder), partitions.WRITTEN[: 1 if quick else 2])
         partition_lines = [list(partitions.plannings(Path(folder), rounds)), list(written)]
         load_lines = list(loads(Path(folder), writers, appends))
-    text = page(load_lines, cost_lines, partition_lines, writers, appends, rounds)
+    text = page(load_lines, cost_lines, growth_lines, partition_lines, writers, appends, rounds)
     print(text)
     if not quick:
         (DOCS / "commits.md").write_text(text)

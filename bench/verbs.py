@@ -27,7 +27,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 import lance_spark
-from bench.commits import markdown
+from bench.growth import markdown
 from bench.memory import Peak, processor_seconds
 from lance_spark import Dataset, LanceTable
 

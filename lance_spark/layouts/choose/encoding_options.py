@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lance_spark.errors import InvalidOptionError
 from lance_spark.schema.schema import Field
 
+_TEXT = ("string", "large_string")
 _PREFIX = "lance-encoding:"
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "compression": ("none", "fsst", "lz4", "zstd"),
@@ -34,6 +35,8 @@ class EncodingOptions:
     @classmethod
     def of(cls, field: Field) -> EncodingOptions:
         """The options of a leaf. Raises InvalidOptionError, naming the column, for an invalid value."""
+        if not field.metadata:
+            return cls(is_text=field.logical_type in _TEXT)
         return cls(
             compression=_choice(field, "compression"),
             level=_number(field, "compression-level", -128, 127),
@@ -43,7 +46,7 @@ class EncodingOptions:
             dictionary_compression=_choice(field, "dict-values-compression"),
             chunk_bytes=_number(field, "minichunk-size", 1, 1 << 20),
             dictionary_divisor=_number(field, "dict-divisor", 1, 1 << 31) or 2,
-            is_text=field.logical_type in ("string", "large_string"),
+            is_text=field.logical_type in _TEXT,
         )
 
 

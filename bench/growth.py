@@ -1,0 +1,129 @@
+"""python -m bench.growth [--quick]: what writes, scans, deletes and appends cost by the number of columns, fragments, rows and versions.
+
+`bench.commits` has this table too; run alone, this prints it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from lance_spark import Dataset
+from lance_spark.metadata.manifest import serialise
+from lance_spark.table.versions.hint import move_hint
+from lance_spark.table.versions.snapshot import manifest_path
+
+ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "s": ["ten rows"] * 10})
+HEADS = ("what", "ms", "pylance, ms", "ratio")
+ROUNDS = 3
+QUICK = 20
+
+Work = Callable[[str], object]
+
+
+def with_fragments(uri: str, count: int) -> None:
+    """Create a table with `count` fragments that share one data file."""
+    snapshot = Dataset.write(uri, ROWS).snapshot
+    (fragment,) = snapshot.manifest.fragments
+    fragments = tuple(replace(fragment, id=i) for i in range(count))
+    snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
+
+
+def with_versions(uri: str, count: int) -> None:
+    """Create a table with `count` versions, which all have the same rows."""
+    snapshot = Dataset.write(uri, ROWS).snapshot
+    for version in range(2, count + 1):
+        snapshot.store.put(manifest_path(version), serialise(replace(snapshot.manifest, version=version)), durable=False)
+    move_hint(snapshot.store, count)
+
+
+def milliseconds(works: Sequence[Callable[[], object]], rounds: int, before: Callable[[], object] = lambda: None) -> list[str]:
+    """The medians of both, measured in alternation after one warm-up round, and their ratio."""
+    times: list[list[float]] = [[] for _ in works]
+    for i in range(rounds + 1):
+        for k, work in enumerate(works):
+            before()
+            start = time.perf_counter()
+            work()
+            if i:
+                times[k].append(1000 * (time.perf_counter() - start))
+    medians = [statistics.median(t) for t in times]
+    return [*(f"{m:.1f}" for m in medians), f"{medians[0] / medians[1]:.2f}"]
+
+
+def on_copies(table: str, ours: Work, theirs: Work) -> list[str]:
+    """Measure a change of a table, each time on a new copy of it."""
+    copy = f"{table}-copy"
+
+    def before() -> None:
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(table, copy)
+
+    return milliseconds([lambda: ours(copy), lambda: theirs(copy)], ROUNDS, before)
+
+
+def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
+    """The rows of the table; every count is divided by `share`."""
+    numbers = itertools.count()
+
+    def new() -> str:
+        return str(folder / f"growth-{next(numbers)}")
+
+    for columns, count in ((5_000 // share, 100), (1_000 // share, 3)):
+        rows = pa.table({f"c{i}": pa.array(range(i, i + count)) for i in range(columns)})
+        works = [lambda rows=rows: Dataset.write(new(), rows), lambda rows=rows: lance.write_dataset(rows, new())]
+        yield [f"write {count} rows of {columns:,} columns", *milliseconds(works, ROUNDS)]
+    wide, columns = new(), 5_000 // share
+    row = pa.table({f"c{i}": [i] for i in range(columns)})
+    Dataset.write(wide, row)
+    appended = on_copies(wide, lambda uri: Dataset.write(uri, row, "append"), lambda uri: lance.write_dataset(row, uri, mode="append"))
+    yield [f"append a row of {columns:,} columns", *appended]
+    yield from _fragments(new(), 50_000 // share)
+    many, count = new(), 1_000_000 // share
+    lance.write_dataset(pa.table({"id": pa.array(range(count))}), many, max_rows_per_file=count // 100)
+    for condition in ("id % 2 = 0", "id >= 0"):
+        yield [f"delete `{condition}` from {count:,} rows in 100 fragments", *_deletes(many, condition)]
+    old, count = new(), 20_000 // share
+    with_versions(old, count)
+    yield [
+        f"append to a table of {count:,} versions",
+        *on_copies(old, lambda uri: Dataset.write(uri, ROWS, "append"), lambda uri: lance.write_dataset(ROWS, uri, mode="append")),
+    ]
+
+
+def _fragments(shared: str, count: int) -> Iterator[list[str]]:
+    with_fragments(shared, count)
+    scans = [lambda: Dataset.open(shared).scan().to_table(), lambda: lance.dataset(shared).to_table()]
+    yield [f"scan {count:,} fragments that share a file", *milliseconds(scans, ROUNDS)]
+    yield ["delete there what no fragment has", *_deletes(shared, "id = -1")]
+
+
+def _deletes(table: str, condition: str) -> list[str]:
+    return on_copies(table, lambda uri: Dataset.open(uri).delete(condition), lambda uri: lance.dataset(uri).delete(condition))
+
+
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with numbers in all columns except the first."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, ["---", *["---:"] * (len(heads) - 1)], *lines])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.growth", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"all counts divided by {QUICK}")
+    quick = parser.parse_args().quick
+    with tempfile.TemporaryDirectory() as folder:
+        print(markdown(HEADS, list(growth(Path(folder), QUICK if quick else 1))))
+
+
+if __name__ == "__main__":
+    main()
