@@ -84,8 +84,8 @@ def raw_values(node: Column, batch: pa.RecordBatch | pa.Table) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     for name in rest:
-        # struct_field, unlike the child itself, is null where a parent is.
-        values = pc.struct_field(values, name)
+        # struct_field, unlike the child itself, is null where a parent is. By position: names that begin with a dot would be paths.
+        values = pc.struct_field(values, [values.type.get_field_index(name)])
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if pa.types.is_dictionary(values.type):

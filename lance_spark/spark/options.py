@@ -171,6 +171,10 @@ _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 _FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores", "verify_checksums")
 _OF_CATALOG_TABLES = "option."
+_PROPERTY = "tblproperties."
+"""Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""
+_BY_PROPERTY = ("data_storage_version", "stable_row_ids", "max_rows_per_file", "max_bytes_per_file")
+"""Options that TBLPROPERTIES can give, besides those of single columns: they say how a new table is written."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,11 @@ class ReadOptions:
     blob_handling: BlobHandling = "bytes"
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def chooses_version(self) -> bool:
+        """Whether a version is chosen, so that there must be a table."""
+        return any(given is not None for given in (self.version, self.tag, self.branch, self.timestamp))
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -294,9 +303,26 @@ def _parse(options: Mapping[str, str]) -> dict[str, Any]:
 def _given(options: Mapping[str, str]) -> Mapping[str, str]:
     """The user's own options. CREATE TABLE ... USING lance mixes them with table properties and repeats them with a prefix."""
     if not {"provider", "owner"} <= options.keys():
-        return options
+        return _with_properties(options)
     own = {k[len(_OF_CATALOG_TABLES) :]: v for k, v in options.items() if k.startswith(_OF_CATALOG_TABLES)}
     return {**own, **{k: options[k] for k in ("path",) if k in options}}
+
+
+def _with_properties(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options, and those among the table's properties that have no option. Other properties are the user's own."""
+    properties = {k[len(_PROPERTY) :]: v for k, v in options.items() if k.lower().startswith(_PROPERTY)}
+    given = {k: v for k, v in options.items() if not k.lower().startswith(_PROPERTY)}
+    names = {_main_name(k) for k in given}
+    return given | {k: v for k, v in properties.items() if _is_of_new_table(k) and _main_name(k) not in names}
+
+
+def _main_name(key: str) -> str:
+    option = _BY_NAME.get(key.lower())
+    return key.lower() if option is None else option.name
+
+
+def _is_of_new_table(key: str) -> bool:
+    return _main_name(key) in _BY_PROPERTY or key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
 
 
 def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:

@@ -82,12 +82,14 @@ class LanceDataSource(DataSource):
         except SchemaMismatchError as e:
             if self._request.declared is None:
                 raise
-            what = "the session catalog's columns differ from the table's (ALTER TABLE changes only the catalog; declare the table again)"
+            adopt = "CREATE OR REPLACE TABLE t USING lance adopts them"
+            what = f"the session catalog has other columns than the table with its options ({adopt})"
             raise SchemaMismatchError(f"{what}: {e}") from e
 
     def _reader(self, schema: StructType) -> LanceReader:
         snapshot = self._opened()
         plan = self._plan(snapshot)
+        self._check_declared(plan)
         if not self._request.aggregates:
             own = plan.schema(snapshot)
             if schema.names != own.names or schema != to_spark(own):
@@ -96,6 +98,18 @@ class LanceDataSource(DataSource):
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size)
+
+    def _check_declared(self, plan: ScanPlan) -> None:
+        """Raise InvalidOptionError for an option that adds a column which the session catalog, where Spark looks, does not have."""
+        names = {"_rowid": plan.with_row_id, "_rowaddr": plan.with_row_address}
+        if self._request.declared is None or not any(names.values()):
+            return
+        declared = StructType.fromJson(json.loads(self._request.declared)).names
+        if missing := [name for name, wanted in names.items() if wanted and name not in declared]:
+            raise InvalidOptionError(
+                f"no option adds {', '.join(missing)} to a table of the session catalog, because Spark takes its columns from there; "
+                f'read the path: spark.read.format("lance").option(...).load({str(self._read.path)!r})'
+            )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
@@ -108,7 +122,7 @@ class LanceDataSource(DataSource):
         return LanceWriter(store_to_write(options), schema, overwrite, options, there)
 
     def _opened(self) -> Snapshot:
-        if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None:
+        if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._read.chooses_version:
             declared = StructType.fromJson(json.loads(self._request.declared))
             return Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
         if isinstance(self._pinned, LanceError):

@@ -57,12 +57,12 @@ def from_frame(target: Target, df: DataFrame, on: Sequence[str]) -> Source:
     names = [name for name in df.columns if name.lower() not in keys]
     if not names:
         raise SchemaMismatchError(f"the DataFrame has no column besides {', '.join(on)}; add the columns to be written")
-    schema = stored(df.select(*(f"`{name}`" for name in names)).schema, {})
+    schema = stored(df.select(*(quoted([name]) for name in names)).schema, {})
 
     def write(snapshot: Snapshot, columns: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
-        rows = target.rows(snapshot).select(*dict.fromkeys([*(f"`{name}`" for name in on), ROW_ADDRESS]))
+        rows = target.rows(snapshot).select(*dict.fromkeys([*(quoted([name]) for name in on), ROW_ADDRESS]))
         matched = rows.join(df, list(on), "inner").where(F.shiftright(ROW_ADDRESS, 32).isin(*sorted(fragments)))
-        return write_by_fragment(matched.select(ROW_ADDRESS, *(f"`{name}`" for name in names)), columns)
+        return write_by_fragment(matched.select(ROW_ADDRESS, *(quoted([name]) for name in names)), columns)
 
     return Source(schema, write)
 

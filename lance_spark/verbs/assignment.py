@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.predicate import Formula
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Schema, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.update import check_formulas
@@ -56,9 +56,9 @@ def _whole(name: str, given: list[tuple[list[str], Column]], alias: str | None) 
             raise SchemaMismatchError(f"column {'.'.join(path)!r} is assigned more than once")
     if len(paths[0]) == 1:
         return given[0][1]
-    column = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
+    column = F.col(quoted([alias, name] if alias else [name]))
     for path, value in given:
-        column = column.withField(".".join(f"`{step}`" for step in path[1:]), value)
+        column = column.withField(quoted(path[1:]), value)
     return column
 
 

@@ -52,12 +52,20 @@ class OnExecutors:
 
 def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
     """Call `function` with each partition of `rows` on an executor and return the results."""
+    names = rows.columns
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_import_cache_small()
-        yield _row((0, _value_or_error(partial(function, batches))))
+        yield _row((0, _value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
 
-    return [result for _, result in _results(rows.mapInArrow(work, "result binary"))]
+    # mapInArrow takes names with dots or backticks as paths.
+    plain = rows.toDF(*(f"c{i}" for i in range(len(names))))
+    return [result for _, result in _results(plain.mapInArrow(work, "result binary"))]
+
+
+def _renamed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    fields = [field.with_name(name) for field, name in zip(batch.schema, names)]
+    return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields, batch.schema.metadata))
 
 
 def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:

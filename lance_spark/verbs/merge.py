@@ -131,7 +131,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
         if clause.operation != DELETED:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
-    chosen = merge.source.select(*(merge.source[f"`{names[name]}`"] for name in wanted if name in names))
+    chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
     return widened(manifest, stored(chosen.schema, {}), nested=True)
 
 
@@ -160,7 +160,7 @@ def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> A
 def _insert_group(source: DataFrame) -> Column:
     """A negative number for each row of the source, so that inserted rows spread over the writers; the same number each time."""
     # Spark hashes no maps.
-    plain = [source[f"`{f.name}`"] for f in source.schema.fields if "map<" not in f.dataType.simpleString()]
+    plain = [source[quoted([f.name])] for f in source.schema.fields if "map<" not in f.dataType.simpleString()]
     return -1 - F.pmod(F.xxhash64(*(plain or [F.lit(0)])), F.lit(_INSERT_GROUPS))
 
 
@@ -227,7 +227,7 @@ def _check_required(schema: Schema, given: Mapping[str, Column]) -> None:
 def _all_of_source(clause: Clause, schema: Schema, merge: Merge) -> dict[str, Column]:
     source = merge.source
     names = {name.lower(): name for name in source.columns}
-    found = {f.name: source[f"`{names[f.name.lower()]}`"] for f in schema.fields if f.name.lower() in names}
+    found = {f.name: source[quoted([names[f.name.lower()]])] for f in schema.fields if f.name.lower() in names}
     missing = [f.name for f in schema.fields if f.name not in found]
     if missing and not merge.evolves:
         verb = "update" if clause.operation == UPDATED else "insert"
@@ -246,6 +246,6 @@ def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], op
 def _column(name: str, values: Sequence[Mapping[str, Column]], kept: set[str], merge: Merge) -> Column:
     """A column of the delta rows. Updated rows keep their value if it is one of `kept` and only another clause assigns it."""
     alias = merge.target.alias
-    own = F.col(f"`{alias}`.`{name}`" if alias else f"`{name}`")
+    own = F.col(quoted([alias, name] if alias else [name]))
     keeps = [c.operation == UPDATED and name in kept for c in merge.clauses]
     return _by_clause(merge.clauses, [given.get(name, own if keep else None) for given, keep in zip(values, keeps)])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.schema.schema import quoted
 from lance_spark.spark.options import STORAGE, storage_options
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
@@ -51,7 +52,7 @@ class Target:
     @property
     def address(self) -> str:
         """The name of the row address column in `rows`, quoted."""
-        return f"`{self.alias}`.`{ROW_ADDRESS}`" if self.alias else ROW_ADDRESS
+        return quoted([self.alias, ROW_ADDRESS]) if self.alias else ROW_ADDRESS
 
     def cores(self) -> int:
         """The number of tasks that run at once, as reported by the session."""

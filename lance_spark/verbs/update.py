@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import SchemaMismatchError
+from lance_spark.schema.schema import quoted
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible
 from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Intent
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
@@ -66,11 +67,11 @@ def _plan_columns(target: Target, df: DataFrame, on: Sequence[str], snapshot: Sn
             if unknown
             else "the DataFrame has no column to update besides the ones to match on"
         )
-    checked(df, schema, {str(own): df[f"`{name}`"] for name, own in names.items()})
+    checked(df, schema, {str(own): df[quoted([name])] for name, own in names.items()})
     if not is_possible(snapshot, [str(own) for own in names.values()]):
         raise SchemaMismatchError(f"{snapshot}: these columns cannot be rewritten in place; use merge, which moves the rows")
-    rows = target.rows(snapshot).select(*dict.fromkeys([*(f"`{name}`" for name in on), ROW_ADDRESS]))
-    matched = rows.join(df, list(on), "inner").select(ROW_ADDRESS, *(F.col(f"`{name}`").alias(str(own)) for name, own in names.items()))
+    rows = target.rows(snapshot).select(*dict.fromkeys([*(quoted([name]) for name in on), ROW_ADDRESS]))
+    matched = rows.join(df, list(on), "inner").select(ROW_ADDRESS, *(F.col(quoted([name])).alias(str(own)) for name, own in names.items()))
     return RowPlan(InPlacePlan(snapshot, partial(write_by_fragment, matched), tuple(str(own) for own in names.values())).write)
 
 

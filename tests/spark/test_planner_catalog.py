@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
@@ -179,15 +180,114 @@ def test_collations_and_fields_of_intervals_are_those_of_the_catalog(sql: Sql) -
     assert sql("SELECT l.c, r.c FROM t l JOIN copy r ON l.c = r.c WHERE r.st.n = 'q' ORDER BY l.h") == [("a", "a"), ("A", "a")]
 
 
-def test_a_column_of_the_catalog_only_is_a_clear_error(sql: Sql) -> None:
-    sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
-    sql("ALTER TABLE t ADD COLUMN z INT")
-    for statement in ("SELECT * FROM t", "SELECT id FROM t WHERE z = 1", "SELECT max(z) FROM t"):
-        with pytest.raises(AnalysisException, match=r"ALTER TABLE changes only the catalog.*no column"):
+def test_a_column_of_the_catalog_only_is_a_clear_error(sql: Sql, uri: str) -> None:
+    write(uri)
+    sql(f"CREATE TABLE t USING lance LOCATION '{uri}'")
+    Dataset.open(uri).drop_columns(["s"])
+    for statement in ("SELECT * FROM t", "SELECT id FROM t WHERE s = '1'", "SELECT max(s) FROM t"):
+        with pytest.raises(AnalysisException, match=r"CREATE OR REPLACE TABLE t USING lance adopts them.*no column"):
             sql(statement)
     with pytest.raises(AnalysisException, match="SchemaMismatchError"):
-        sql("INSERT INTO t VALUES (1, 2)")
-    assert sql("SELECT id FROM t") == [(1,)]
+        sql("INSERT INTO t VALUES (1, '2')")
+    assert sql("SELECT max(id) FROM t") == [(9,)]
+
+
+CHANGES = {
+    "AddColumn": "ADD COLUMN z INT",
+    "DeleteColumn": "DROP COLUMN s",
+    "RenameColumn": "RENAME COLUMN s TO z",
+    "UpdateColumnType": "ALTER COLUMN id TYPE BIGINT",
+    "UpdateColumnPosition": "ALTER COLUMN s FIRST",
+}
+
+
+@pytest.mark.parametrize(("change", "statement"), CHANGES.items(), ids=CHANGES)
+def test_changes_of_columns_are_refused_with_what_to_call_instead(sql: Sql, change: str, statement: str) -> None:
+    sql("CREATE TABLE t USING lance AS SELECT 1 AS id, 'a' AS s")
+    with pytest.raises(
+        UnsupportedOperationException, match=rf"{change} would change only Spark's catalog.*alter_columns.*CREATE OR REPLACE"
+    ):
+        sql(f"ALTER TABLE t {statement}")
+    assert sql("SELECT id, s FROM t") == [(1, "a")]
+
+
+def test_changes_of_the_catalog_alone_are_taken(sql: Sql) -> None:
+    sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
+    sql("ALTER TABLE t SET TBLPROPERTIES ('k' = 'v', 'l' = 'w')")
+    sql("ALTER TABLE t UNSET TBLPROPERTIES ('l')")
+    sql("ALTER TABLE t ALTER COLUMN id COMMENT 'the id'")
+    sql("ALTER TABLE t RENAME TO u")
+    assert sql("SHOW TBLPROPERTIES u") == [("k", "v")]
+    assert sql("SELECT id FROM u") == [(1,)]
+
+
+def test_changed_columns_are_taken_over_by_a_declaration(sql: Sql, uri: str) -> None:
+    write(uri)
+    sql(f"CREATE TABLE t USING lance LOCATION '{uri}'")
+    Dataset.open(uri).drop_columns(["s"])
+    sql("CREATE OR REPLACE TABLE t USING lance")
+    assert sql("SELECT * FROM t WHERE id > 8") == [(9,)]
+
+
+def test_properties_say_how_a_new_table_is_written(sql: Sql, uri: str) -> None:
+    properties = (
+        "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2', 'b.lance.encoding' = 'blob', 'enable_stable_row_ids' = 'true', "
+        "'file_format_version' = '2.1', 'version' = '7', 'mine' = 'x')"
+    )
+    sql(f"CREATE TABLE declared (v ARRAY<FLOAT>, b BINARY) USING lance LOCATION '{uri}' {properties}")
+    sql("INSERT INTO declared VALUES (array(1, 2), X'00')")
+    sql(f"CREATE TABLE made USING lance LOCATION '{uri}2' {properties} AS SELECT * FROM declared")
+    for place in (uri, f"{uri}2"):
+        table = lance.dataset(place)
+        assert table.schema.field("v").type == pa.list_(pa.float32(), 2)
+        assert table.schema.field("b").metadata[b"lance-encoding:blob"] == b"true"
+        assert (table.data_storage_version, table.has_stable_row_ids) == ("2.1", True)
+    sql(f"CREATE TABLE wrong (id INT) USING lance LOCATION '{uri}3' TBLPROPERTIES ('enable_stable_row_ids' = 'perhaps')")
+    with pytest.raises(AnalysisException, match="takes true or false, not 'perhaps'"):
+        sql("INSERT INTO wrong VALUES (1)")
+
+
+def test_an_option_comes_before_a_property(sql: Sql, uri: str) -> None:
+    sql(
+        f"CREATE TABLE t (id INT) USING lance LOCATION '{uri}' OPTIONS (data_storage_version '2.0') "
+        "TBLPROPERTIES ('file_format_version' = '2.1')"
+    )
+    sql("INSERT INTO t VALUES (1)")
+    assert lance.dataset(uri).data_storage_version == "2.0"
+
+
+def test_options_that_would_be_ignored_are_errors(sql: Sql, spark: SparkSession, uri: str) -> None:
+    sql(f"CREATE TABLE t (id BIGINT, s STRING) USING lance LOCATION '{uri}'")
+    with pytest.raises(AnalysisException, match="TableNotFoundError"):
+        spark.read.option("version", "77").table("t").collect()
+    write(uri)
+    for option, name in (("with_row_id", "_rowid"), ("with_row_address", "_rowaddr")):
+        with pytest.raises(AnalysisException, match=rf"no option adds {name} to a table of the session catalog.*load\("):
+            spark.read.option(option, "true").table("t").select("id").collect()
+    assert spark.read.option("filter", "id = 7").table("t").count() == 1
+    sql(f"CREATE TABLE ids USING lance OPTIONS (path '{uri}', with_row_id 'true')")
+    assert sql("SELECT _rowid, s FROM ids WHERE id = 3") == [(3, "3")]
+
+
+def test_a_table_is_described_with_provider_place_and_properties(sql: Sql, uri: str) -> None:
+    declaration = f"LOCATION '{uri}' OPTIONS (max_rows_per_file 7) COMMENT 'mine' TBLPROPERTIES ('k' = 'v')"
+    sql(f"CREATE TABLE t (id BIGINT, s STRING) USING lance {declaration}")
+    sql("CREATE TABLE managed USING lance AS SELECT 1 AS id")
+    found = {row[0]: row[1] for row in sql("DESCRIBE EXTENDED t")}
+    assert (found["Provider"], found["Location"], found["Type"], found["Comment"]) == ("lance", f"file:{uri}", "EXTERNAL", "mine")
+    assert ("Type", "MANAGED") in [row[:2] for row in sql("DESCRIBE EXTENDED managed")]
+    [(statement,)] = sql("SHOW CREATE TABLE t")
+    for part in ("USING lance", "'max_rows_per_file' = '7'", "COMMENT 'mine'", f"LOCATION 'file:{uri}'", "'k' = 'v'"):
+        assert part in str(statement)
+    sql("DROP TABLE t")
+    sql(str(statement))
+    assert sql("SHOW CREATE TABLE t") == [(statement,)]
+
+
+def test_settings_of_the_store_are_not_described(sql: Sql, uri: str) -> None:
+    sql(f"CREATE TABLE t (id BIGINT) USING lance LOCATION '{uri}' OPTIONS ('storage.region' 'hush')")
+    for statement in ("SHOW CREATE TABLE t", "DESCRIBE EXTENDED t", "SHOW TBLPROPERTIES t"):
+        assert "hush" not in str(sql(statement))
 
 
 def test_databases_and_unusual_locations(sql: Sql, tmp_path: Path) -> None:

@@ -132,6 +132,8 @@ def condition(rng: random.Random, depth: int = 2) -> str:
         return rng.choice([f"({left} AND {right})", f"({left} OR {right})", f"NOT ({left})"])
     name = rng.choice(PLAIN + NESTED)
     kind = rng.random()
+    if depth and kind < 0.1:
+        return f"({condition(rng, 0)} {rng.choice(['AND', 'OR'])} NULL) {rng.choice(['=', '<=>', '<'])} {rng.choice(['t', '(b >= -128)'])}"
     if kind < 0.45:
         return f"{name} {rng.choice(['=', '<>', '<', '<=', '>', '>=', '<=>'])} {literal(rng, name)}"
     if kind < 0.6:
@@ -279,6 +281,12 @@ QUERIES = [
     "SELECT id FROM t WHERE element_at(arr, 1) = 5",
     "SELECT id FROM t WHERE 5 > id AND NOT 3 = id",
     "SELECT id FROM t WHERE st = (SELECT max(st) FROM t)",
+    "SELECT id FROM t WHERE (t OR NULL) = (i > 1) AND id < 100",
+    "SELECT id FROM t WHERE (b >= -128) = t",
+    "SELECT id FROM t WHERE t = (id > 3 AND NULL)",
+    "SELECT max((t OR NULL) = (i > 1)), count((b >= -128) = t) FROM t",
+    "SELECT id FROM t ORDER BY (t OR NULL) = (i > 1), id LIMIT 5",
+    "SELECT t.id FROM t JOIN (SELECT id FROM t WHERE (b < 200) <=> t) u ON t.id = u.id WHERE i = 3",
 ]
 
 

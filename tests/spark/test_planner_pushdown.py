@@ -107,6 +107,17 @@ def test_conditions_reach_the_reader(df: DataFrame, condition: str, rows: int) -
 
 
 @pytest.mark.usefixtures("plainly")
+@pytest.mark.parametrize("condition", ["((a > 3) OR NULL) = (id > 900)", "(CAST(a AS tinyint) >= -128) = (id > 900)"])
+def test_conditions_that_spark_cannot_push_do_not_fail(df: DataFrame, condition: str) -> None:
+    """Spark's own push-down raises an error for them."""
+    chosen = df.where(condition)
+    [scan] = scans(chosen.select("s"))
+    assert "PushedFilters: [], ReadSchema: struct<id:bigint,a:int,s:string>" in scan
+    assert chosen.count() == sum(i > 900 for i in range(ROWS) if i % 7 and (i % 10 > 3 or "tinyint" in condition))
+    assert df.orderBy(F.expr(condition), "id").limit(1).select("id").collect() == [(0,)]
+    assert df.agg(F.expr(f"max({condition})")).collect() == [(True,)]
+
+
 def test_limits_and_the_first_rows_of_an_order_reach_the_reader(df: DataFrame) -> None:
     assert rows_read(df.limit(7)) == 7
     assert rows_read(df.where("id > 500").limit(7)) == 7

@@ -4,7 +4,9 @@ import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
@@ -17,7 +19,10 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -36,6 +41,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
   private static final String HIDDEN = SETTING + "secret.";
+  /** Before the names of TBLPROPERTIES, of which lance_spark.spark.options takes those that say how a new table is written. */
+  private static final String PROPERTY = "tblproperties.";
 
   public CatalogTables() {}
 
@@ -44,6 +51,7 @@ public class CatalogTables extends Rule {
   public TreeNode apply(TreeNode plan) {
     if (!SparkInternals.areKnown()) return plan;
     if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
+    if (plan instanceof AlterTableCommand) refuseChanges((AlterTableCommand) plan);
     try {
       return new Statements().in((LogicalPlan) plan);
     } catch (Throwable t) {
@@ -61,6 +69,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
+      if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
       return plan instanceof V2WriteCommand ? write((V2WriteCommand) plan) : plan;
     }
   }
@@ -73,7 +82,13 @@ public class CatalogTables extends Rule {
   }
 
   static Map options(CatalogTable entry) {
-    Map options = new HashMap(CollectionConverters.asJava(entry.storage().properties()));
+    Map options = new HashMap();
+    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry property = (Map.Entry) it.next();
+      options.put(PROPERTY + property.getKey(), property.getValue());
+    }
+    options.putAll(CollectionConverters.asJava(entry.storage().properties()));
     if (!entry.storage().locationUri().isEmpty()) options.put("path", entry.storage().locationUri().get().toString());
     return options;
   }
@@ -90,6 +105,30 @@ public class CatalogTables extends Rule {
       throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters: leave out PARTITIONED BY, CLUSTERED BY and "
           + "CLUSTER BY (partitionBy, bucketBy, clusterBy). Conditions on any column are pushed into the scan");
     }
+  }
+
+  /** Spark's catalog would record columns that the table does not have. */
+  private static void refuseChanges(AlterTableCommand plan) {
+    if (!(plan.table() instanceof ResolvedTable) || !isInCatalog((ResolvedTable) plan.table())) return;
+    Iterator it = CollectionConverters.asJava(plan.changes()).iterator();
+    while (it.hasNext()) {
+      Object change = it.next();
+      boolean isOfCatalog = change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty
+          || change instanceof TableChange.UpdateColumnComment || change instanceof TableChange.UpdateColumnDefaultValue;
+      if (isOfCatalog) continue;
+      String name = ((ResolvedTable) plan.table()).identifier().toString();
+      throw new UnsupportedOperationException("ALTER TABLE " + name + ": " + change.getClass().getSimpleName() + " would change only Spark's catalog, not "
+          + "the lance table. Use LanceTable.addColumns, or add_columns, drop_columns and alter_columns of lance_spark.Dataset, and then CREATE OR REPLACE "
+          + "TABLE " + name + " USING lance, which takes over the table's columns and keeps its rows");
+    }
+  }
+
+  /** A lance table of the session catalog. */
+  private static boolean isInCatalog(ResolvedTable plan) { return plan.catalog().name().equals("spark_catalog") && LancePlanner.isLance(plan.table()); }
+
+  /** With everything that the catalog has of the table, for SHOW CREATE TABLE, SHOW TBLPROPERTIES and DESCRIBE. */
+  private static LogicalPlan described(ResolvedTable plan) throws Exception {
+    return (LogicalPlan) SparkInternals.with(plan, "table", new DescribedTable(plan.table(), new V1Table(entry(plan.identifier()))));
   }
 
   /** True if a statement creates a lance table. */
@@ -189,6 +228,29 @@ public class CatalogTables extends Rule {
       fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
     }
     return new StructType(fields);
+  }
+}
+
+/** A table with the properties of its entry in the catalog. */
+class DescribedTable implements Table {
+  private final Table table;
+  private final V1Table entry;
+
+  DescribedTable(Table table, V1Table entry) {
+    this.table = table;
+    this.entry = entry;
+  }
+
+  public String name() { return entry.name(); }
+  public StructType schema() { return table.schema(); }
+  public Set capabilities() { return table.capabilities(); }
+
+  /** Without the options under their own names, which are there a second time under names that say so. */
+  public Map properties() {
+    Map properties = new HashMap(entry.properties());
+    properties.keySet().removeAll(CollectionConverters.asJava(entry.options()).keySet());
+    properties.putAll(CollectionConverters.asJava(entry.catalogTable().properties()));
+    return properties;
   }
 }
 

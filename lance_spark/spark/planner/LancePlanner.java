@@ -46,9 +46,14 @@ public class LancePlanner extends Rule {
       LogicalPlan swapped = swap.in((LogicalPlan) plan);
       return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(swapped) : swapped;
     } catch (Throwable t) {
-      if (failures++ < WARNINGS) LOG.warn("push-down failed: the query reads whole lance tables", t);
+      warn(t);
       return plan;
     }
+  }
+
+  /** Says why a query is slower than it could be, a few times. */
+  static void warn(Throwable reason) {
+    if (failures++ < WARNINGS) LOG.warn("push-down failed: the query reads whole lance tables", reason);
   }
 
   /** Installs the rules through spark.sql.extensions, or into the extensions of an existing session. */
@@ -61,6 +66,7 @@ public class LancePlanner extends Rule {
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new ReplaceGuard()));
+        ((SparkSessionExtensions) extensions).injectPreCBORule(new Builder(new PushDownTrial()));
       }
       return scala.runtime.BoxedUnit.UNIT;
     }

@@ -23,17 +23,20 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Spark's table of a Python source, with a scan builder that supports push-down. */
 class LanceTable implements Table, SupportsRead, SupportsWrite {
   private final PythonTable inner;
-  private final boolean isCatalogTable;
+  private final boolean isCatalogTable, takesColumnsOnly;
 
-  LanceTable(PythonTable inner, boolean isCatalogTable) {
+  LanceTable(PythonTable inner, boolean isCatalogTable, boolean takesColumnsOnly) {
     this.inner = inner;
     this.isCatalogTable = isCatalogTable;
+    this.takesColumnsOnly = takesColumnsOnly;
   }
+
+  LanceTable takingColumnsOnly() { return new LanceTable(inner, isCatalogTable, true); }
 
   /** The same relation over LanceTable. A table of the session catalog gets its options and location, which Spark does not pass. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
     Map stored = CatalogTables.options(relation);
-    LanceTable table = new LanceTable((PythonTable) relation.table(), stored != null);
+    LanceTable table = new LanceTable((PythonTable) relation.table(), stored != null, false);
     scala.Product copy = SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
     if (stored == null) return (LogicalPlan) copy;
     stored.putAll(relation.options().asCaseSensitiveMap());
@@ -47,7 +50,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite {
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = new Source(inner, options, isCatalogTable);
     // The limit in the user's options must be applied before anything that Spark pushes.
-    return options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
+    return takesColumnsOnly || options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return inner.newWriteBuilder(info); }

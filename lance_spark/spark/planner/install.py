@@ -28,6 +28,7 @@ _RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
+_CLASSES = f"{_PACKAGE}.CompiledClasses"
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -84,8 +85,23 @@ def _loader(spark: SparkSession) -> Any:
     if gateway not in _loaders:
         context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
         in_jar = context.getResource(f"{_PLANNER.replace('.', '/')}.class") is not None
-        _loaders[gateway] = context if in_jar else _class_loader(gateway, context, _compile(gateway, context, sources()))
+        _loaders[gateway] = context if in_jar else _tell(gateway, context, _compile(gateway, context, sources()))
     return _loaders[gateway]
+
+
+def _tell(gateway: Any, context: Any, classes: Any) -> Any:
+    """Add the classes to Spark's class loader, where Spark finds the format by its name; if it takes none, return another with them."""
+    loader = _class_loader(gateway, context, classes)
+    try:
+        context.addURL(
+            loader.loadClass(_CLASSES)
+            .getDeclaredConstructors()[0]
+            .newInstance(gateway.new_array(gateway.jvm.java.lang.Object, 0))
+            .of(classes)
+        )
+    except Py4JError:
+        return loader
+    return context
 
 
 def sources() -> dict[str, str]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import CommitConflictError, SchemaMismatchError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.tree import Column, walk
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
@@ -29,7 +30,8 @@ def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
 
 
 def _named(predicate: Predicate, rows: pa.RecordBatch) -> list[str]:
-    return [name for name in rows.schema.names if any(column.split(".")[0].strip("`") == name for column in predicate.columns)]
+    read = {node.path[0] for node in walk(predicate.root) if isinstance(node, Column)}
+    return [name for name in rows.schema.names if name in read]
 
 
 def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence[Fragment]) -> Snapshot:

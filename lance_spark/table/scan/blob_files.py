@@ -106,7 +106,7 @@ def take_blobs(
         raise IndexError(f"{len(given[0]) - rows.num_rows} of the rows do not exist in {snapshot}")
     descriptors: pa.ChunkedArray = rows[steps[0].name]
     for step in steps[1:]:
-        descriptors = pc.struct_field(descriptors, step.name)
+        descriptors = pc.struct_field(descriptors, [descriptors.type.get_field_index(step.name)])
     fragments, source = {fragment.id: fragment for fragment in reversed(snapshot.manifest.fragments)}, cache(partial(_source, snapshot))
     return [
         None if place is None else _open(snapshot, source, _file(fragments[RowAddress(address).fragment_id], steps[-1]), place)
