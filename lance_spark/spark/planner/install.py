@@ -29,6 +29,7 @@ _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
+_FORMAT = "lance/DefaultSource.class"
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -85,23 +86,23 @@ def _loader(spark: SparkSession) -> Any:
     if gateway not in _loaders:
         context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
         in_jar = context.getResource(f"{_PLANNER.replace('.', '/')}.class") is not None
-        _loaders[gateway] = context if in_jar else _tell(gateway, context, _compile(gateway, context, sources()))
+        _loaders[gateway] = context if in_jar else _compiled(gateway, context)
     return _loaders[gateway]
 
 
-def _tell(gateway: Any, context: Any, classes: Any) -> Any:
-    """Add the classes to Spark's class loader, where Spark finds the format by its name; if it takes none, return another with them."""
+def _compiled(gateway: Any, context: Any) -> Any:
+    """A class loader with the compiled classes. Spark's own is told of the one that it finds by the name of the format, if it takes any."""
+    classes = _compile(gateway, context, sources())
     loader = _class_loader(gateway, context, classes)
+    format_class = gateway.jvm.java.util.HashMap()
+    format_class.put(_FORMAT, classes.get(_FORMAT))
+    nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
+    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(format_class)
     try:
-        context.addURL(
-            loader.loadClass(_CLASSES)
-            .getDeclaredConstructors()[0]
-            .newInstance(gateway.new_array(gateway.jvm.java.lang.Object, 0))
-            .of(classes)
-        )
+        context.addURL(place)
     except Py4JError:
-        return loader
-    return context
+        _LOG.debug("Spark's class loader takes no classes: plain threads cannot write")
+    return loader
 
 
 def sources() -> dict[str, str]:
