@@ -349,7 +349,7 @@ class Dataset:
             [{'id': 2}]
         """
         plan = ScanPlan(_names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
-        predicate = parse(filter, plan.known(self.snapshot)) if isinstance(filter, str) else filter
+        predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:

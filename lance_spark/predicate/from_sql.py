@@ -59,6 +59,8 @@ def parse_formula(sql: str, schema: Schema, zone: str | None = "UTC") -> Formula
 
 
 def _translated(sql: str, schema: Schema, zone: str | None, made: Callable[[Expression], Result]) -> Result:
+    if not isinstance(sql, str):
+        raise TypeError(f"a condition must be SQL text, such as 'id > 3', not {type(sql).__name__}: {_short(str(sql))}")
     if len(sql) > _MAX_LENGTH:
         raise InvalidOptionError(f"the filter is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
     try:

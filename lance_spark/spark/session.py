@@ -13,6 +13,7 @@ from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.places import store_of
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource
+from lance_spark.storage.location import absolute
 from lance_spark.table.versions.snapshot import open_snapshot
 
 
@@ -70,6 +71,7 @@ def write(
     if mode not in ("error", "ignore", "append", "overwrite"):
         raise ValueError(f"mode must be error, ignore, append or overwrite, not {mode!r}")
     enable(df.sparkSession)
+    uri = absolute(uri)
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
         try:

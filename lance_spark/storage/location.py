@@ -34,6 +34,11 @@ class Location:
         return (self.kind, self.bucket, self.account) == (other.kind, other.bucket, other.account)
 
 
+def absolute(uri: str) -> str:
+    """The URI, or the absolute path for a relative one: Spark's JVM and its Python workers have working directories of their own."""
+    return uri if _SCHEME.fullmatch(uri) or not uri.strip() else locate(uri).uri
+
+
 def locate(uri: str) -> Location:
     """Parse a URI or a local path. Relative paths start at the working directory of this process, and `~` is the user's home.
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.options import STORAGE, storage_options
+from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -46,7 +47,7 @@ class Target:
             options["fragments"] = ",".join(map(str, sorted(fragments)))
         if addressed:
             options["with_row_address"] = "true"
-        df = self.spark.read.format("lance").options(**options).load(self.uri)
+        df = self.spark.read.format("lance").options(**options).load(absolute(self.uri))
         return df.alias(self.alias) if self.alias else df
 
     @property

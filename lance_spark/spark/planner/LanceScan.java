@@ -60,7 +60,7 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
 
   public void pruneColumns(StructType required) {
     if (request.aggregates != null) return;
-    schema = required;
+    schema = withForgotten(required);
     StructField[] all = source.table.schema().fields();
     if (required.fields().length > 0 || all.length == 0) return;
     // Without columns, Spark 4.0 loses the number of rows: request the narrowest column and only the number of its rows.
@@ -68,6 +68,22 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
     for (int i = 1; i < all.length; i++) if (all[i].dataType().defaultSize() < narrowest.dataType().defaultSize()) narrowest = all[i];
     schema = new StructType(new StructField[] { narrowest });
     request.rowsOnly = true;
+  }
+
+  /** Spark's pruning takes names such as I with and without a dot for one name, and forgets one of the two columns. */
+  private StructType withForgotten(StructType required) {
+    StructType found = required;
+    StructField[] all = source.table.schema().fields(), wanted = required.fields();
+    for (int i = 0; i < all.length; i++) {
+      boolean isAlike = false, isWanted = false;
+      for (int k = 0; k < wanted.length; k++) {
+        isWanted = isWanted || wanted[k].name().equals(all[i].name());
+        isAlike = isAlike || wanted[k].name().equalsIgnoreCase(all[i].name())
+            && !wanted[k].name().toLowerCase(Locale.ROOT).equals(all[i].name().toLowerCase(Locale.ROOT));
+      }
+      if (isAlike && !isWanted) found = found.add(all[i]);
+    }
+    return found;
   }
 
   public Scan build() { return new LanceScan(source, schema, request); }

@@ -8,6 +8,7 @@ with "d" are detached versions, which belong to no history. The version hint in 
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -111,7 +112,7 @@ def list_versions(store: Store) -> dict[int, str]:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
     if not found:
-        raise TableNotFoundError(f"no Lance table found at {store.uri}")
+        raise _not_found(store)
     return dict(sorted(found.items()))
 
 
@@ -128,8 +129,14 @@ def latest_version(store: Store) -> tuple[int, str]:
         # The listing may be outdated; the database is not.
         found[latest[0]] = latest[1]
     if not found:
-        raise TableNotFoundError(f"no Lance table found at {store.uri}")
+        raise _not_found(store)
     return max(found.items())
+
+
+def _not_found(store: Store) -> TableNotFoundError:
+    holds_parquet = store.location.kind == "file" and any(name.endswith(".parquet") for name in store.names(""))
+    hint = "; the folder holds Parquet files: read it with spark.read.parquet or pyarrow.parquet" if holds_parquet else ""
+    return TableNotFoundError(f"no Lance table found at {store.uri}{hint}")
 
 
 def timestamp_of(store: Store, version: int, path: str) -> datetime:
@@ -163,7 +170,8 @@ def open_snapshot(
 
     At most one of `version`, `tag` and `timestamp` may be given; `version` and `timestamp` refer to `branch`. A `timestamp` (ISO 8601 if
     text, UTC without a zone) selects the latest version that is not newer. `allow_other_stores` permits reading files from base paths
-    in other stores or buckets. Raises TableNotFoundError, or VersionNotFoundError, which lists the existing versions.
+    in other stores or buckets. Raises TableNotFoundError, or VersionNotFoundError, which lists the existing versions; TypeError or
+    ValueError for a `version` that is not an integer and a `timestamp` that is not a time.
     """
     if sum(x is not None for x in (version, tag, timestamp)) > 1 or (tag is not None and branch is not None):
         raise ValueError("give only one of version, tag and timestamp, and no branch with a tag, which includes its branch")
@@ -173,7 +181,7 @@ def open_snapshot(
         read_branch(store, branch)
         store = store.at(f"{store.uri}/{branch_folder(branch)}")
     if version is not None:
-        return _open_version(store, version, allow_other_stores)
+        return _open_version(store, _number(version), allow_other_stores)
     if timestamp is None:
         return _open(store, *latest_version(store), allow_other_stores)
     versions = list_versions(store)
@@ -213,8 +221,20 @@ def _open_version(store: Store, version: int, allow_other_stores: bool) -> Snaps
     raise VersionNotFoundError(f"{store.uri} has no version {version}; existing versions: {_summary(list(list_versions(store)))}")
 
 
+def _number(version: object) -> int:
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        raise TypeError(f"version must be an integer, not {version!r}")
+    return operator.index(version)
+
+
 def _moment(timestamp: datetime | str) -> datetime:
-    moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    expected = "timestamp must be a datetime or text in ISO 8601, such as 2026-01-31T12:00:00Z"
+    try:
+        moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    except ValueError:
+        raise ValueError(f"{expected}, not {timestamp!r}") from None
+    if not isinstance(moment, datetime):
+        raise TypeError(f"{expected}, not {timestamp!r}")
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

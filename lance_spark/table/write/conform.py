@@ -44,20 +44,27 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
 
 
 def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
-    """The index of each field in `names`: an exact match, else one that differs only in case; None without a match."""
+    """The index of each field in `names`: an exact match, else one that differs only in case; None without a match.
+
+    A name that is exactly that of a field is not taken for another field.
+    """
     exact = {name: i for i, name in enumerate(names)}
-    folded = {name.lower(): i for i, name in enumerate(names)}
+    own = {f.name for f in fields}
+    folded = {name.lower(): i for i, name in enumerate(names) if name not in own}
     return [exact.get(f.name, folded.get(f.name.lower())) for f in fields]
 
 
 def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
     names = [f.name for f in data]
-    folded = [name.lower() for name in names]
-    counts = Counter(folded)
-    twice = sorted({name for name, low in zip(names, folded) if counts[low] > 1})
+    own = {f.name for f in fields}
+    exact, inexact = Counter(names), Counter(name.lower() for name in names if name not in own)
+    alike = Counter(f.name.lower() for f in fields)
+    twice = sorted({name for name in names if exact[name] > 1 or inexact[name.lower()] > 1})
     found = [f"{path}{name!r} is duplicated (names that differ only in case are equal)" for name in twice]
     places = _match(names, fields)
-    unknown = [i for i in sorted({*range(len(names))} - {*places}) if counts[folded[i]] == 1]
+    ambiguous = sorted({name for name in names if name not in own and alike[name.lower()] > 1})
+    found += [f"{path}{name!r} is ambiguous: the table has columns that differ only in case" for name in ambiguous]
+    unknown = [i for i in sorted({*range(len(names))} - {*places}) if names[i] not in twice]
     found += [f"{path}{names[i]!r} ({data[i].type}) is not in the table" for i in unknown]
     for field, at in zip(fields, places, strict=True):
         if at is not None:
