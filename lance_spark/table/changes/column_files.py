@@ -20,7 +20,7 @@ from lance_spark.errors import AmbiguousMergeError, LanceError
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Schema
-from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.changes.delta import ROW_ADDRESS, bitmap_of
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.conform import conform
@@ -147,7 +147,7 @@ class _ColumnFileWriter:
             chosen = offsets[first : first + BATCH_ROWS]
             self._fill(int(chosen[0]))
             self._put(chosen, rows.slice(first, len(chosen)))
-        self._rows |= BitMap(offsets.astype(np.uint32))
+        self._rows |= bitmap_of(offsets)
 
     def finish(self) -> ColumnFile:
         """Fill in the remaining rows and complete the file."""

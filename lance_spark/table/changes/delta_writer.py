@@ -29,6 +29,7 @@ from lance_spark.table.changes.delta import (
     DeltaPart,
     DeltaTarget,
     ambiguous,
+    bitmap_of,
 )
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot
@@ -112,7 +113,7 @@ class DeltaWriter:
         count = 0
         for fragment_id, offsets in by_fragment(np.unique(addresses) if repeats else addresses):
             rows = self._left.setdefault(fragment_id, BitMap())
-            known, new = len(rows), BitMap(offsets)
+            known, new = len(rows), bitmap_of(offsets)
             rows |= new
             self._left[fragment_id] = rows
             count += len(rows) - known
