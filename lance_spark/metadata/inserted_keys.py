@@ -27,7 +27,7 @@ _WORD_BITS, _BLOCK_WORDS = 32, 8
 _EXACT_BITS = 16
 """How much of a hash is kept where hashes are listed; it bounds their number."""
 _EVERY_KEY = 0
-"""The only hash where the type of a key has no bytes to compare: it conflicts with itself."""
+"""The only hash where a key has no bytes to compare, such as a list: it conflicts with itself."""
 
 _END, _SEPARATOR = pa.scalar(b"", pa.large_binary()), pa.scalar(b"\0", pa.large_binary())
 
@@ -44,21 +44,21 @@ def primary_key(schema: Schema) -> tuple[Field, ...]:
 
 
 class KeyFilter:
-    """Collects the keys of inserted rows. Its memory is bounded."""
+    """Collects the keys of inserted rows. Its memory is bounded. `nested` says that fields of structs are in the key."""
 
-    def __init__(self, key: Sequence[Field]) -> None:
+    def __init__(self, key: Sequence[Field], nested: bool = False) -> None:
         self._key = key
-        self._as_bloom = all(_in_bloom(f) for f in key)
-        self._comparable = all(_is_comparable(f) for f in key)
+        self._comparable = not nested and all(_is_comparable(f) for f in key)
+        self._as_bloom = self._comparable and all(_in_bloom(f) for f in key)
         self._bits = np.zeros(BLOCKS * _BLOCK_WORDS * _WORD_BITS if self._as_bloom else 0, dtype=bool)
         self._hashes = np.zeros(0, dtype=np.uint64)
 
-    def add(self, columns: Sequence[pa.Array]) -> None:
-        """Add the keys in these columns, which have the types of the key's fields. Keys with a null equal no other key."""
+    def add(self, rows: Callable[[Schema], pa.RecordBatch]) -> None:
+        """Add the keys of rows, which `rows` returns as the columns of a schema. Keys with a null equal no other key."""
         if not self._comparable:
             self._hashes = np.array([_EVERY_KEY], dtype=np.uint64)
             return
-        parts = [_bytes(column) for column in columns]
+        parts = [_bytes(column) for column in rows(Schema(tuple(self._key))).columns]
         keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _END, _SEPARATOR)
         hashes = _hashed(keys.drop_null())
         if not self._as_bloom:

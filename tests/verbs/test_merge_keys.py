@@ -61,3 +61,16 @@ def test_keys_are_recorded_where_the_condition_names_the_key(
     operation = transaction_of(Dataset.open(uri).snapshot).operation
     assert isinstance(operation, Update)
     assert (operation.inserted_keys is not None) == recorded
+
+
+def test_keys_in_structs_conflict_with_all_others(uri: str, spark: SparkSession) -> None:
+    key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    lance.write_dataset(pa.schema([pa.field("k", pa.struct([key]), nullable=False)]).empty_table(), uri)
+    source = spark.createDataFrame([((7,),)], "k struct<id: long>")
+    table = LanceTable.forPath(spark, uri).alias("t")
+    table.merge(source.alias("s"), "t.k.id = s.k.id").whenNotMatchedInsertAll().execute()
+    operation = transaction_of(Dataset.open(uri).snapshot).operation
+    assert isinstance(operation, Update)
+    assert operation.inserted_keys is not None
+    assert (operation.inserted_keys.field_ids, operation.inserted_keys.hashes) == ((1,), (0,))
+    assert lance.dataset(uri).to_table().to_pylist() == [{"k": {"id": 7}}]

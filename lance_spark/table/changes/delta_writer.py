@@ -67,7 +67,7 @@ class DeltaWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._counts = {DELETED: 0, UPDATED: 0, INSERTED: 0}
-        self._keys = KeyFilter(target.key) if target.key else None
+        self._keys = KeyFilter(target.key, not set(target.key) <= set(schema.fields)) if target.key else None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add delta rows: the columns `OPERATION` and `ROW_ADDRESS`, and values by name.
@@ -104,8 +104,7 @@ class DeltaWriter:
 
     def _insert(self, rows: pa.RecordBatch) -> None:
         if self._keys is not None:
-            key = Schema(self._target.key)
-            self._keys.add(conform(_values(rows, key), key).columns)
+            self._keys.add(lambda key: conform(_values(rows, key), key))
         self._inserted.write(rows)
 
     def _leave(self, addresses: np.ndarray, repeats: bool) -> int:

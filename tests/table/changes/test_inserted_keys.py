@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.metadata.inserted_keys import KeyFilter, primary_key
 from lance_spark.metadata.operations import InsertedKeys, Update
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.versions.history import transaction_of
 
 KEY = "lance-schema:unenforced-primary-key"
@@ -158,11 +159,16 @@ def test_many_writers_at_once_insert_each_key_once(tmp_path: Path, t: pa.DataTyp
     assert lance.dataset(uri).version == 16
 
 
+def _columns(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    return rows.select(schema.names)
+
+
 def filters(t: pa.DataType, *parts: list[Any]) -> Iterator[InsertedKeys]:
     for values in parts:
         key = primary_key(from_arrow(schema_of(t)))
         keys = KeyFilter(key)
-        keys.add([pa.array(values, t)])
+        inserted = pa.record_batch({"k0": pa.array(values, t)})
+        keys.add(partial(_columns, inserted))
         yield keys.finish()
 
 
