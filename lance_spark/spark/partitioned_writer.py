@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.root import PartitionedVersion
-from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_written, write_partitions
+from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import keep_import_cache_small
@@ -65,14 +65,15 @@ class PartitionedWriter(DataSourceArrowWriter):
         commit_partitions(self._target, _partitions(messages), self._replaced)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of the tasks that have reported them; others delete their own when they fail.
+        """Delete the files of all tasks, including those that still run after another one has failed.
 
-        Spark also aborts after a failed commit, which has already handled the files. What lost tasks leave is found by cleaning up.
+        Spark also aborts after a failed commit. Then every task has a message, and `commit` has already handled the files.
         """
         if None in messages:
-            if messages.count(None) > 1:
-                time.sleep(STOPPED_AFTER_S)
-            discard_written(_partitions(messages))
+            discard_job(self._target)
+        if messages.count(None) > 1:
+            time.sleep(STOPPED_AFTER_S)
+            discard_job(self._target)
 
 
 def _partitions(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPartition]:

@@ -10,11 +10,9 @@ from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
 from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.places import store_of
 from lance_spark.spark.planner.warning import warn
-from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.source import LanceDataSource, open_version
 from lance_spark.storage.location import absolute
-from lance_spark.table.versions.snapshot import open_snapshot
 
 
 def enable(spark: SparkSession) -> None:
@@ -75,14 +73,14 @@ def write(
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
         try:
-            there = open_snapshot(store_of(ReadOptions.parse({**{name: str(value) for name, value in options.items()}, "path": uri})))
+            there = open_version(ReadOptions.parse({**{name: str(value) for name, value in options.items()}, "path": uri}))
         except TableNotFoundError:
             # If another writer creates the table before the commit, this option makes the commit fail.
             writer = writer.option("write_mode", "create")
         else:
             if mode == "error":
                 raise TableAlreadyExistsError(
-                    f"a Lance table already exists at {there.store.uri} (version {there.version}); use another mode or path"
+                    f"a Lance table already exists at {there.root.uri} (version {there.version}); use another mode or path"
                 )
             return
     writer.save(uri)

@@ -55,7 +55,7 @@ class LanceDataSource(DataSource):
         self._mark = b""
         self._pinned: tuple[Store, int] | LanceError
         try:
-            found = _open(self._read)
+            found = open_version(self._read)
             if isinstance(found, PartitionedVersion):
                 self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
             else:
@@ -170,7 +170,8 @@ def bind(source: bytes, request: str) -> LanceDataSource:
     return bound
 
 
-def _open(options: ReadOptions) -> Snapshot | PartitionedVersion:
+def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:
+    """Open the version of a table or of a partitioned namespace that the options choose."""
     store = store_of(options)
     try:
         snapshot = open_snapshot(

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
+from lance_spark.errors import TableAlreadyExistsError
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("c", pa.string())])
@@ -54,7 +55,7 @@ def test_overwriting_replaces_all_some_or_what_a_condition_says(spark: SparkSess
     ("options", "message"),
     [
         ({"replaceWhere": "id >= 3"}, "divides partitions"),
-        ({"replaceWhere": "c = 'c1'"}, "does not fulfil"),
+        ({"replaceWhere": "c = 'c1'"}, "does not (fulfil|satisfy)"),
         ({"overwriteSchema": "true"}, "columns stay"),
         ({"replaceWhere": "c = 'c1'", "partitionOverwriteMode": "dynamic"}, "only one"),
     ],
@@ -79,6 +80,20 @@ def test_a_numbered_write_is_done_once(spark: SparkSession, root: str) -> None:
     for _ in range(2):
         lance_spark.write(frame(spark, 30, 33), root, mode="append", txnAppId="job", txnVersion=1)
     assert ids(root) == list(range(33))
+
+
+def test_a_namespace_that_exists_is_no_place_for_a_new_table(spark: SparkSession, root: str) -> None:
+    lance_spark.write(frame(spark, 30, 33), root, mode="ignore")
+    with pytest.raises(TableAlreadyExistsError):
+        lance_spark.write(frame(spark, 30, 33), root)
+    assert ids(root) == list(range(30))
+
+
+def test_a_schema_of_spark_makes_a_namespace(spark: SparkSession, tmp_path: Path) -> None:
+    data = frame(spark, 0, 4)
+    namespace = lance_spark.create_partitioned_namespace(tmp_path / "s", data.schema, [("bucket", "id", 2), ("truncate", "c", 1)])
+    lance_spark.write(data, namespace.uri, mode="append")
+    assert ids(namespace.uri) == [0, 1, 2, 3]
 
 
 def test_dynamic_overwrite_of_a_plain_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:

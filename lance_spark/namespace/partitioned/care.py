@@ -18,8 +18,8 @@ from lance_spark.errors import LanceError, VersionNotFoundError
 from lance_spark.metadata.operations import ReserveFragments, Rewrite
 from lance_spark.namespace.manifest_table import ManifestTable, change, open_manifest
 from lance_spark.namespace.partitioned import leaf_commit
-from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaf_store, leaves_of, open_leaf
-from lance_spark.namespace.partitioned.root import READ_VERSION, PartitionedVersion, opened, parsed
+from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, open_leaf
+from lance_spark.namespace.partitioned.root import READ_VERSION, PartitionedVersion, leaf_store, opened, parsed
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions, plan_compaction
 from lance_spark.table.changes.optimize import optimize

@@ -48,6 +48,8 @@ _SYNONYMS = {
     "time32": pa.time32("ms"),
     "time64": pa.time64("us"),
 }
+VAGUE = ("timestamp", "duration", "time32", "time64")
+"""Types that some writers name without their unit and time zone."""
 _UNIT = re.compile(r"(timestamp|duration|time32|time64)\[(s|ms|us|ns)(?:, ?tz=([^\]]+))?\]")
 _DECIMAL = re.compile(r"(decimal128|decimal256)\((\d{1,3}), ?(-?\d{1,3})\)")
 

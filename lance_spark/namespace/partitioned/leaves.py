@@ -13,11 +13,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, TableNotFoundError
-from lance_spark.metadata.locations import check_relative
-from lance_spark.namespace.partitioned.root import READ_BRANCH, READ_TAG, READ_VERSION, PartitionedVersion, column_or_nulls
+from lance_spark.namespace.partitioned.root import READ_BRANCH, READ_TAG, READ_VERSION, PartitionedVersion, column_or_nulls, leaf_store
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 _CONNECTIONS = 16
@@ -65,13 +63,6 @@ def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
             raise CorruptFileError(f"{version}: the table {object_id!r} has no location")
         leaves.append(Leaf(object_id, location, pin, spec, {f.column: values[f.column].slice(i, 1) for f in spec.fields}))
     return leaves
-
-
-def leaf_store(root: Store, location: str) -> Store:
-    """The folder of a table, whose location is relative to the root."""
-    path = location.partition("?")[0].rstrip("/")
-    check_relative(path, "table of a namespace")
-    return root.at(f"{root.uri.rstrip('/')}/{path}")
 
 
 def open_leaf(version: PartitionedVersion, leaf: Leaf) -> Snapshot | None:

@@ -16,18 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.errors import CorruptFileError, NamespaceNotFoundError
+from lance_spark.errors import CorruptFileError, NamespaceNotFoundError, TableNotFoundError
+from lance_spark.metadata.locations import check_relative
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.namespace.manifest_table import TABLE, ManifestTable, open_manifest
-from lance_spark.namespace.partitioned.json_arrow import schema_from_json
+from lance_spark.namespace.partitioned.json_arrow import VAGUE, schema_from_json
 from lance_spark.namespace.partitioned.spec import SCHEMA, PartitionSpec, specs_of
 from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 READ_VERSION, READ_BRANCH, READ_TAG = "read_version", "read_branch", "read_tag"
 PIN_COLUMNS = pa.schema([(READ_VERSION, pa.uint64()), (READ_BRANCH, pa.string()), (READ_TAG, pa.string())])
 """The columns of `__manifest` that say which version of a table is to be read."""
+_KINDS = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time)
 LEAF = "dataset"
 """The name of every table of a partitioned namespace."""
 
@@ -111,14 +113,45 @@ def parsed(table: ManifestTable) -> PartitionedVersion | None:
     if not specs:
         return None
     try:
-        schema = schema_from_json(json.loads(properties[SCHEMA]))
+        text = json.loads(properties[SCHEMA])
+        schema = schema_from_json(text)
     except KeyError:
         raise CorruptFileError(f"{where}: the namespace has partition specs but no schema") from None
     except (ValueError, RecursionError) as e:
         raise CorruptFileError(f"{where}: the schema of the namespace is not JSON") from e
     except CorruptFileError as e:
         raise CorruptFileError(f"{where}: {e}") from e
-    return PartitionedVersion(table, specs, schema)
+    version = PartitionedVersion(table, specs, schema)
+    vague = {f["name"] for f in text["fields"] if f["type"]["type"] in VAGUE}
+    return replace(version, schema=_as_in_a_table(version, vague)) if vague and version.leaves.num_rows else version
+
+
+def _as_in_a_table(version: PartitionedVersion, names: set[str]) -> pa.Schema:
+    """The schema with the units and time zones of the columns `names` taken from the first table, where other writers leave them out.
+
+    Partition values depend on the time zone.
+    """
+    location = version.leaves["location"][0].as_py()
+    if location is None:
+        return version.schema
+    try:
+        table = open_snapshot(leaf_store(version.root, location)).manifest.schema.to_arrow()
+    except TableNotFoundError:
+        return version.schema
+    types = {f.name.lower(): f.type for f in table}
+    fields = []
+    for f in version.schema:
+        there = types.get(f.name.lower(), f.type)
+        alike = f.name in names and any(kind(f.type) and kind(there) for kind in _KINDS)
+        fields.append(f.with_type(there) if alike else f)
+    return pa.schema(fields)
+
+
+def leaf_store(root: Store, location: str) -> Store:
+    """The folder of a table, whose location is relative to the root."""
+    path = location.partition("?")[0].rstrip("/")
+    check_relative(path, "table of a namespace")
+    return root.at(f"{root.uri.rstrip('/')}/{path}")
 
 
 def properties_of(table: ManifestTable) -> dict[str, str]:

@@ -15,13 +15,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, logged
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
-from lance_spark.namespace.partitioned.leaves import Leaf, leaf_store, matched, open_leaf
+from lance_spark.namespace.partitioned.leaves import Leaf, matched, open_leaf
 from lance_spark.namespace.partitioned.places import Key, Place, Places, groups, keys
-from lance_spark.namespace.partitioned.root import PartitionedVersion, opened, with_flags
+from lance_spark.namespace.partitioned.root import PartitionedVersion, leaf_store, opened, with_flags
 from lance_spark.namespace.partitioned.spec import FIELD_ID
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
@@ -291,6 +291,14 @@ def discard_written(written: Iterable[WrittenPartition]) -> None:
     """Delete the files of partitions that no version refers to. Best effort: never raises."""
     for partition in written:
         discard(partition.target, partition.fragments)
+
+
+def discard_job(target: PartitionedTarget) -> None:
+    """Delete all files of a write that was never committed, including those of lost tasks. Best effort: never raises."""
+    with logged(f"{target.root.uri}: deleting the files of a write that was given up"):
+        for entry in target.root.walk(""):
+            if entry.name.endswith(f"{target.job}.lance") or f"{target.job}/" in entry.name:
+                target.root.delete(entry.name)
 
 
 def merged(written: Iterable[WrittenPartition]) -> Iterator[WrittenPartition]:

@@ -114,3 +114,23 @@ def test_the_draft_s_tables_are_read_at_their_latest_versions(draft: Partitioned
     table = pa.table({"id": pa.array([7], pa.int64()), "event_date": pa.array([20432], pa.date32()), "country": ["FR"]})
     lance.write_dataset(table, f"{draft.uri}/{location}", mode="append")
     assert ids(draft) == [0, 1, 2, 7]
+
+
+def test_time_zones_that_a_schema_leaves_out_are_those_of_the_tables(tmp_path: Path) -> None:
+    moments = pa.array([0, 20 * 3_600_000_000], pa.timestamp("us", "America/New_York"))
+    field = {"field_id": "y", "source_ids": [0], "transform": {"type": "year"}, "result_type": {"type": "int32"}}
+    rows: list[dict[str, object]] = []
+    for i, year in enumerate([1969, 1970]):
+        location = f"{i:08x}_v1$a{i}$dataset"
+        lance.write_dataset(pa.table({"id": [i], "t": moments.slice(i, 1)}), str(tmp_path / location))
+        values = {"location": location, "read_version": 1, "partition_field_y": year}
+        rows.append({"object_id": f"v1$a{i}$dataset", "object_type": "table", **values})
+    properties = {
+        "partition_spec_v1": json.dumps({"id": 1, "fields": [field]}),
+        "schema": json.dumps({"fields": [column("t", "timestamp", 0), column("id", "int64", 1)]}),
+    }
+    manifest(tmp_path, rows, [*PINS, pa.field("partition_field_y", pa.int32())], properties)
+    namespace = PartitionedNamespace.open(tmp_path)
+    assert namespace.schema.field("t").type == moments.type
+    assert ids(namespace, "t = TIMESTAMP '1970-01-01T00:00:00Z'") == [0]
+    assert namespace.scan(filter="t = TIMESTAMP '1970-01-01T00:00:00Z'").partitions == (1, 2)
