@@ -180,9 +180,8 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = bool(plan.aggregates) and not fields.fields
-    groups = (
-        [parts] if offset or limit is not None or counting else pack(parts, fields, cores, max_bytes, first, plan.fragments is not None)
-    )
+    one, whole = offset or limit is not None or counting, plan.fragments is not None
+    groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
     task = replace(_task(snapshot, plan, fields), offset=offset, limit=_least(limit, plan.task_limit))
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
@@ -268,8 +267,8 @@ def grouped(
     Normally there are `cores` times 1 to `TASKS_PER_CORE` groups, so that all cores finish at about the same time;
     fewer if starting a task would cost more than reading it, and more if one would read more than about `max_bytes`. `widths` are the
     bytes of a row of each part (see `row_bytes`); `first` (None: all) are those that are read of every row, while the others are
-    read of rows that satisfy the predicate, which are assumed to be few. With `whole`,
-    no part is split.
+    read of rows that satisfy the predicate, which are assumed to be few. With
+    `whole`, no part is split.
     """
     # A row costs its reader at least a byte, even if no column is read.
     sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, widths)]
