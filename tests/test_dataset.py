@@ -337,6 +337,22 @@ def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.Mon
     assert Dataset.open("~/t").count_rows() == lance.dataset("~/t").count_rows() == 2
 
 
+@pytest.mark.parametrize("column", ["only", "nested", "lists"])
+def test_structs_without_fields_are_read_and_written_in_files_of_2_0(tmp_path: Path, column: str) -> None:
+    empty = pa.struct([])
+    values = {
+        "only": pa.array([{}, {}, {}], empty),
+        "nested": pa.array([{"s": {}, "x": i} for i in range(3)], pa.struct([("s", empty), ("x", pa.int64())])),
+        "lists": pa.array([[{}], [], [{}, {}]], pa.list_(empty)),
+    }
+    table, (ours, theirs) = pa.table({"id": [1, 2, 3], column: values[column]}), (str(tmp_path / who) for who in ("ours", "theirs"))
+    lance.write_dataset(table, theirs, data_storage_version="2.0")
+    Dataset.write(ours, table, data_storage_version="2.0")
+    for uri in (ours, theirs):
+        assert Dataset.open(uri).scan().to_table().to_pydict() == lance.dataset(uri).to_table().to_pydict() == table.to_pydict()
+        assert Dataset.open(uri).scan([column], filter="id > 1").to_table()[column].to_pylist() == table[column].to_pylist()[1:]
+
+
 def test_an_alteration_that_names_no_change_is_an_error(uri: str) -> None:
     with pytest.raises(ValueError, match="nothing to alter in column 'id'"):
         Dataset.open(uri).alter_columns({"path": "id"})

@@ -53,8 +53,9 @@ def _refusal(field: Field, version: StorageVersion) -> str:
     has_maps = version in GRAMMARS and GRAMMARS[version].maps
     if not field.name:
         return "a column without a name, which pylance cannot read; give it one"
-    if kind == "struct" and not field.children:
-        return "structs without fields are not written, for pylance cannot tell which of them are null; give it a field or leave it out"
+    if kind == "struct" and not field.children and (version != V2_0 or field.is_packed):
+        what = "structs without fields are written to files of version 2.0 only"
+        return f"{what}, for pylance cannot tell which of them are null in later ones; give it a field or leave it out"
     if kind == "map" and not has_maps:
         return f"storage version {version} has no maps; 2.2 has"
     if kind == "fixed_size_list" and field.children:

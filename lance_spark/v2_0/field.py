@@ -43,7 +43,7 @@ def early_bytes_columns(fields: Sequence[Field], columns: Mapping[int, int], num
 
 def _open(field: Field, columns: Mapping[int, Column], spans: Spans, num_rows: int) -> FieldReader:
     kind = field.logical_type.split(".")[0]
-    if kind == "struct" and not field.is_leaf:
+    if kind == "struct" and not (field.children and field.is_leaf):
         return StructReader(field.type, [_open(child, columns, spans, num_rows) for child in field.children])
     column = columns.get(field.id)
     if column is None:
