@@ -1,4 +1,4 @@
-"""ALTER COLUMN: whether a column may be null, and its type; tasks on the executors write a column of a new type."""
+"""ALTER COLUMN: nullability and type. Tasks on the executors write columns with a new type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.verbs.target import Target
 def alter_column(
     target: Target, column: str, nullable: bool | None, type: str | DataType | pa.DataType | None, options: WriteOptions
 ) -> RowChanges:
-    """Change the column; arguments that are None change nothing. Raises ValueError if all are."""
+    """Change the column. Arguments that are None change nothing; raises ValueError if all are None."""
     if nullable is None and type is None:
         raise ValueError("alterColumn needs nullable or type; renameColumn changes the name")
     snapshot = target.latest()
@@ -30,7 +30,7 @@ def alter_column(
 
 
 def _in_arrow(type: str | DataType, schema: Schema, column: str) -> pa.DataType:
-    """The Arrow type of a type of Spark; lists of fixed size keep their size."""
+    """The Arrow type of a Spark type; fixed-size lists keep their size."""
     old = schema.resolve(column)[-1].type
     sizes = {"c": old.list_size} if pa.types.is_fixed_size_list(old) else {}
     wanted = DataType.fromDDL(type) if isinstance(type, str) else type

@@ -1,7 +1,7 @@
 """Maintenance of all tables of a partitioned namespace: compaction, cleanup and verification.
 
-The versions of tables that a version of `__manifest` names are tagged when they are named. A tag is removed only after the last
-version of `__manifest` that names its version, so that every cleanup of a table keeps what the namespace can still read.
+Every version of a table that `__manifest` refers to has a tag. The tag is removed only after the last version of `__manifest` that refers
+to it, so that cleanups of a table keep all versions that the namespace can read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_sn
 from lance_spark.table.write.write import NO_OPTIONS
 
 _FOLDER = re.compile(r"[0-9a-f]{8}_v\d+\$(?:[^/]+\$)?dataset")
-"""The folders of tables of partitioned namespaces."""
+"""Matches the folders of tables of partitioned namespaces."""
 
 
 @dataclass(frozen=True)
 class PartitionedCompaction:
-    """The result of a compaction: the number of compacted tables, and of those that other writers changed meanwhile, which stay."""
+    """The result of a compaction: the numbers of compacted tables and of tables that were skipped because other writers changed them."""
 
     version: int
     tables: int = 0
@@ -47,7 +47,7 @@ class PartitionedCompaction:
 class PartitionedCleanup:
     """The result of a cleanup. `manifest` is that of `__manifest`, `tables` the sums of all tables.
 
-    `folders` are those of tables that no version of the namespace names, which were removed.
+    `folders` are the removed folders of tables that no version of the namespace refers to.
     """
 
     manifest: CleanupStats
@@ -57,10 +57,10 @@ class PartitionedCleanup:
 
 @dataclass(frozen=True)
 class PartitionedReport:
-    """The report on one version of a namespace: a report on each table, and what is wrong with the namespace itself.
+    """The report on one version of a namespace: a report on each table, and the problems of the namespace itself.
 
-    `ahead` are the tables with versions after the one that the namespace names, which a writer has not published. `orphans` are folders
-    of tables that the version does not name; older versions may.
+    `ahead` are the tables with unpublished versions after the one that the namespace refers to. `orphans` are folders of tables that this
+    version does not refer to; older versions may.
     """
 
     uri: str
@@ -84,9 +84,9 @@ class PartitionedReport:
 
 
 def compact(root: Store, options: CompactionOptions = COMPACTION) -> PartitionedCompaction:
-    """Compact all tables and name their new versions in one version of `__manifest`.
+    """Compact all tables, and publish their new versions in one version of `__manifest`.
 
-    A table that another writer changes meanwhile keeps the version that it has, as does one that needs no compaction.
+    Tables that another writer changes meanwhile, and tables that need no compaction, keep their version.
     """
     version = opened(root)
     made: dict[str, tuple[Pin, Snapshot]] = {}
@@ -122,7 +122,7 @@ def compact(root: Store, options: CompactionOptions = COMPACTION) -> Partitioned
 
 
 def _compacted(pinned: Snapshot, pin: Pin, options: CompactionOptions) -> Snapshot | None:
-    """A compacted version with the rows of `pinned`; None if another writer has added others."""
+    """A compacted version with the rows of `pinned`; None if another writer has added rows."""
     base = open_snapshot(pinned.store) if pin == Pin() else leaf_commit.restored(pinned)
     if base is None:
         return None
@@ -138,9 +138,9 @@ def _compacted(pinned: Snapshot, pin: Pin, options: CompactionOptions) -> Snapsh
 
 
 def cleanup(root: Store, policy: CleanupPolicy) -> PartitionedCleanup:
-    """Remove old versions of `__manifest`, then old versions of the tables that none of its versions names, then unneeded files.
+    """Remove old versions of `__manifest`, then unreferenced versions of the tables, then unneeded files.
 
-    Folders of tables that no version of `__manifest` names are removed if none of their files is younger than seven days, or with
+    Folders of tables that no version of `__manifest` refers to are removed if all their files are older than seven days, or with
     `delete_unverified`.
     """
     policy = replace(policy, error_if_tagged_old_versions=False)
@@ -165,32 +165,32 @@ def cleanup(root: Store, policy: CleanupPolicy) -> PartitionedCleanup:
 
 
 def _named(root: Store) -> dict[str, set[Pin]]:
-    """The tables that any version of `__manifest` names, by location, and the versions of them."""
+    """The tables and their versions that any version of `__manifest` refers to, by location."""
     found: dict[str, set[Pin]] = {}
     for number in list_versions(open_manifest(root).store):
         try:
             version = parsed(open_manifest(root, number))
         except VersionNotFoundError:
-            continue  # cleaned up meanwhile
+            continue  # removed by another cleanup
         for leaf in leaves_of(version, version.leaves) if version is not None else ():
             found.setdefault(leaf.location, set()).add(leaf.pin)
     return found
 
 
 def _set_tags(store: Store, pins: set[Pin]) -> None:
-    """Tag the versions that are named, and remove the tags of older ones that are not named any more."""
+    """Tag the referenced versions, and remove the tags of older, unreferenced versions."""
     there = leaf_commit.tagged(store)
     versions = {pin.version for pin in pins if pin.version is not None and pin.branch is None}
     for number in versions - there.keys():
         leaf_commit.keep(open_snapshot(store, version=number))
-    # A later version may be of a writer that is about to name it.
+    # A writer may be about to publish a later version.
     for number, name in there.items():
         if number not in versions and number < max(versions, default=0):
             leaf_commit.drop_tag(store, name)
 
 
 def _orphans(root: Store, named: set[str], young_too: bool) -> Iterator[str]:
-    """The folders of tables that are not named, without those with young files, which a writer may be about to name."""
+    """The unreferenced folders of tables, without those with young files, which a writer may be about to publish."""
     now, newest = datetime.now(UTC), dict[str, datetime | None]()
     for entry in root.walk(""):
         folder = entry.name.partition("/")[0]
@@ -215,7 +215,7 @@ def _sum(a: CleanupStats, b: CleanupStats) -> CleanupStats:
 
 
 def verify_partitioned(version: PartitionedVersion, decode: bool = True) -> PartitionedReport:
-    """Verify every table at the version that the namespace names, see `table.maintenance.verify`."""
+    """Verify every table at the version that the namespace refers to, see `table.maintenance.verify`."""
     reports, problems, ahead = [], list[str](), list[str]()
     leaves = leaves_of(version, version.leaves)
     for leaf in leaves:
@@ -235,7 +235,7 @@ def verify_partitioned(version: PartitionedVersion, decode: bool = True) -> Part
 
 
 def _pin_problems(leaf: Leaf, snapshot: Snapshot) -> Iterator[str]:
-    """A named version that is not tagged can be lost by a cleanup of the table."""
+    """Report referenced versions without a tag, which a cleanup of the table could remove."""
     if leaf.pin.version is not None and leaf.pin.branch is None and snapshot.version not in leaf_commit.tagged(snapshot.root):
         latest = max(list_versions(snapshot.store))
         if latest > snapshot.version:

@@ -1,7 +1,7 @@
-"""Committing a write over many tables: first a new version of each, then one version of `__manifest`, which makes all of them visible.
+"""The commit of a write to many tables: a new version of each table, then one version of `__manifest` that makes all of them visible.
 
 Implements "Transaction Guarantee" of the partitioning specification. If another writer changes `__manifest` first, only the tables
-whose named version has moved are committed again. Whether a numbered write was done before is decided by the history of `__manifest` alone.
+whose referenced version has changed are committed again. Only the history of `__manifest` decides whether a numbered write is a repetition.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _CONNECTIONS = 8
 def commit_partitions(
     target: PartitionedTarget, written: Iterable[WrittenPartition], replaced: Predicate | None = None
 ) -> PartitionedVersion:
-    """Make the rows of `written` part of the namespace, in one new version. Appending none changes nothing.
+    """Add the rows of `written` to the namespace in one new version. An append of no rows changes nothing.
 
-    `replaced` is the condition of the mode "replace". Raises CommitConflictError, InvalidOptionError for a condition that divides a
-    partition, and CommitStateUnknownError, after which, and only then, the files must stay.
+    `replaced` is the condition of the mode "replace". Raises CommitConflictError, InvalidOptionError for a condition that is true for only
+    a part of a partition, and CommitStateUnknownError. Only in the last case, the files must be kept.
     """
     partitions = list(merged(written))
     if not partitions and target.mode in ("append", "dynamic"):
@@ -61,13 +61,13 @@ def commit_partitions(
 
 @dataclass
 class _Commit:
-    """One commit: what it has made of the tables so far, by the location of the table that the rows were written to."""
+    """One commit, with the new versions of the tables so far, by the location of the table that the rows were written to."""
 
     target: PartitionedTarget
     partitions: Sequence[WrittenPartition]
     replaced: Predicate | None
     made: dict[str, tuple[str, Pin | None, Snapshot]] = field(default_factory=dict)
-    """Where the rows are now, the version that they were added to, and the new version."""
+    """The location of the rows, the version that they were added to, and the new version."""
 
     def edit(self, table: ManifestTable) -> pa.Table:
         """The rows of `__manifest` with the new versions of the tables."""
@@ -83,7 +83,7 @@ class _Commit:
         return self._published(with_columns(rows, list(PIN_COLUMNS)), places, spec)
 
     def remove_unused(self, table: ManifestTable | None) -> None:
-        """Remove the tables that were written to for new partitions and that `__manifest` does not name (None: any of them)."""
+        """Remove the tables of new partitions that `__manifest` does not refer to (None: all of them)."""
         named = set(table.rows["location"].to_pylist()) if table is not None else set()
         for partition in self.partitions:
             if partition.place.leaf is None and partition.place.location not in named:
@@ -111,7 +111,7 @@ class _Commit:
         return [leaf for some in matching for leaf in some]
 
     def _commit_leaf(self, version: PartitionedVersion, places: Places, partition: WrittenPartition) -> None:
-        """Commit the rows of a partition to the table that `version` has for it, unless that was done already."""
+        """Commit the rows of a partition to its table in `version`, unless this was done before."""
         leaf = self._leaf(version, places, partition) if self.target.mode == "append" else None
         own = partition.place.location
         if leaf is None:
@@ -131,7 +131,7 @@ class _Commit:
         self.made[own] = leaf.location, leaf.pin, leaf_commit.append(pinned, partition, fragments, exact=leaf.pin != Pin())
 
     def _leaf(self, version: PartitionedVersion, places: Places, partition: WrittenPartition) -> Leaf | None:
-        """The table that has the partition's values now; None if it is still to be made."""
+        """The table with the partition's values; None if it does not exist yet."""
         there = places.leaves.get(partition.key, [])
         same = [leaf for leaf in there if leaf.location == partition.place.location]
         if partition.place.leaf is not None and not same:
@@ -140,7 +140,7 @@ class _Commit:
         return same[0] if same else there[0] if there else None
 
     def _published(self, rows: pa.Table, places: Places, spec: PartitionSpec) -> pa.Table:
-        """The rows with the new versions: those of known tables changed, others added with the namespaces that they need."""
+        """The rows with the new versions: rows of known tables are changed, others are added with the namespaces that they need."""
         made = {location: snapshot for location, _, snapshot in self.made.values()}
         locations = rows["location"].to_pylist()
         pins: dict[str, Mapping[str, object]] = {
@@ -167,7 +167,7 @@ def _set(rows: pa.Table, name: str, locations: Sequence[str | None], values: Map
 
 
 def _rows_of(rows: pa.Table, places: Places, spec: PartitionSpec, partition: WrittenPartition, made: Snapshot, there: set[str]) -> pa.Table:
-    """The row of a new table, and those of the namespaces above it that are not `there` yet; their ids are added."""
+    """The row of a new table, and the rows of its missing parent namespaces, whose ids are added to `there`."""
     path = places.namespaces(partition.key)
     found: list[dict[str, object]] = []
     for level, object_id in enumerate(path):
@@ -175,7 +175,7 @@ def _rows_of(rows: pa.Table, places: Places, spec: PartitionSpec, partition: Wri
             there.add(object_id)
             found.append({"object_id": object_id, "object_type": NAMESPACE, "level": level})
     leaf_id = f"{path[-1]}${LEAF}"
-    if leaf_id in there:  # of another writer, under these namespaces but with other values
+    if leaf_id in there:  # another writer's table, in the same namespaces but with other values
         raise CommitConflictError(f"the id {leaf_id!r} is taken by another table; run the write again", retryable=True)
     there.add(leaf_id)
     pin = {"read_version": made.version, "read_branch": made.manifest.branch}
@@ -192,7 +192,7 @@ def _rows_of(rows: pa.Table, places: Places, spec: PartitionSpec, partition: Wri
 
 
 def _without(rows: pa.Table, version: PartitionedVersion, gone: Sequence[Leaf]) -> pa.Table:
-    """The rows without those of the tables `gone`, and of the partition namespaces that are empty then."""
+    """The rows without those of the tables `gone`, and without partition namespaces that become empty."""
     ids = {leaf.object_id for leaf in gone}
     roots = {spec.namespace for spec in version.specs.values()}
     pairs = list(zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True))

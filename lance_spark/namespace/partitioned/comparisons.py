@@ -1,4 +1,4 @@
-"""What a condition says of one column in terms of constants: equal to one of them, with a prefix, not null, or between two."""
+"""Comparisons of one column with constants in a condition: equal to one of them, with a prefix, not null, or between two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Equal:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The column is text that begins with `prefix`."""
+    """The column is a string that begins with `prefix`."""
 
     column: str
     prefix: str
@@ -51,7 +51,7 @@ class Bounds:
 
 
 def test_of(node: Expression) -> Test | None:
-    """What must hold of a column wherever the condition is true, if that is known."""
+    """The comparison that must hold for a column if the condition is true; None if unknown."""
     match node:
         case IsNull(Column((name,), _)):
             return Equal(name, (), null=True)
@@ -75,7 +75,7 @@ def test_of(node: Expression) -> Test | None:
 
 
 def bounds_of(conditions: Sequence[Expression]) -> list[Bounds]:
-    """The bounds of each column that the conditions, which all hold, compare with constants."""
+    """The bounds of each column that the conditions (all of which hold) compare with constants."""
     found: dict[str, Bounds] = {}
     flat = [c for condition in conditions for c in (condition.operands if isinstance(condition, And) else (condition,))]
     for compared in map(_compared, flat):
@@ -102,7 +102,7 @@ def _compared(node: Expression) -> tuple[str, str, Any, str] | None:
 
 
 def _before(value: Any, family: str) -> Any:
-    """The largest value of the type that is less than `value`, or `value` itself where that is not known."""
+    """The largest value of the type below `value`, or `value` itself if unknown."""
     try:
         if family == "int":
             return value - 1
@@ -114,7 +114,7 @@ def _before(value: Any, family: str) -> Any:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The text that everything begins with that matches the regular expression of a LIKE pattern (see `predicate.from_sql`)."""
+    """The common prefix of all matches of the regular expression of a LIKE pattern (see `predicate.from_sql`)."""
     body = pattern.removeprefix("(?s)^(?:").removesuffix(")\\z")
     out, at = [], 0
     while at < len(body) and body[at] != ".":

@@ -1,7 +1,7 @@
 """Creating a partitioned namespace, and changing its schema and its spec.
 
-Implements "Partition Evolution" and "Schema Evolution" of the partitioning specification. A spec is made usable by one change of the table
-metadata of `__manifest`; the columns that it needs are added before, which without the spec mean nothing.
+Implements "Partition Evolution" and "Schema Evolution" of the partitioning specification. One change of the table metadata of `__manifest`
+activates a spec. The columns that it needs are added before; without the spec they have no meaning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import list_versions
 
 NEXT_FIELD_ID = "lance_spark:next_field_id"
-"""The property with the lowest id that no column ever had."""
+"""The property with the lowest id that was never used for a column."""
 _WIDER: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
     pa.int16(): (pa.int32(), pa.int64()),
@@ -76,7 +76,7 @@ def create(store: Store, schema: pa.Schema, fields: Sequence[FieldDefinition], g
 
 
 def add_spec(store: Store, fields: Sequence[FieldDefinition]) -> PartitionedVersion:
-    """Make a new spec for all rows that are written from now on; partitions that are there stay as they are.
+    """Create a new spec for all future rows; existing partitions stay unchanged.
 
     Raises InvalidOptionError, also if the newest spec has the same fields.
     """
@@ -97,7 +97,7 @@ def add_spec(store: Store, fields: Sequence[FieldDefinition]) -> PartitionedVers
 
 
 def _with_spec(store: Store, spec: PartitionSpec, check: Callable[[ManifestTable], None]) -> None:
-    """Add the columns of a spec to `__manifest`, and the namespace that its partitions are in."""
+    """Add the columns of a spec to `__manifest`, and the namespace of its partitions."""
 
     def edit(table: ManifestTable) -> pa.Table | None:
         check(table)
@@ -116,14 +116,14 @@ def _with_spec(store: Store, spec: PartitionSpec, check: Callable[[ManifestTable
 
 @dataclass(frozen=True)
 class Alteration:
-    """A change of one column: another name, or a wider type."""
+    """A change of a column: a new name or a wider type."""
 
     name: str | None = None
     type: pa.DataType | None = None
 
 
 def add_columns(store: Store, columns: pa.Schema | Sequence[pa.Field]) -> PartitionedVersion:
-    """Add columns, null in all rows that are there; only the namespace's schema changes, no table."""
+    """Add columns, which are null in existing rows. Only the namespace's schema changes, no table."""
 
     def edit(schema: pa.Schema, free: int) -> pa.Schema:
         new = _plain(pa.schema(list(columns)))
@@ -195,7 +195,7 @@ def _check_no_source(now: PartitionedVersion, f: pa.Field, what: str) -> None:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """The columns in their storage types, with the names of extension types in their metadata, as JSON can hold them."""
+    """The columns with their storage types, and with the names of extension types in their metadata, for JSON."""
     lance = from_arrow(schema)
     check_not_reserved(lance)
     fields = []
@@ -219,6 +219,6 @@ def _check_names(schema: pa.Schema) -> None:
 
 
 def _numbered(schema: pa.Schema, first: int) -> pa.Schema:
-    """The columns with ids from `first` on in their metadata."""
+    """Give the columns ids, starting at `first`, in their metadata."""
     fields = [f.with_metadata({**(f.metadata or {}), FIELD_ID: str(first + i).encode()}) for i, f in enumerate(schema)]
     return pa.schema(fields)

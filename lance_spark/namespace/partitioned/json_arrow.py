@@ -1,7 +1,7 @@
 """Arrow schemas as JSON: the JsonArrowSchema of the Lance namespace client specification.
 
-That form names types without their parameters. So types with parameters are written as `timestamp[us,tz=UTC]` and `decimal128(10,2)`, the
-way Daft does; `{"type": "decimal128", "length": 10002}` (pylance) and types without parameters are read as well.
+That form lacks the parameters of types. Therefore types with parameters are written as `timestamp[us,tz=UTC]` and `decimal128(10,2)`, as in
+Daft. `{"type": "decimal128", "length": 10002}` (pylance) and types without parameters can be read, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SYNONYMS = {
     "double": pa.float64(),
     "string": pa.string(),
     "large_string": pa.large_string(),
-    # Without parameters, the units are those that Spark has.
+    # Without parameters, the units are those of Spark.
     "timestamp": pa.timestamp("us"),
     "duration": pa.duration("us"),
     "time32": pa.time32("ms"),

@@ -1,8 +1,8 @@
-"""New versions of the tables of a partitioned namespace, made before the namespace names them.
+"""New versions of the tables of a partitioned namespace, which the namespace publishes later.
 
-The version that is made has exactly the rows of the version that the namespace names and the new ones. If the table is ahead of the named
-version, because a writer died or is at work, the named version is restored first: what others have not published is never published for
-them. If a table has no named version, its latest one counts.
+A new version has exactly the rows of the version that the namespace refers to, and the new rows. If the table has later versions, because
+a writer died or is active, the referenced version is restored first, so that unpublished rows of others are never published. If the
+namespace refers to no version of a table, its latest version is used.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 TRIES = 60
 _LONGEST_WAIT_S = 1.0
 TAG = "namespace-"
-"""The names of the tags of versions that the namespace names begin with this; the version follows."""
+"""The prefix of the tags of versions that the namespace refers to; the version follows."""
 
 
 @dataclass(frozen=True)
 class LeafVersion:
-    """A version that was made of a table; `base` is the version that it continues."""
+    """A new version of a table; `base` is the version that it is based on."""
 
     base: int
     snapshot: Snapshot
 
 
 def create(partition: WrittenPartition) -> Snapshot:
-    """Make the table of a new partition."""
+    """Create the table of a new partition."""
     target = partition.target
     operation = Overwrite(partition.fragments, target.schema)
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
@@ -58,9 +58,9 @@ def create(partition: WrittenPartition) -> Snapshot:
 
 
 def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fragment], exact: bool) -> Snapshot:
-    """Add fragments to a table, on top of exactly the version `pinned`, or of its latest version if not `exact`.
+    """Add fragments to a table, based on exactly the version `pinned`, or on its latest version if not `exact`.
 
-    Raises CommitConflictError if other writers keep coming first, or if the table's columns have changed since the rows were written.
+    Raises CommitConflictError if other writers always commit first, or if the table's columns have changed since the rows were written.
     """
     target, store = partition.target, pinned.store
     started = time.monotonic()
@@ -82,7 +82,7 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
 
 
 def restored(pinned: Snapshot) -> Snapshot | None:
-    """The latest version of a table, which has the rows of `pinned`; None if another writer was first when it was to be made."""
+    """The latest version of a table, after making it equal to `pinned`; None if another writer was first."""
     latest = open_snapshot(pinned.store)
     if latest.version == pinned.version or _same_rows(latest, pinned):
         return latest
@@ -94,7 +94,7 @@ def _same_rows(a: Snapshot, b: Snapshot) -> bool:
 
 
 def _operation(base: Snapshot, schema: Schema, widened: Schema | None, fragments: Sequence[Fragment]) -> Append | Merge:
-    """What adds the fragments, whose files have the fields of `schema`; `widened` is the table's schema if columns are added too."""
+    """The operation that adds the fragments, whose files have the fields of `schema`; `widened` is the new schema if columns are added."""
     manifest = base.manifest
     there = {f.id: f.logical_type for f in manifest.schema.walk()}
     ours = {f.id: f.logical_type for f in schema.walk()}
@@ -109,7 +109,7 @@ def _operation(base: Snapshot, schema: Schema, widened: Schema | None, fragments
 
 
 def copied(partition: WrittenPartition, store: Store) -> tuple[Fragment, ...]:
-    """The fragments of a partition, copied to the table at `store`, which another writer has made for the same values."""
+    """Copy the fragments of a partition to the table at `store`, which another writer has created for the same values."""
     source = partition.target.store
     for fragment in partition.fragments:
         for file in fragment.files:
@@ -122,7 +122,7 @@ def copied(partition: WrittenPartition, store: Store) -> tuple[Fragment, ...]:
 
 
 def keep(snapshot: Snapshot) -> None:
-    """Tag a version, so that no cleanup removes it while the namespace may name it."""
+    """Tag a version, so that no cleanup removes it while the namespace may refer to it."""
     now = datetime.now(UTC).isoformat()
     tag = refs.Tag(tag_name(snapshot.version), snapshot.version, snapshot.manifest.branch, None, now, now)
     with contextlib.suppress(RefConflictError):
@@ -141,12 +141,12 @@ def tagged(root: Store) -> dict[int, str]:
 
 
 def drop_tag(root: Store, name: str) -> None:
-    """Remove a tag, if it is there."""
+    """Remove a tag if it exists."""
     with contextlib.suppress(VersionNotFoundError):
         refs.delete_tag(root, name)
 
 
 def remove_table(store: Store) -> None:
-    """Delete all files of a table that nothing names."""
+    """Delete all files of an unreferenced table."""
     for entry in store.walk(""):
         store.delete(entry.name)

@@ -1,7 +1,7 @@
-"""The tables of a partitioned namespace: opening the version that is pinned, and how its columns become those of the namespace.
+"""The tables of a partitioned namespace: opening the pinned version, and mapping its columns to those of the namespace.
 
-A column is matched by its id (`lance:field_id`), or by name where the table has no ids. A missing column is null; a missing source of an
-identity field has the partition's value in every row, since other writers leave such columns out. Other columns are ignored.
+A column is matched by its id (`lance:field_id`), or by name if the table has no ids. A missing column is null. A missing source of an
+identity field has the partition's value in every row, since other writers omit such columns. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 _CONNECTIONS = 16
 _FREE_ID = 2**31 - 1
-"""The ids of fields that are in no file count down from here."""
+"""The first of the descending ids of fields that are in no file."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The version of a table that a row of `__manifest` names; all None: the latest."""
+    """The version of a table that a row of `__manifest` refers to; all None: the latest."""
 
     version: int | None = None
     branch: str | None = None
@@ -47,7 +47,7 @@ class Leaf:
 
 
 def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
-    """The leaves of some rows of `version.leaves`. Raises CorruptFileError for a row that names a version in an invalid way."""
+    """The leaves of some rows of `version.leaves`. Raises CorruptFileError for a row with an invalid version."""
     ids, locations, specs = (rows[name].to_pylist() for name in ("object_id", "location", "spec"))
     pins = [
         column_or_nulls(rows, name, t).to_pylist()
@@ -66,7 +66,7 @@ def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
 
 
 def open_leaf(version: PartitionedVersion, leaf: Leaf) -> Snapshot | None:
-    """The pinned version of a table; None for one that is only declared."""
+    """Open the pinned version of a table; None for a table that is only declared."""
     store = leaf_store(version.root, leaf.location)
     pin = leaf.pin
     try:
@@ -79,7 +79,7 @@ def open_leaf(version: PartitionedVersion, leaf: Leaf) -> Snapshot | None:
 
 
 def open_leaves(version: PartitionedVersion, leaves: Sequence[Leaf]) -> list[Snapshot | None]:
-    """`open_leaf` of each, several at a time."""
+    """Call `open_leaf` for each leaf, concurrently."""
     if len(leaves) < 2:
         return [open_leaf(version, leaf) for leaf in leaves]
     with ThreadPoolExecutor(min(_CONNECTIONS, len(leaves))) as pool:
@@ -88,10 +88,10 @@ def open_leaves(version: PartitionedVersion, leaves: Sequence[Leaf]) -> list[Sna
 
 @dataclass(frozen=True)
 class LeafView:
-    """A table as a part of the namespace.
+    """The view of a table as a part of the namespace.
 
-    `snapshot` is its version with a schema in the namespace's names and order, in which missing columns have ids that no file has.
-    `constants` are the columns that have the same value in every row, `casts` those whose type is another one in the table; both by name.
+    `snapshot` is its version with the names and the order of the namespace's columns; missing columns have ids that no file has.
+    `constants` are the columns with the same value in every row, `casts` the columns with another type in the table; both by name.
     """
 
     snapshot: Snapshot
@@ -129,7 +129,7 @@ def view_of(version: PartitionedVersion, shape: Schema, leaf: Leaf, snapshot: Sn
 def matched(shape: Schema, table: Schema) -> dict[str, Field]:
     """The table's field for each column of the namespace that it has, by the namespace's name.
 
-    A name decides where either side has no ids.
+    Columns are matched by name if either side has no ids.
     """
     by_id = {f.metadata[FIELD_ID]: f for f in table.fields if FIELD_ID in f.metadata}
     found: dict[str, Field] = {}
@@ -151,7 +151,7 @@ def _missing(own: Field, free: Iterable[int]) -> Field:
 
 
 def _as(own: Field, there: Field, free: Iterable[int]) -> Field | None:
-    """The table's field under the namespace's names, with its children in the namespace's order; None if its type is another one."""
+    """The table's field with the namespace's names and order of children; None if its type differs."""
     ids = iter(free)
     renamed = _renamed(own, there, ids)
     return renamed if renamed is not None and _arrow_type(renamed) == _arrow_type(own) else None

@@ -1,4 +1,4 @@
-"""Calendar parts of dates and timestamps: a timestamp with a time zone is read in that zone, as DataFusion's `date_part` does."""
+"""Calendar parts of dates and timestamps. A timestamp with a time zone is converted to local time, as in DataFusion's `date_part`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from lance_spark.table.write.write import Data, WriteOptions, as_reader
 
 @dataclass(frozen=True)
 class PartitionedScan:
-    """A scan from `PartitionedNamespace.scan`; nothing is read until rows are requested."""
+    """A scan from `PartitionedNamespace.scan`. Rows are read on request."""
 
     version: PartitionedVersion
     plan: ScanPlan
@@ -51,7 +51,7 @@ class PartitionedScan:
 
     @property
     def partitions(self) -> tuple[int, int]:
-        """How many tables are opened, and how many there are."""
+        """The number of tables to open, and of all tables."""
         task = plan_partitioned(self.version, self.plan)[0]
         return task.kept, task.total
 
@@ -116,21 +116,21 @@ class PartitionedNamespace:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of all rows; their metadata have the ids of the columns."""
+        """The columns of all rows, with the ids of the columns in their metadata."""
         return self.snapshot.schema
 
     @property
     def spec(self) -> PartitionSpec:
-        """The newest spec, which rows are written with."""
+        """The newest spec, which applies to new rows."""
         return self.snapshot.spec
 
     @property
     def specs(self) -> dict[int, PartitionSpec]:
-        """All specs by number; partitions stay under the spec that they were written with."""
+        """All specs by number. Existing partitions keep the spec that they were written with."""
         return dict(self.snapshot.specs)
 
     def partitions(self) -> pa.Table:
-        """The tables: the number of their spec, their location below the root, the version that is read, and the partition values."""
+        """The tables: spec number, location below the root, version, and partition values."""
         rows = with_columns(self.snapshot.leaves, list(PIN_COLUMNS))
         columns = dict.fromkeys(f.column for spec in self.snapshot.specs.values() for f in spec.fields)
         return rows.select(["spec", "location", *PIN_COLUMNS.names, *(c for c in columns if c in rows.schema.names)])
@@ -144,7 +144,7 @@ class PartitionedNamespace:
         batch_size: int | None = None,
         blob_handling: BlobHandling = "bytes",
     ) -> PartitionedScan:
-        """A scan of this version, with the arguments of `Dataset.scan`. Only tables are opened that can have rows for `filter`."""
+        """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
         if columns is not None and not columns:
             raise ValueError("columns is empty; name at least one column, or call count_rows for the number of rows")
         chosen = None if columns is None else tuple(columns)
@@ -191,21 +191,21 @@ class PartitionedNamespace:
         delete_unverified: bool = False,
         dry_run: bool = False,
     ) -> PartitionedCleanup:
-        """Remove versions of the namespace that are older than `older_than` (default: 14 days), and what only they need of the tables."""
+        """Remove versions of the namespace older than `older_than` (default: 14 days), and the parts of tables that only they need."""
         if older_than is None and retain_versions is None:
             older_than = DEFAULT_AGE
         return cleanup(self.snapshot.root, CleanupPolicy(older_than, retain_versions, delete_unverified, dry_run=dry_run))
 
     def verify(self, decode: bool = True) -> PartitionedReport:
-        """Check every table of this version as `Dataset.verify`; also list unpublished versions and tables that are not named."""
+        """Verify every table of this version, as `Dataset.verify`; also list unpublished versions and unreferenced tables."""
         return verify_partitioned(self.snapshot, decode)
 
     def add_spec(self, fields: Sequence[FieldDefinition]) -> PartitionedNamespace:
-        """Make a new spec for all rows that are written from now on; partitions that are there stay as they are."""
+        """Create a new spec for all future rows; existing partitions stay unchanged."""
         return self._changed(evolve.add_spec(self.snapshot.root, fields))
 
     def add_columns(self, columns: pa.Schema | Sequence[pa.Field]) -> PartitionedNamespace:
-        """Add nullable columns, which are null in all rows that are there."""
+        """Add nullable columns, which are null in existing rows."""
         return self._changed(evolve.add_columns(self.snapshot.root, columns))
 
     def alter_column(self, column: str, *, name: str | None = None, type: pa.DataType | None = None) -> PartitionedNamespace:

@@ -1,4 +1,4 @@
-"""Where new rows go: the partition values of rows as keys, the tables that have them, and names for new ones."""
+"""The destination of new rows: partition values as keys, the tables for them, and names for new tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lance_spark.namespace.partitioned.root import LEAF, PartitionedVersion, col
 from lance_spark.namespace.partitioned.spec import PartitionSpec
 
 Key: TypeAlias = tuple[Any, ...]
-"""Partition values that can be compared: numbers of time units in place of times, None for null."""
+"""Comparable partition values: numbers of time units instead of times, None for null."""
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NAME = 16
 
@@ -42,7 +42,7 @@ def _comparable(values: pa.Array) -> list[Any]:
 
 
 def groups(columns: Sequence[pa.Array], count: int) -> Iterator[np.ndarray]:
-    """The positions of the rows that have the same values in all columns, ascending; one array for each combination."""
+    """Group rows by equal values in all columns: one array of ascending positions for each combination."""
     codes = np.zeros(count, np.int64)
     for column in columns:
         coded = column.dictionary_encode(null_encoding="encode")
@@ -55,7 +55,7 @@ def groups(columns: Sequence[pa.Array], count: int) -> Iterator[np.ndarray]:
 
 @dataclass(frozen=True)
 class Place:
-    """A table for rows with the same partition values: one that exists (`leaf`), or a new one."""
+    """A table for rows with the same partition values: an existing one (`leaf`), or a new one."""
 
     object_id: str
     location: str
@@ -66,7 +66,7 @@ class Place:
 class Places:
     """The tables of one spec by key, and the names of partition namespaces by the first values of a key.
 
-    Names of new tables follow from `job`, so that all tasks of a job choose the same.
+    Names of new tables are derived from `job`, so that all tasks of a job choose the same names.
     """
 
     version: PartitionedVersion
@@ -75,7 +75,7 @@ class Places:
 
     @cached_property
     def leaves(self) -> dict[Key, list[Leaf]]:
-        """The tables by key; other writers may have made several for one key."""
+        """The tables by key. Other writers may have created several for one key."""
         rows = self.version.leaves
         rows = rows.filter(pc.equal(rows["spec"], self.spec.id)).sort_by("object_id")
         columns = [column_or_nulls(rows, f.column, f.type) for f in self.spec.fields]
@@ -86,7 +86,7 @@ class Places:
 
     @cached_property
     def names(self) -> dict[Key, str]:
-        """The ids of the partition namespaces, by the values down to their level; the first by id where there are several."""
+        """The ids of the partition namespaces by the values down to their level; if there are several, the first id."""
         rows = self.version.manifest.rows
         below = pc.starts_with(rows["object_id"], f"{self.spec.namespace}$")
         rows = rows.filter(pc.and_(below, pc.equal(rows["object_type"], NAMESPACE))).sort_by("object_id")
@@ -95,13 +95,13 @@ class Places:
         for object_id, key in zip(rows["object_id"].to_pylist(), keys(columns, rows.num_rows), strict=True):
             parent, _, _ = object_id.rpartition("$")
             level = object_id.count("$")
-            # A namespace counts only below one that counts, so that a path leads to it.
+            # Ignore namespaces below an ignored one, so that each remaining one has a complete path.
             if level == 1 or found.get(key[: level - 1]) == parent:
                 found.setdefault(key[:level], object_id)
         return found
 
     def place(self, key: Key, fresh: bool) -> Place:
-        """The table for rows with this key; with `fresh` always a new one."""
+        """The table for rows with this key; with `fresh`, always a new one."""
         there = self.leaves.get(key)
         if there and not fresh:
             return Place(there[0].object_id, there[0].location, there[0])
@@ -109,7 +109,7 @@ class Places:
         return Place(object_id, f"{self._hash(object_id, key)[:8]}_{object_id}", None)
 
     def namespaces(self, key: Key) -> list[str]:
-        """The ids of the namespaces from `v<N>` down to the one that a table for `key` is in, new ones among them."""
+        """The ids of the namespaces from `v<N>` down to that of a table for `key`, including new ones."""
         path = [self.spec.namespace]
         for level in range(1, len(key) + 1):
             known = self.names.get(key[:level])

@@ -1,8 +1,8 @@
-"""Which partitions can have rows that satisfy a condition, from their partition values alone.
+"""Partition pruning: the partitions that can have rows for a condition, from their partition values alone.
 
-The answer may be too large, never too small: whoever reads the partitions still evaluates the condition. A condition on the sources of
-identity fields is evaluated with three-valued logic over the values; the other transforms use comparisons with constants, and what is
-known of the transform (equal values have equal partition values; years and truncated values ascend with their sources).
+The result may contain too many partitions, but never too few; readers of the partitions still evaluate the condition. A condition on the
+sources of identity fields is evaluated with three-valued logic over the values. The other transforms use comparisons with constants and
+properties of the transform (equal values have equal partition values; years and truncated values ascend with their sources).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lance_spark.predicate.tree import And, Column, Expression, Literal, Or, wal
 
 
 def may_match(predicate: Predicate, spec: PartitionSpec, schema: pa.Schema, rows: pa.Table) -> np.ndarray:
-    """For each of `rows`, which have the partition columns of `spec`, whether its partition can have a row that satisfies the predicate.
+    """For each of `rows`, with the partition columns of `spec`: whether its partition can have a row that satisfies the predicate.
 
     `schema` is that of the namespace, with the ids of the columns in their metadata.
     """
@@ -50,7 +50,7 @@ class _Pruning:
         self._identities = pa.record_batch({name: self._values[column] for name, column in identities}) if identities else None
 
     def mask(self, node: Expression) -> np.ndarray:
-        """Whether `node` can be true for a row of each partition."""
+        """For each partition: whether `node` can be true for a row."""
         operands = node.operands if isinstance(node, And) else (node,)
         mask = self._within(bounds_of(operands))
         for operand in operands:
@@ -79,7 +79,7 @@ class _Pruning:
         try:
             return _true(evaluate(Predicate(node, ""), self._identities))
         except InvalidOptionError:
-            return self._all()  # only the rows show whether one has a value that it fails on
+            return self._all()  # evaluation may fail for values that only reading shows
 
     def _by_test(self, test: Test) -> np.ndarray:
         mask = self._all()
@@ -102,7 +102,7 @@ class _Pruning:
         return self._equal(test, source, field)
 
     def _equal(self, test: Equal, source: pa.DataType, field: PartitionField) -> np.ndarray:
-        """Equal values have equal partition values; only null has the value null."""
+        """Prune by equality: equal values have equal partition values, and only null has the value null."""
         values, transform = self._values[field.column], field.transform
         assert transform is not None
         nulls = _true(values.is_null()) if test.null else np.zeros(self._count, bool)
@@ -125,7 +125,7 @@ class _Pruning:
 
 
 def constants(values: Sequence[object], source: pa.DataType) -> pa.Array:
-    """Constants that a column of the type `source` is compared with, as a transform takes them; timestamps are in microseconds."""
+    """The constants of a comparison, converted for the transform of a column of type `source`; timestamps are in microseconds."""
     if pa.types.is_timestamp(source):
         zoned = pa.array(values, pa.timestamp("us", "UTC" if source.tz else None))
         return zoned.cast(pa.timestamp("us", source.tz))

@@ -1,8 +1,8 @@
-"""Which partition values the rows between two constants can have.
+"""The possible partition values of rows between two constants.
 
-Years and truncated values ascend with their sources, so that each bound alone says something. Months, days and hours repeat; where both
-bounds are known and near to each other, all values between them are listed. In a time zone whose clocks go back, local time does not
-ascend; near the bounds such zones are looked at second by second.
+Years and truncated values ascend with their sources, so each bound alone is useful. Months, days and hours repeat; if both bounds are known
+and close to each other, all values between them are listed. In time zones whose clocks go back, local time does not ascend; near the
+bounds, such zones are checked second by second.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lance_spark.namespace.partitioned.transforms import Transform
 
 _S = 1_000_000
 _CLOCK_CHANGE = 26 * 3600 * _S
-"""Clocks never went back by more than this, in microseconds."""
+"""The maximum by which clocks ever went back, in microseconds."""
 _LONGEST = 400 * 86400 * _S
 _STEPS = {"month": 86400 * _S, "day": 86400 * _S, "hour": 3600 * _S}
 _ZONED_STEP = 900 * _S
 
 
 def between(values: pa.Array, transform: Transform, source: pa.DataType, bounds: Bounds) -> pa.Array:
-    """For each partition value, whether a row within `bounds` can have it. True wherever this is not known, but never for null."""
+    """For each partition value: whether a row within `bounds` can have it. True if unknown, False for null."""
     mask = values.is_valid()
     try:
         transform.result_type(source)
@@ -43,7 +43,7 @@ def between(values: pa.Array, transform: Transform, source: pa.DataType, bounds:
 
 
 def _extreme(transform: Transform, source: pa.DataType, bound: object, lowest: bool) -> pa.Scalar | None:
-    """The lowest partition value of the rows from `bound` on, or the highest of those up to it."""
+    """The lowest partition value of rows at or above `bound`, or the highest of rows at or below it."""
     if bound is None:
         return None
     if transform.kind != "year":
@@ -57,7 +57,7 @@ def _extreme(transform: Transform, source: pa.DataType, bound: object, lowest: b
 
 
 def _listed(kind: str, source: pa.DataType, bounds: Bounds) -> pa.Array | None:
-    """All values of a part of the time between the bounds; None if a bound is missing or they are far apart."""
+    """All values of a calendar part between the bounds; None if a bound is missing or they are far apart."""
     if bounds.low is None or bounds.high is None:
         return None
     low, high = _micros(source, bounds.low), _micros(source, bounds.high)

@@ -1,7 +1,7 @@
-"""One version of a partitioned namespace: its schema, its specs, and the rows of `__manifest` that name its tables.
+"""One version of a partitioned namespace: its schema, its specs, and the rows of `__manifest` with its tables.
 
 Implements "Metadata Definition" and "Manifest Table Schema" of the partitioning specification. Properties are read from the table
-metadata of `__manifest`, or from its Arrow schema's metadata, where Daft keeps them.
+metadata of `__manifest`, or from its Arrow schema's metadata, where Daft stores them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 READ_VERSION, READ_BRANCH, READ_TAG = "read_version", "read_branch", "read_tag"
 PIN_COLUMNS = pa.schema([(READ_VERSION, pa.uint64()), (READ_BRANCH, pa.string()), (READ_TAG, pa.string())])
-"""The columns of `__manifest` that say which version of a table is to be read."""
+"""The columns of `__manifest` with the version of a table."""
 _KINDS = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time)
 LEAF = "dataset"
 """The name of every table of a partitioned namespace."""
@@ -60,7 +60,7 @@ class PartitionedVersion:
 
     @property
     def spec(self) -> PartitionSpec:
-        """The newest spec, which new rows are written with."""
+        """The newest spec, which applies to new rows."""
         return self.specs[max(self.specs)]
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class PartitionedVersion:
 
     @property
     def shape(self) -> Snapshot:
-        """What a table with the namespace's schema would be, without rows: plans of scans are made for it."""
+        """An empty table with the namespace's schema, for planning scans."""
         return Snapshot(self.root, Manifest(self.version, from_arrow(self.schema)), "", self.allow_other_stores, self.verify_checksums)
 
     @cached_property
     def leaves(self) -> pa.Table:
-        """The rows of the namespace's tables, with the number of their spec as the column `spec`; rows of other tables are left out."""
+        """The rows of the namespace's tables, with the number of their spec in the column `spec`. Rows of other tables are omitted."""
         rows = self.manifest.rows
         ids, is_table = rows["object_id"], pc.equal(rows["object_type"], TABLE)
         numbers = np.zeros(rows.num_rows, np.int32)
@@ -96,7 +96,7 @@ def open_partitioned(store: Store, version: int | None = None, timestamp: dateti
 
 
 def opened(store: Store, version: int | None = None, timestamp: datetime | str | None = None) -> PartitionedVersion:
-    """As `open_partitioned`, but raises NamespaceNotFoundError if there is no partitioned namespace."""
+    """Like `open_partitioned`, but raises NamespaceNotFoundError if there is no partitioned namespace."""
     found = open_partitioned(store, version, timestamp)
     if found is None:
         raise NamespaceNotFoundError(f"there is no partitioned namespace at {store.uri}; create_partitioned_namespace makes one")
@@ -166,14 +166,14 @@ def with_flags(version: PartitionedVersion, allow_other_stores: bool, verify_che
 
 
 def column_or_nulls(rows: pa.Table, name: str, t: pa.DataType) -> pa.Array:
-    """A column of `rows` as `t`; nulls if there is no such column."""
+    """A column of `rows` as `t`; nulls if it is missing."""
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, t)
     return rows[name].combine_chunks().cast(t)
 
 
 def with_columns(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
-    """`rows` with the columns that they lack, full of nulls."""
+    """Add missing columns to `rows`, as nulls."""
     for f in fields:
         if f.name not in rows.schema.names:
             rows = rows.append_column(f, pa.nulls(rows.num_rows, f.type))

@@ -1,6 +1,6 @@
-"""Scanning a partitioned namespace: the tables that the predicate leaves, then their fragments and pages as in a scan of one table.
+"""Scans of a partitioned namespace: the tables that can match the predicate, then their fragments and pages as in a scan of one table.
 
-A task may have rows of several tables. It is self-contained, like the tasks of `table.scan.plan` that it is made of.
+A task may have rows of several tables. It is self-contained, like the tasks of `table.scan.plan` that it consists of.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from lance_spark.table.scan.plan import MAX_TASK_BYTES, Part, ScanPlan, ScanTask
 from lance_spark.table.scan.task import read_task, row_counts
 
 _FIRST_LEAVES = 32
-"""With a limit and no predicate, so many tables are opened at a time until there are enough rows."""
+"""With a limit and no predicate, this many tables are opened at a time until there are enough rows."""
 
 
 @dataclass(frozen=True)
 class Finish:
-    """What remains to be done with the rows of a table that lacks columns or has other types."""
+    """The remaining steps for the rows of a table that lacks columns or has other types."""
 
     schema: pa.Schema
     constants: dict[str, pa.Scalar]
@@ -39,7 +39,7 @@ class Finish:
     table: str
 
     def complete(self, batch: pa.RecordBatch, rows: int) -> pa.RecordBatch:
-        """The rows with the columns of `schema`, those that satisfy the predicate."""
+        """The rows that satisfy the predicate, with the columns of `schema`."""
         columns = []
         for f in self.schema:
             if f.name in self.constants:
@@ -58,7 +58,7 @@ class Finish:
 
 @dataclass(frozen=True)
 class LeafTask:
-    """Rows of one table; without `finish` they are as the namespace has them."""
+    """Rows of one table; without `finish`, they already have the namespace's columns."""
 
     task: ScanTask
     finish: Finish | None = None
@@ -68,7 +68,7 @@ class LeafTask:
 class PartitionedTask:
     """Part of a scan: rows of some tables, without the first `offset` and at most `limit` of them.
 
-    Of `total` partitions `kept` are read by the whole scan.
+    The whole scan reads `kept` of `total` partitions.
     """
 
     leaves: tuple[LeafTask, ...]
@@ -128,7 +128,7 @@ def _read(leaf: LeafTask) -> Iterator[pa.RecordBatch]:
 
 
 def _raw(task: ScanTask) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The batches of a task and their numbers of rows, which a batch without columns does not know."""
+    """The batches of a task and their numbers of rows, which batches without columns do not have."""
     if task.fields.fields:
         yield from ((batch, batch.num_rows) for batch in read_task(task))
     else:
@@ -179,7 +179,7 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
 
 
 def check_no_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
-    """Raise UnsupportedFeatureError if the plan asks for row ids, addresses or the like."""
+    """Raise UnsupportedFeatureError if the plan requests row ids, addresses or other row columns."""
     if plan.with_row_id or plan.with_row_address or any(f.id in ROW_COLUMN_IDS for f in plan.fields_to_read(version.shape).fields):
         raise UnsupportedFeatureError(
             f"{version.root.uri} is a partitioned namespace: row ids, addresses and versions belong to single tables and repeat; "
@@ -188,7 +188,7 @@ def check_no_row_columns(plan: ScanPlan, version: PartitionedVersion) -> None:
 
 
 def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], enough: int | None) -> tuple[list[LeafView], list[Part]]:
-    """The views of the tables and all parts that have rows; no more tables than are needed for `enough` rows."""
+    """The views of the tables and all parts with rows, for as many tables as are needed for `enough` rows."""
     views: list[LeafView] = []
     parts: list[Part] = []
     step, rows_so_far = _FIRST_LEAVES if enough is not None else max(len(leaves), 1), 0
@@ -226,7 +226,7 @@ def _groups(views: Sequence[LeafView], parts: Sequence[Part], plan: ScanPlan, co
 
 
 def _of(parts: Sequence[_LeafPart], leaf: int, start: int) -> list[_LeafPart]:
-    """The parts of a table, which begin at `start`: parts are in the order of their tables."""
+    """The parts of a table, which begin at `start`. Parts are in the order of their tables."""
     stop = start
     while stop < len(parts) and parts[stop].leaf == leaf:
         stop += 1
@@ -240,7 +240,7 @@ def _leaf_tasks(
     for part in group:
         by_leaf.setdefault(part.leaf, []).append(part)
     if plan.aggregates and (not group or not plan.fields_to_read(version.shape).fields):
-        # Counting takes one row for all tables, and aggregates of no rows are a row too.
+        # A count is one row for all tables, and aggregates of no rows are one row, too.
         return (LeafTask(plan_parts(version.shape, plan, list(group))),)
     return tuple(_leaf_task(version, views[i], plan, parts) for i, parts in by_leaf.items())
 

@@ -1,7 +1,7 @@
-"""Partition specs: which transforms of which columns make the partition values, and their JSON in the namespace's properties.
+"""Partition specs: the transforms and columns that make the partition values, and their JSON in the namespace's properties.
 
-Implements "Partition Spec" of the partitioning specification as merged. Its draft, in which a spec is a list of fields with a name, is read
-too. A spec is never changed; a new one gets the next number, and what was written under older ones stays under them.
+Implements "Partition Spec" of the partitioning specification as merged. Its draft, in which a spec is a list of named fields, can be read,
+too. A spec never changes; a new one gets the next number, and existing partitions keep their spec.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIELD_ID = b"lance:field_id"
 _KEY = re.compile(rf"{SPEC}([1-9][0-9]{{0,8}})")
 
 FieldDefinition: TypeAlias = str | tuple[Any, ...]
-"""A partition field as users give it: a column, or a transform, a column and a parameter."""
+"""A partition field as defined by users: a column, or a transform, a column and a parameter."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PartitionField:
     """One field of a spec.
 
     `column` is the column of `__manifest` with its values, of type `type`. `source_ids` are ids of columns of the namespace's schema.
-    `transform` is None for an expression that is not known here, which is kept as `expression`.
+    `transform` is None for an unknown expression, which is kept as `expression`.
     """
 
     field_id: str
@@ -52,7 +52,7 @@ class PartitionField:
 
     @property
     def rule(self) -> tuple[tuple[str, ...], str]:
-        """What decides the values: fields with the same rule have the same id."""
+        """The rule that determines the values. Fields with the same rule have the same id."""
         return self.source_ids, str(self.transform or self.expression)
 
 
@@ -65,7 +65,7 @@ class PartitionSpec:
 
     @property
     def namespace(self) -> str:
-        """The name of the namespace that all partitions of the spec are in."""
+        """The name of the namespace that contains all partitions of the spec."""
         return f"v{self.id}"
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def _field(value: Any) -> PartitionField:
 
 
 def _draft_field(value: Any) -> PartitionField:
-    """A field of the draft, whose bucket has another hash, so that it is no known transform."""
+    """A field of the draft. Its bucket transform has another hash, so it is an unknown transform."""
     known = _transform_of(value["expression"])
     transform = None if known is not None and known.kind == "bucket" else known
     sources = (str(int(value["source_id"])),)
@@ -179,7 +179,7 @@ def _definition(definition: FieldDefinition) -> tuple[str, str, int | None]:
 
 
 def _fresh(wanted: str, used: set[str], columns: set[str]) -> str:
-    """An id that no field has, and whose column no name of `__manifest` equals when its case is ignored; it is noted as used."""
+    """Choose an unused id whose column conflicts with no column of `__manifest` (case-insensitive), and mark it as used."""
     base = re.sub(r"[^A-Za-z0-9_]", "_", wanted)
     field_id, i = base, 2
     while field_id in used or f"{COLUMN}{field_id}".lower() in columns:

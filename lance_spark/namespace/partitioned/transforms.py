@@ -1,7 +1,7 @@
-"""The eight partition transforms: from the values of source columns to partition values, an array at once.
+"""The eight partition transforms: arrays of source values -> arrays of partition values.
 
-Implements "Partition Transform" of the partitioning specification. Unlike Iceberg's, time parts are those of the calendar (the month is
-1 to 12 in every year), numbers are truncated towards zero, and a bucket is the absolute value of the hash modulo N.
+Implements "Partition Transform" of the partitioning specification. Unlike in Iceberg, time parts are calendar parts (months are 1 to 12 in
+every year), numbers are truncated towards zero, and a bucket is the absolute value of the hash modulo N.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PARAMETERS = {"truncate": "width", "bucket": "num_buckets", "multi_bucket": "num
 
 
 def is_text(t: pa.DataType) -> bool:
-    """Whether the values are UTF-8 text."""
+    """True for string types."""
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
 
 
 def is_bytes(t: pa.DataType) -> bool:
-    """Whether the values are bytes of any length."""
+    """True for binary types of variable length."""
     return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t))
 
 
@@ -62,7 +62,7 @@ class Transform:
         raise InvalidOptionError(f"the partition transform {self} cannot be written for a column of type {source}; {_ADVICE[self.kind]}")
 
     def apply(self, values: pa.Array) -> pa.Array:
-        """The partition value of each value, which has a type that `result_type` accepts; null for null."""
+        """The partition value of each value; null for null. `result_type` must accept the type of the values."""
         if self.kind == "identity":
             return values
         if self.kind in TIME_PARTS:
@@ -84,7 +84,7 @@ _ADVICE = {
 
 
 def known_transform(expression: str) -> tuple[str, int | None] | None:
-    """The kind and parameter of the transform that an SQL expression of a spec writes out; None for any other expression."""
+    """The kind and parameter of the transform that is equivalent to a SQL expression of a spec; None if there is none."""
     text = "".join(expression.split()).lower().replace("col0", "col")
     if text == "col":
         return "identity", None
@@ -120,7 +120,7 @@ def _bucket(values: pa.Array, count: int) -> pa.Array:
 
 
 def _truncated(values: pa.Array, width: int) -> pa.Array:
-    """The multiple of `width` that is next to each number on the side of zero."""
+    """Round each number towards zero to a multiple of `width`."""
     if pa.types.is_decimal(values.type):
         coded = values.dictionary_encode()
         exact = pa.array([v - v % width for v in coded.dictionary.to_pylist()], values.type)

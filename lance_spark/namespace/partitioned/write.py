@@ -33,13 +33,13 @@ from lance_spark.table.write.new_schema import new_schema, next_field_id
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, delete_data_files, discard, fragment_writer
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
-"""What happens to rows that are there: they stay; all go; those of the partitions that the new rows are in go; those of a condition go."""
+"""The effect on existing rows: keep all; replace all; replace partitions with new rows; replace rows of a condition."""
 CHUNK_BYTES = 16 << 20
-"""So much is collected before rows are divided among partitions."""
+"""Bytes that are collected before rows are divided among partitions."""
 PENDING_BYTES = 128 << 20
-"""When more rows wait for their files to be written, those of the largest partitions are written."""
+"""Maximum size of buffered rows; above it, the rows of the largest partitions are written."""
 OPEN_FILES = 8
-"""At most so many data files of a task are open at once."""
+"""Maximum number of open data files of a task."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PartitionedTarget:
     since: float = field(default_factory=time.time)
 
     def open(self) -> PartitionedVersion:
-        """The version of the namespace that the write was prepared for."""
+        """The version of the namespace that the write is based on."""
         return with_flags(opened(self.root, self.version), False, True)
 
 
@@ -118,7 +118,7 @@ def write_partitions(
 
 @dataclass
 class _Pending:
-    """A partition of a task: rows that wait for their file to be written, and the fragments that are complete."""
+    """A partition of a task: buffered rows and complete fragments."""
 
     key: Key
     values: pa.RecordBatch
@@ -130,7 +130,7 @@ class _Pending:
 
 
 class _PartitionWriter:
-    """Divides rows among partitions; memory and open files are bounded, whatever the order of the rows."""
+    """Divides rows among partitions, with bounded memory and open files in any order of the rows."""
 
     def __init__(self, target: PartitionedTarget) -> None:
         self._target = target
@@ -153,7 +153,7 @@ class _PartitionWriter:
             self._divide()
 
     def finish(self) -> list[WrittenPartition]:
-        """Write what waits, and return the partitions with their fragments."""
+        """Write the buffered rows, and return the partitions with their fragments."""
         self._divide()
         for key in [*self._open, *(key for key in self._partitions if key not in self._open)]:
             self._write(key)
@@ -200,7 +200,7 @@ class _PartitionWriter:
         (key,) = keys(values.columns, 1)
         if key not in self._partitions:
             place = self._places.place(key, fresh=self._target.mode != "append")
-            values = values.take(pa.array([0]))  # not a view of all rows
+            values = values.take(pa.array([0]))  # a copy instead of a view of all rows
             self._partitions[key] = _Pending(key, values, place, leaf_target(self._target, self._version, place))
         return self._partitions[key]
 
@@ -212,7 +212,7 @@ class _PartitionWriter:
             while len(self._open) >= OPEN_FILES:
                 self._close(next(iter(self._open)))
             self._open[key] = fragment_writer(partition.target)
-        writer = self._open[key] = self._open.pop(key)  # now the last one to be closed
+        writer = self._open[key] = self._open.pop(key)  # move to the end, so that it is closed last
         for rows in pa.Table.from_batches(partition.rows).combine_chunks().to_batches():
             writer.write_conformed(as_leaf(rows, self._shape, partition.target.schema))
         partition.rows, partition.size = [], 0
@@ -224,7 +224,7 @@ class _PartitionWriter:
 
 
 def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: Place) -> WriteTarget:
-    """The table that rows of a partition are written to: the version that is read of one that exists, or a new table."""
+    """The table for rows of a partition: the version of an existing table that is read, or a new table."""
     shape, store = from_arrow(version.schema), leaf_store(target.root, place.location)
     options = replace(target.options, txn_app_id=None, txn_version=None, storage_options={})
     snapshot = None if place.leaf is None else open_leaf(version, place.leaf)
@@ -254,7 +254,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
 
 
 def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: int) -> Schema:
-    """The table's schema with the columns of the data that it lacks, but for those that are the same in all of its rows."""
+    """The table's schema with missing columns of the data, except columns that are constant in the partition."""
     found, wanted = matched(shape, table), {name.lower() for name in names}
     constant = {f.source_id for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity"}
     lacking = [
@@ -269,7 +269,7 @@ def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], fre
 
 
 def as_leaf(rows: pa.RecordBatch, shape: Schema, table: Schema) -> pa.RecordBatch:
-    """Rows with the namespace's columns as rows of a table, whose columns may have other names and types.
+    """Convert rows of the namespace to rows of a table, whose columns may have other names and types.
 
     Raises SchemaMismatchError, naming the column, for a value that the table's type cannot hold.
     """
@@ -302,7 +302,7 @@ def discard_job(target: PartitionedTarget) -> None:
 
 
 def merged(written: Iterable[WrittenPartition]) -> Iterator[WrittenPartition]:
-    """The partitions, each once: several tasks have written rows of the same ones."""
+    """Combine parts of the same partition from several tasks."""
     by_location: dict[str, list[WrittenPartition]] = {}
     for partition in written:
         by_location.setdefault(partition.place.location, []).append(partition)

@@ -1,4 +1,4 @@
-"""New types of columns: the columns are written anew as new fields, in the place of the old ones; no other column is written.
+"""Changes of column types: new fields with the rewritten values replace the old ones. No other column is written.
 
 Implements "Merge" of the transaction specification, with the casts that pylance permits: within integers, floats, decimals, text, bytes,
 points in time, and lists of these. A value that does not fit is an error, and so is an index on the column, as in pylance.
@@ -45,7 +45,7 @@ def retyped(snapshot: Snapshot, field: Field, t: pa.DataType, first_id: int) -> 
 
 
 def castable(t: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of type `t` can be cast to `target`."""
+    """True if values of type `t` can be cast to `target`."""
     if pa.types.is_dictionary(t) or pa.types.is_dictionary(target):
         t, target = (x.value_type if pa.types.is_dictionary(x) else x for x in (t, target))
     if pa.types.is_fixed_size_list(t) and pa.types.is_fixed_size_list(target):
@@ -87,7 +87,7 @@ _CASTS = (
 
 @dataclass(frozen=True)
 class Casts:
-    """Computes columns of new types from batches of old ones; pickles. `fields` are the new fields by the column's old name."""
+    """A picklable function that casts columns to new types. `fields` are the new fields by the column's old name."""
 
     fields: Mapping[str, Field]
 
@@ -124,7 +124,7 @@ class RetypePlan:
         new = replace(target, schema=Schema(tuple(self.fields.values())))
         old = Schema(tuple(f for f in self.snapshot.manifest.schema.fields if f.name in self.fields))
         ids = {leaf.id for leaf in old.leaves()}
-        # A fragment without the column has nulls in it, and needs no file for other nulls.
+        # In a fragment without the column, it is null, so no file is needed.
         fragments = [f.id for f in self.snapshot.manifest.fragments if any(not ids.isdisjoint(file.fields) for file in f.files)]
         columns = [quoted([name]) for name in self.fields]
         tasks = plan_columns(self.snapshot, column_target(self.snapshot, new), columns, frozenset(fragments))
@@ -153,7 +153,7 @@ class _Retyped:
 
 
 def _with_file(fragment: Fragment, new: ColumnFile | None, ids: set[int]) -> Fragment:
-    """The fragment with the new file, and without files that have no column of the table any more."""
+    """The fragment with the new file, and without files that have no remaining column of the table."""
     if new is None:
         return fragment
     kept = tuple(file for file in fragment.files if not ids.isdisjoint(file.fields))

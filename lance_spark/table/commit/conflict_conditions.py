@@ -194,9 +194,7 @@ def same_config_keys(ours: Operation, theirs: Operation) -> bool:
 
 
 def same_metadata(ours: UpdateConfig, theirs: UpdateConfig) -> bool:
-    """both change the same key of the table's metadata, or one replaces all of it and the other changes it; or both change the
-    schema's metadata, or the same field's
-    """
+    """both change the same key of the table's metadata (or one replaces all of it), the schema's metadata, or metadata of the same field"""
     if ours.table_metadata_updates is not None and theirs.table_metadata_updates is not None:
         replaced = ours.table_metadata_updates.replace or theirs.table_metadata_updates.replace
         if replaced or ours.table_metadata_updates.updates.keys() & theirs.table_metadata_updates.updates.keys():

@@ -198,21 +198,25 @@ def markdown() -> str:
     return _INTRODUCTION + "\n".join(lines) + "\n\n" + "\n".join(notes) + "\n"
 
 
-_INTRODUCTION = """# Which concurrent changes conflict
+_INTRODUCTION = """# Conflicts of concurrent changes
 
-Two writers prepare a change of the same version; theirs (columns) is committed first. What happens to ours (rows)?
-An empty cell: ours is applied on top of theirs. *rebase*: likewise, after merging the rows that both deleted from the same fragments (if
-both deleted or changed the same row, it is *retry*), or after removing the fragments whose values they changed from our index;
-*retry*: `CommitConflictError` with `retryable=True`, the operation must be run again on the new version; *conflict*:
-`CommitConflictError` with `retryable=False`. A number refers to a condition below the table; if it is not true, the cell counts as empty.
-An operation that is not in the table conflicts with everything.
+Two writers prepare a change of the same version. Theirs (columns) is committed first. The table shows what happens to ours (rows):
 
-A version that was cleaned up meanwhile cannot be judged by these rules. Our change can follow it if what the change depends on is
+- An empty cell: ours is committed after theirs.
+- *rebase*: ours is adapted and committed after theirs. Rows that both deleted from the same fragments are merged (if both deleted or changed
+  the same row, the outcome is *retry*), and fragments whose values they changed are removed from our index.
+- *retry*: `CommitConflictError` with `retryable=True`. Run the operation again on the new version.
+- *conflict*: `CommitConflictError` with `retryable=False`.
+
+A number refers to a condition below the table. If the condition is false, the cell counts as empty.
+An operation that is not in the table conflicts with every other.
+
+These rules cannot be applied to a version that was cleaned up meanwhile. Our change is committed after it if everything that it depends on is
 unchanged: for an append, its columns; for a change of rows or columns, the schema, the indexes and the fragments that it touches.
-Otherwise it is *retry*.
+Otherwise the outcome is *retry*.
 
-If the version of a commit is taken, the commit tries the next one, at least 20 times and for at least two minutes. After that, it fails
-with a `CommitConflictError`, also with `retryable=True`.
+If another writer has committed the next version first, a commit is retried at least 20 times and for at least two minutes. After that, it
+fails with a `CommitConflictError` with `retryable=True`.
 
 This file is generated from `lance_spark/table/commit/conflicts.py`.
 
