@@ -49,7 +49,7 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
 def _joined_dictionaries(arrays: Sequence[pa.Array]) -> pa.Array:
     """Like `joined`, with only the used items in the dictionary."""
     t = arrays[0].type
-    refusal = UnsupportedFeatureError(f"values of {t} whose joined dictionary has too many items for its index type")
+    refusal = UnsupportedFeatureError(f"values of {t} whose joined dictionaries have too many items for the index type")
     if not pa.types.is_dictionary(t):
         raise refusal
     encoded = pa.concat_arrays([array.dictionary_decode() for array in arrays]).dictionary_encode()

@@ -203,16 +203,16 @@ _INTRODUCTION = """# Conflicts of concurrent changes
 Two writers prepare a change of the same version. Theirs (columns) is committed first. The table shows what happens to ours (rows):
 
 - An empty cell: ours is committed after theirs.
-- *rebase*: ours is adapted and committed after theirs. Rows that both deleted from the same fragments are merged (if both deleted or changed
-  the same row, the outcome is *retry*), and fragments whose values they changed are removed from our index.
+- *rebase*: ours is adapted and committed after theirs. Rows that both deleted from the same fragments are merged (if both deleted or
+  changed the same row, the outcome is *retry*), and fragments whose values they changed are removed from our index.
 - *retry*: `CommitConflictError` with `retryable=True`. Run the operation again on the new version.
 - *conflict*: `CommitConflictError` with `retryable=False`.
 
 A number refers to a condition below the table. If the condition is false, the cell counts as empty.
 An operation that is not in the table conflicts with every other.
 
-These rules cannot be applied to a version that was cleaned up meanwhile. Our change is committed after it if everything that it depends on is
-unchanged: for an append, its columns; for a change of rows or columns, the schema, the indexes and the fragments that it touches.
+These rules cannot be applied to a version that was cleaned up meanwhile. Our change is committed after it if everything that it depends on
+is unchanged: for an append, its columns; for a change of rows or columns, the schema, the indexes and the fragments that it touches.
 Otherwise the outcome is *retry*.
 
 If another writer has committed the next version first, a commit is retried at least 20 times and for at least two minutes. After that, it
