@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lance_spark import Dataset, TableNotFoundError
+from lance_spark import Dataset, InvalidOperationError, TableNotFoundError
 
 
 @pytest.fixture
@@ -46,3 +46,6 @@ def test_a_folder_of_parquet_files_is_named(uri: str) -> None:
     pq.write_table(pa.table({"id": [1]}), f"{uri}/a.parquet")
     with pytest.raises(TableNotFoundError, match="the folder holds Parquet files"):
         Dataset.open(uri)
+    with pytest.raises(InvalidOperationError, match="holds Parquet files; write the Lance table to a folder of its own"):
+        Dataset.write(uri, pa.table({"id": [1]}))
+    assert [path.name for path in Path(uri).iterdir()] == ["a.parquet"]

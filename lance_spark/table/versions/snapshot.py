@@ -133,9 +133,13 @@ def latest_version(store: Store) -> tuple[int, str]:
     return max(found.items())
 
 
+def holds_parquet(store: Store) -> bool:
+    """Whether a local folder holds Parquet files; False for object stores, which are not listed for this."""
+    return store.location.kind == "file" and any(name.endswith(".parquet") for name in store.names(""))
+
+
 def _not_found(store: Store) -> TableNotFoundError:
-    holds_parquet = store.location.kind == "file" and any(name.endswith(".parquet") for name in store.names(""))
-    hint = "; the folder holds Parquet files: read it with spark.read.parquet or pyarrow.parquet" if holds_parquet else ""
+    hint = "; the folder holds Parquet files: read it with spark.read.parquet or pyarrow.parquet" if holds_parquet(store) else ""
     return TableNotFoundError(f"no Lance table found at {store.uri}{hint}")
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from lance_spark.errors import (
     CommitConflictError,
     CommitStateUnknownError,
+    InvalidOperationError,
     InvalidOptionError,
     LanceError,
     SchemaMismatchError,
@@ -44,7 +45,7 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
-from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, holds_parquet, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.evolving import commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
@@ -167,6 +168,8 @@ def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode:
     try:
         current = completed(open_snapshot(store).manifest)
     except TableNotFoundError:
+        if holds_parquet(store):
+            raise InvalidOperationError(f"{store.uri} holds Parquet files; write the Lance table to a folder of its own") from None
         current = None
     if current is not None:
         if mode == "create":
