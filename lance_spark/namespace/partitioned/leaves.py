@@ -48,7 +48,8 @@ class Leaf:
 
 def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
     """The leaves of some rows of `version.leaves`. Raises CorruptFileError for a row with an invalid version."""
-    ids, locations, specs = (rows[name].to_pylist() for name in ("object_id", "location", "spec"))
+    ids, specs = rows["object_id"].to_pylist(), rows["spec"].to_pylist()
+    locations = column_or_nulls(rows, "location", pa.string()).to_pylist()
     pins = [
         column_or_nulls(rows, name, t).to_pylist()
         for name, t in ((READ_VERSION, pa.int64()), (READ_BRANCH, pa.string()), (READ_TAG, pa.string()))

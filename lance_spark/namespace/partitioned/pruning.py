@@ -78,7 +78,7 @@ class _Pruning:
             return self._all()
         try:
             return _true(evaluate(Predicate(node, ""), self._identities))
-        except InvalidOptionError:
+        except (InvalidOptionError, pa.ArrowNotImplementedError):
             return self._all()  # evaluation may fail for values that only reading shows
 
     def _by_test(self, test: Test) -> np.ndarray:
@@ -109,7 +109,7 @@ class _Pruning:
         try:
             transform.result_type(source)
             wanted = transform.apply(constants(test.values, source)).cast(values.type)
-        except (InvalidOptionError, pa.ArrowInvalid, OverflowError):
+        except (InvalidOptionError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
             return self._all()
         found: np.ndarray = _true(pc.is_in(values, value_set=wanted)) & _true(values.is_valid())
         found |= nulls

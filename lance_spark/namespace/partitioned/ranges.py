@@ -38,7 +38,7 @@ def between(values: pa.Array, transform: Transform, source: pa.DataType, bounds:
         if high is not None:
             mask = pc.and_(mask, pc.less_equal(values, high.cast(values.type)))
         return mask
-    except (InvalidOptionError, pa.ArrowInvalid, OverflowError):
+    except (InvalidOptionError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
         return values.is_valid()
 
 

@@ -166,10 +166,13 @@ def with_flags(version: PartitionedVersion, allow_other_stores: bool, verify_che
 
 
 def column_or_nulls(rows: pa.Table, name: str, t: pa.DataType) -> pa.Array:
-    """A column of `rows` as `t`; nulls if it is missing."""
+    """A column of `rows` as `t`; nulls if it is missing. Raises CorruptFileError for a column of another type."""
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, t)
-    return rows[name].combine_chunks().cast(t)
+    try:
+        return rows[name].combine_chunks().cast(t)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise CorruptFileError(f"the column {name!r} of __manifest is {rows.schema.field(name).type}; expected {t}: {e}") from e
 
 
 def with_columns(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:

@@ -168,6 +168,17 @@ def test_rows_that_name_no_table_are_errors(namespace: PartitionedNamespace, col
         PartitionedNamespace.open(namespace.uri).scan().to_table()
 
 
+def test_columns_of_other_types_are_errors(tmp_path: Path) -> None:
+    made = PartitionedNamespace.create(tmp_path / "n", SCHEMA, ["id"])
+    namespace = with_partitions(made, [({"id": 1}, rows(1, country="US"))])
+    manifest = lance.dataset(f"{namespace.uri}/__manifest").to_table()
+    at = manifest.schema.get_field_index("partition_field_id")
+    damaged = manifest.set_column(at, "partition_field_id", pa.array(["no"] * manifest.num_rows))
+    lance.write_dataset(damaged, f"{namespace.uri}/__manifest", mode="overwrite")
+    with pytest.raises(CorruptFileError, match="partition_field_id"):
+        PartitionedNamespace.open(namespace.uri).scan(filter="id = 1").to_table()
+
+
 def test_tables_that_are_only_declared_and_other_tables_have_no_rows(namespace: PartitionedNamespace) -> None:
     declared = {"object_id": "v1$x$dataset", "object_type": "table", "location": "x", "partition_field_country": "XX"}
     other = {"object_id": "other", "object_type": "table", "location": "y"}
