@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.verbs.sequences import Run
 
-SEEDS, STEPS = (300, 12) if os.environ.get("HYPOTHESIS_PROFILE") == "full" else (8, 8)
+SEEDS, STEPS = (300, 12) if os.environ.get("HYPOTHESIS_PROFILE") == "full" else (6, 8)
+
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
