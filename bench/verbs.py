@@ -197,7 +197,7 @@ class Measured:
 
 
 def measure(contestant: str, verb: str, size: Size, rounds: int) -> Measured | None:
-    """The rounds of one contestant, after two on a small table that do not count; None if it has no such verb."""
+    """The rounds of one contestant, after one on a small table and one on the table that do not count; None if it has no such verb."""
     kind = "delta" if contestant == "delta-rs" else "lance"
     many = verb == "compact"
     count, parts = (size.small_rows * size.small_fragments, size.small_fragments) if many else (size.rows, size.fragments)
@@ -214,7 +214,7 @@ def measure(contestant: str, verb: str, size: Size, rounds: int) -> Measured | N
         assert process.stdout is not None
         process.stdout.readline()
         for i in range(-2, rounds):
-            original, n = (small, WARM_UP) if i < 0 else (table, count)
+            original, n = (small, WARM_UP) if i == -2 else (table, count)
             path = Path(folder) / str(i)
             shutil.copytree(original, path)
             shutil.copyfile(f"{original}.source", f"{path}.source")
@@ -262,7 +262,8 @@ to machine and hour to hour, and with what else the machine does; the ratios of 
 Each cell has the medians of {rounds} rounds: seconds, seconds that processors worked, and in brackets the most memory in MB that the
 process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which depend less on what else runs.
 Every round is on a fresh copy of the table, on a local disk. A session of Spark is there before the clock starts, and everybody has
-done the same twice on a small table. The memory of ours includes the JVM. When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted
+done the same on a small table and once on this one. The memory of ours includes the JVM.
+When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted
 to run at once on average of 15 minutes, those of other programs included: times on the clock mean little if that is more than the cores.
 
 - The table has {size.rows:,} rows of four columns in {size.fragments} fragments. {size.merged:,} rows are merged into it, of which half
