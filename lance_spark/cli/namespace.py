@@ -123,7 +123,19 @@ def _drop(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from lance_spark.namespace.directory import DirectoryNamespace
+    from lance_spark.namespace.partitioned.care import verify_partitioned
+    from lance_spark.namespace.partitioned.root import open_partitioned
+
     namespace = _open(arguments)
+    whole = isinstance(namespace, DirectoryNamespace) and namespace.has_manifest and not arguments.id
+    if whole and isinstance(namespace, DirectoryNamespace) and (partitioned := open_partitioned(namespace.root)) is not None:
+        report = verify_partitioned(partitioned)
+        if arguments.json:
+            print_json({"ok": report.ok, "report": report})
+        else:
+            print(report)
+        return 0 if report.ok else 1
     tables = [entry.id for entry in _entries(namespace, arguments.id, recursive=True) if entry.kind == "table"]
     results = {".".join(id): _problems(namespace, id) for id in tables}
     ok = not any(results.values())

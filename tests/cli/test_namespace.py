@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lance_spark
@@ -63,6 +64,16 @@ def test_verify_finds_what_is_not_whole(capsys: pytest.CaptureFixture[str], root
     code, text = run(capsys, root, "verify", "--json")
     assert code == 1
     assert [name for name, problems in json.loads(text)["tables"].items() if problems] == ["t"]
+
+
+def test_verify_of_a_partitioned_namespace_looks_at_the_versions_that_it_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    root = str(tmp_path / "partitioned")
+    people = lance_spark.create_partitioned_namespace(root, pa.schema([("x", pa.int64()), ("country", pa.string())]), ["country"])
+    people.write(pa.table({"x": [1, 2], "country": ["DE", "FR"]}), "append")
+    code, text = run(capsys, root, "verify", "--json")
+    assert (code, json.loads(text)["ok"]) == (0, True)
+    next(tmp_path.glob("partitioned/*/data/*.lance")).unlink()
+    assert run(capsys, root, "verify")[0] == 1
 
 
 def test_a_root_without_a_manifest_can_be_looked_at(capsys: pytest.CaptureFixture[str], root: str) -> None:
