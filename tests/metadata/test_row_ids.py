@@ -153,7 +153,7 @@ def test_sequences_of_more_rows_than_memory_holds_take_none() -> None:
     versions = parse_versions(serialise_version(3, rows), rows)
     assert versions.at(range(rows - 2, rows)).tolist() == [3, 3]
     for sequence in (ids, versions):
-        with pytest.raises(CorruptFileError, match="more than"):
+        with pytest.raises(CorruptFileError, match="expected at most"):
             all_values(sequence)
 
 

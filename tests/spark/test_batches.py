@@ -151,7 +151,7 @@ def test_times_keep_their_nanoseconds() -> None:
 
 
 def test_a_value_out_of_sparks_range_is_an_error_with_the_column() -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*`columns` option"):
+    with pytest.raises(UnsupportedFeatureError, match=r"column 'c'.*the option `columns`"):
         one(pa.array([2**60], pa.int64()).view(pa.timestamp("s")))
 
 

@@ -155,7 +155,7 @@ def condition(rng: random.Random, depth: int = 2) -> str:
             "s = st.q.r",
             "startswith(s, st.q.r)",
             "contains(s, 'b')",
-            "i + b > 3L",
+            "CAST(i AS bigint) + b > 3L",
             "length(s) = 1",
             "s = upper(s)",
             "isnan(f)",

@@ -133,7 +133,7 @@ def test_appends_match_columns_by_name_fill_with_null_and_cast(spark: SparkSessi
         ("SELECT id, 'x' other FROM range(1)", ["'other' (string) is not in the table"]),
         ("SELECT 'one' id", ["'id' is string; expected int64"]),
         ("SELECT 'one' id, 1 a, 2 b", ["'id' is string", "'a' (int32)", "'b' (int32)"]),
-        ("SELECT id, id ID FROM range(1)", ["is duplicated"]),
+        ("SELECT id, id ID FROM range(1)", ["'ID' (int64) is not in the table"]),
     ],
 )
 def test_data_that_does_not_fit_is_an_error_with_all_differences(spark: SparkSession, uri: str, query: str, parts: list[str]) -> None:

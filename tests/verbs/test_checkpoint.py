@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,11 +29,14 @@ def table(request: pytest.FixtureRequest, uri: str, spark: SparkSession) -> Lanc
 
 
 def expensive(folder: Path, fails_from: int = 1000) -> Compute:
-    """A function that notes the ids that it sees, in files, and fails from an id on."""
+    """A function that notes the ids that it sees, in files, and fails from an id on, once the other fragments are finished."""
 
     def compute(batch: pa.RecordBatch) -> pa.RecordBatch:
         first = batch.column("id")[0].as_py()
         if first >= fails_from:
+            deadline = time.monotonic() + 60
+            while len(list((folder / "notes").glob("*.json"))) < 3 and time.monotonic() < deadline:
+                os.sched_yield()
             raise RuntimeError("out of credits")
         with (folder / "calls").open("a") as calls:
             calls.write(f"{first}\n")
@@ -47,7 +52,7 @@ def calls(folder: Path) -> list[int]:
 
 
 def begun(table: LanceTable, folder: Path) -> str:
-    """The first call, which ends when it comes to the last fragment."""
+    """The first call, which finishes all fragments but the last."""
     notes = str(folder / "notes")
     with pytest.raises(PySparkException, match="out of credits"):
         table.addColumns(expensive(folder, 90), schema=NEW, columns=["id", "x"], checkpoint=notes)

@@ -121,7 +121,7 @@ def test_every_file_is_checked_if_some_may_be_an_hour_old(
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
 def test_a_sample_of_many_young_files_is_checked(place: tuple[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lance_spark.storage.clock._ASKED", {})
+    monkeypatch.setattr("lance_spark.storage.clock._CHECKED", {})
     uri, options = place
     rows = pa.table({"a": pa.array(range(40), pa.int64())})
     target = write.begin_write(uri, rows.schema, "append", write.WriteOptions(options, max_rows_per_file=1))
