@@ -21,6 +21,7 @@ from tests.spark.processes import START, run
 Load = Callable[..., DataFrame]
 
 NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
+ONE_SERVER = pytest.mark.xdist_group("Spark Connect")  # servers have the same port
 
 
 @pytest.fixture
@@ -108,6 +109,7 @@ def test_a_warning_names_the_jvm_connector_on_the_class_path(stored: str, tmp_pa
 
 
 @pytest.mark.slow
+@ONE_SERVER
 @NEEDS_CONNECT
 def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
@@ -118,6 +120,7 @@ def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) 
 
 
 @pytest.mark.slow
+@ONE_SERVER
 @NEEDS_CONNECT
 def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -> None:
     jar = f"{tmp_path}/planner.jar"
