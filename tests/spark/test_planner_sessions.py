@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import socket
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +24,26 @@ from tests.spark.processes import START, run
 Load = Callable[..., DataFrame]
 
 NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
-ONE_SERVER = pytest.mark.xdist_group("Spark Connect")  # servers have the same port
+ONE_SERVER = pytest.mark.xdist_group("spark-connect")
+"""All servers of Spark Connect listen on the same port."""
+_PORT, _PATIENCE_S = 15002, 60.0
+
+
+@pytest.fixture
+def free_port() -> None:
+    """Wait until the last server of Spark Connect has left its port: it ends a little after the session that started it."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                server.bind(("", _PORT))
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
+        os.sched_yield()
 
 
 @pytest.fixture
@@ -111,6 +133,7 @@ def test_a_warning_names_the_jvm_connector_on_the_class_path(stored: str, tmp_pa
 @pytest.mark.slow
 @ONE_SERVER
 @NEEDS_CONNECT
+@pytest.mark.usefixtures("free_port")
 def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
     out = run(START + script, stored)
@@ -122,6 +145,7 @@ def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) 
 @pytest.mark.slow
 @ONE_SERVER
 @NEEDS_CONNECT
+@pytest.mark.usefixtures("free_port")
 def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -> None:
     jar = f"{tmp_path}/planner.jar"
     run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
