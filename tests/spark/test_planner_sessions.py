@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import socket
+import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +26,29 @@ from tests.spark.processes import START, run
 Load = Callable[..., DataFrame]
 
 NEEDS_CONNECT = pytest.mark.skipif(importlib.util.find_spec("grpc_status") is None, reason="needs the packages of pyspark[connect]")
-ONE_SERVER = pytest.mark.xdist_group("spark-connect")
-"""All servers of Spark Connect listen on the same port."""
 _PORT, _PATIENCE_S = 15002, 60.0
 
 
 @pytest.fixture
-def free_port() -> None:
-    """Wait until the last server of Spark Connect has left its port: it ends a little after the session that started it."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        with socket.socket() as server:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                server.bind(("", _PORT))
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-            else:
-                return
-        os.sched_yield()
+def connect_port() -> Iterator[None]:
+    """The port of Spark Connect, which all servers use: for one test at a time, in all processes, and once the last server has left it."""
+    with open(f"{tempfile.gettempdir()}/lance-spark-tests-connect.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _is_free(_PORT):
+            assert time.monotonic() < deadline, f"port {_PORT} is in use"
+            os.sched_yield()
+        yield
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("", port))
+        except OSError:
+            return False
+        return True
 
 
 @pytest.fixture
@@ -131,9 +136,8 @@ def test_a_warning_names_the_jvm_connector_on_the_class_path(stored: str, tmp_pa
 
 
 @pytest.mark.slow
-@ONE_SERVER
 @NEEDS_CONNECT
-@pytest.mark.usefixtures("free_port")
+@pytest.mark.usefixtures("connect_port")
 def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) -> None:
     script = 'spark = builder.remote("local[1]").getOrCreate(); lance_spark.enable(spark); lance_spark.enable(spark); show(spark)'
     out = run(START + script, stored)
@@ -143,9 +147,8 @@ def test_connect_without_the_jar_reads_whole_tables_with_a_warning(stored: str) 
 
 
 @pytest.mark.slow
-@ONE_SERVER
 @NEEDS_CONNECT
-@pytest.mark.usefixtures("free_port")
+@pytest.mark.usefixtures("connect_port")
 def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -> None:
     jar = f"{tmp_path}/planner.jar"
     run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
