@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sized
 from typing import TypeVar
 
@@ -19,12 +20,12 @@ def left_out(items: Sized, what: str = "more", shown: int = SHOWN) -> str:
     return f"... and {number(len(items) - shown)} {what}" if len(items) > shown else ""
 
 
-class Listing(list[T]):
+class Listing(list[T], ABC):
     """A list that prints, and shows in notebooks, as a table of at most `SHOWN` items."""
 
+    @abstractmethod
     def table(self, shown: int = SHOWN) -> Table:
         """The items as rows, at most `shown` of them."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return str(self.table())
