@@ -6,7 +6,7 @@ functions to select rows of any column type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -69,3 +69,20 @@ def _has_lists_in_lists(t: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(t) and pa.types.is_fixed_size_list(t.value_type):
         return True
     return pa.types.is_nested(t) and any(_has_lists_in_lists(t.field(i).type) for i in range(t.num_fields))
+
+
+def window(batches: Iterable[pa.RecordBatch], offset: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows from number `offset` on, at most `limit` of them, without empty batches. No batch is taken after the last row."""
+    skip, left = offset, limit
+    for batch in batches:
+        if skip >= batch.num_rows:
+            skip -= batch.num_rows
+            continue
+        part = batch.slice(skip, left)
+        skip = 0
+        if left is not None:
+            left -= part.num_rows
+        if part.num_rows:
+            yield part
+        if left == 0:
+            return

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.arrow.selection import keep, keep_rows, take, take_rows
+from lance_spark.arrow.selection import keep, keep_rows, take, take_rows, window
 
 GRID = pa.list_(pa.list_(pa.int16(), 3), 2)
 VALUES = [None if i % 7 == 0 else [[i, i + 1, i + 2], [i + 3, None, i + 5]] for i in range(40)]
@@ -32,3 +32,19 @@ def test_rows_of_nested_lists_are_selected_correctly(wrap: str, skip: int, mask:
     assert take(array, numbers).to_pylist() == chosen
     assert keep_rows(batch, pa.array(mask))["v"].to_pylist() == chosen
     assert take_rows(pa.Table.from_batches([batch]), numbers)["v"].to_pylist() == chosen
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 4, 7, 20])
+@pytest.mark.parametrize("limit", [None, 0, 1, 3, 20])
+def test_a_window_is_a_slice_of_all_rows_without_empty_batches(offset: int, limit: int | None) -> None:
+    batches = [pa.record_batch({"a": pa.array(part, pa.int8())}) for part in ([0, 1, 2], [], [3], [4, 5, 6, 7])]
+    found = list(window(iter(batches), offset, limit))
+    assert all(batch.num_rows for batch in found)
+    values = [value for batch in found for value in batch["a"].to_pylist()]
+    assert values == list(range(8))[offset : None if limit is None else offset + limit]
+
+
+def test_no_batch_is_taken_after_the_last_row_of_a_window() -> None:
+    batches = iter([pa.record_batch({"a": [i]}) for i in range(4)])
+    assert len(list(window(batches, 0, 2))) == 2
+    assert len(list(batches)) == 2

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.selection import window
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
 from lance_spark.namespace.partitioned.leaves import Leaf, LeafView, leaves_of, open_leaves, view_of
@@ -91,19 +92,7 @@ class PartitionedTask:
 
 def read_partitioned(task: PartitionedTask) -> Iterator[pa.RecordBatch]:
     """The rows of a task in batches with the schema of the plan, or rows of aggregates, one for each table."""
-    skip, left = task.offset, task.limit
-    for leaf in task.leaves:
-        for batch in _read(leaf):
-            if skip >= batch.num_rows:
-                skip -= batch.num_rows
-                continue
-            batch = batch.slice(skip, left)
-            skip = 0
-            if left is not None:
-                left -= batch.num_rows
-            yield batch
-            if left == 0:
-                return
+    yield from window((batch for leaf in task.leaves for batch in _read(leaf)), task.offset, task.limit)
 
 
 def partitioned_row_counts(task: PartitionedTask) -> Iterator[int]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.arrow.selection import keep_rows
+from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
@@ -42,26 +42,16 @@ WINDOW_ROWS = 1 << 20
 
 def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
     """The rows of a task in batches with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
-    skip, left, rows = task.offset, task.limit, 0
-    counts, start = Counts(), time.perf_counter()
+    rows, counts, start = 0, Counts(), time.perf_counter()
     try:
         if task.aggregates:
             yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
             return
         # A small limit is answered faster without reading more rows.
-        for batch in prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts):
-            if skip >= batch.num_rows:
-                skip -= batch.num_rows
-                continue
-            batch = batch.slice(skip, left)
-            skip = 0
-            if left is not None:
-                left -= batch.num_rows
+        batches = prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts)
+        for batch in window(batches, task.offset, task.limit):
             rows += batch.num_rows
-            if batch.num_rows:
-                yield batch
-            if left == 0:
-                return
+            yield batch
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{task.table}: {e}") from e
     finally:
