@@ -17,7 +17,7 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import start_task
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.writer import STOPPED_AFTER_S, settings
@@ -52,7 +52,7 @@ class PartitionedWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:
         """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
-        keep_import_cache_small()
+        start_task()
         check = None if self._replaced is None else partial(check_rows, self._replaced)
         return PartitionedCommitMessage(tuple(write_partitions(self._target, iterator, check)))
 

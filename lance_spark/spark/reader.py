@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.scan import PartitionedTask, partitioned_row_counts, plan_partitioned, read_partitioned
 from lance_spark.spark.batches import Conversion, blank
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import start_task
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.scan.task import read_task, row_counts
 from lance_spark.table.versions.snapshot import Snapshot
@@ -84,7 +84,7 @@ class LanceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the batches of one task, in exactly the promised schema."""
-        keep_import_cache_small()
+        start_task()
         assert isinstance(partition, LancePartition)
         task = partition.task
         if partition.rows_only:

@@ -15,7 +15,7 @@ from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, Lanc
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import start_task
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.storage.store import Store
@@ -58,7 +58,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
-        keep_import_cache_small()
+        start_task()
         check = None if self._replaced is None else partial(check_rows, self._replaced)
         return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
 

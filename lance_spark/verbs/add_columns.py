@@ -78,9 +78,10 @@ def _by_function(
 ) -> list[ColumnFile]:
     names = None if columns is None else [name if "`" in name or "." in name else quoted([name]) for name in columns]
     tasks = plan_columns(snapshot, new, names, fragments)
-    return [
-        file for files in run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute, checkpoint=checkpoint)) for file in files
-    ]
+    # A function may take hours for a fragment.
+    cores = target.cores() if isinstance(compute, Formulas) else None
+    done = run_tasks(target.spark, tasks, partial(add_columns_of, compute=compute, checkpoint=checkpoint), cores)
+    return [file for files in done for file in files]
 
 
 def write_in_order(rows: DataFrame, target: ColumnTarget) -> list[ColumnFile]:

@@ -12,28 +12,32 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import LanceError, StorageError
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import start_task
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 _RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
+_GROUPS_PER_CORE = 4
 
 
-def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
-    """The result of `function` for each task, in order. Each runs as a Spark task; rows of the table do not pass through the JVM."""
+def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Task], Result], cores: int | None = None) -> list[Result]:
+    """The result of `function` for each task, in order; rows of the table do not pass through the JVM.
+
+    Each runs as a Spark task. With `cores`, which run at once, Spark tasks run several if there are many: to start one takes Spark 0.1 s.
+    """
     if not tasks:
         return []
     data = [pickle.dumps(task) for task in tasks]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_import_cache_small()
+        start_task()
         for batch in batches:
             for i in batch.column(0).to_pylist():
                 yield _row((i, _value_or_error(partial(function, pickle.loads(data[i])))))
 
-    numbers = spark.range(0, len(data), 1, len(data))
+    numbers = spark.range(0, len(data), 1, len(data) if cores is None else min(len(data), cores * _GROUPS_PER_CORE))
     results = dict(_results(numbers.mapInArrow(work, "result binary")))
     return [results[i] for i in range(len(data))]
 
@@ -47,7 +51,7 @@ class OnExecutors:
 
     def run(self, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
         """The result of `function` for each task, in order."""
-        return run_tasks(self.spark, tasks, function)
+        return run_tasks(self.spark, tasks, function, self.cores)
 
 
 def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
@@ -55,7 +59,7 @@ def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatc
     names = rows.columns
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keep_import_cache_small()
+        start_task()
         yield _row((0, _value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
 
     # mapInArrow takes names with dots or backticks as paths.
