@@ -336,11 +336,13 @@ class Dataset:
         with_row_address: bool = False,
         batch_size: int | None = None,
         blob_handling: BlobHandling = "bytes",
+        use_scalar_index: bool = True,
     ) -> Scan:
         """Scan this version.
 
         `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
+        `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
 
         Examples:
             >>> import pyarrow as pa
@@ -349,6 +351,7 @@ class Dataset:
             [{'id': 2}]
         """
         plan = ScanPlan(_names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        plan = replace(plan, use_scalar_index=use_scalar_index)
         predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
         return Scan(self.snapshot, replace(plan, predicate=predicate))
 

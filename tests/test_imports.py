@@ -33,6 +33,7 @@ ROOMS = [
     "table/versions",
     "table/build",
     "table/manifest_store",
+    "index",
     "file",
     "v0_1",
     "v2_0",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
 from lance_spark.file.checksums import ChecksumError, refuse_lost_trailer
@@ -164,6 +165,14 @@ class DataFileReader:
             )
         for page in metadata.pages:
             yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.read(page.buffers, f"column {column}")), page.num_rows)
+
+    def global_buffer(self, number: int) -> bytes:
+        """A global buffer of a file of version 2.0 or later. Raises CorruptFileError if it does not exist."""
+        known = len(self._layout.global_buffers) if isinstance(self._layout, Footer) else 0
+        if not 0 <= number < known:
+            raise CorruptFileError(f"{self._source.path}: global buffer {number} does not exist; the file has {known}")
+        assert isinstance(self._layout, Footer)
+        return bytes(self._source.read([ByteRange(*self._layout.global_buffers[number].tolist())], f"global buffer {number}")[0])
 
     def check(self) -> None:
         """Read the whole file and its blob files and compare them with their checksums, if there are any."""

@@ -191,7 +191,7 @@ def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], 
             for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
                 rows_so_far += rows
                 if rows:
-                    parts.append(_LeafPart(fragment, 0, rows, len(views)))
+                    parts.append(_LeafPart(fragment, 0, rows, leaf=len(views)))
             views.append(view_of(version, shape, leaf, snapshot))
     return views, parts
 

@@ -32,7 +32,7 @@ def through_reuse(indexes: Indexes) -> Indexes:
 
     Only the bitmaps change; the reuse index remains, because readers of the index files still need it.
     """
-    groups = [(_digests(g.old_fragments), _digests(g.new_fragments)) for v in _history(indexes) or () for g in v.groups]
+    groups = [(_digests(g.old_fragments), _digests(g.new_fragments)) for v in reuse_history(indexes) or () for g in v.groups]
     if not groups:
         return indexes
     done = []
@@ -49,10 +49,10 @@ def through_reuse(indexes: Indexes) -> Indexes:
 
 def is_reuse_readable(indexes: Indexes) -> bool:
     """Whether the fragment reuse index, if there is one, is stored in the manifest in a known form."""
-    return _history(indexes) is not None
+    return reuse_history(indexes) is not None
 
 
-def _history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version] | None:
+def reuse_history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version] | None:
     """The entries of the fragment reuse index, oldest first; None if they cannot be read."""
     for index in indexes:
         if index.name == FRAGMENT_REUSE:

@@ -106,6 +106,16 @@ class FragmentReader:
                     arrays.append(projected(parts.get(field.id), field, shown.type, len(chosen)))
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
+    def positions_of(self, offsets: np.ndarray) -> np.ndarray:
+        """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
+        offsets = offsets[offsets < self._total].astype(np.int64)
+        before = np.searchsorted(self._deleted, offsets)
+        if len(self._deleted):
+            there = self._deleted[np.minimum(before, len(self._deleted) - 1)] != offsets
+            offsets, before = offsets[there], before[there]
+        positions: np.ndarray = offsets - before
+        return positions
+
     def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
         """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); all if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]

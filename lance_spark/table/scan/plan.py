@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
@@ -44,6 +47,8 @@ class ScanPlan:
     `fragments` are the ids of the fragments to be read (None: all, as is best); each is then read by one task, in the order of its rows,
     and a task has its fragments in the order of their ids.
 
+    `use_scalar_index`: whether the rows that satisfy the predicate are looked up in the indexes of the table where this helps.
+
     The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
     needed from each task. `order`: which rows these are. `aggregates` (of `columns`): each task returns one row, see `aggregated`.
     """
@@ -60,6 +65,7 @@ class ScanPlan:
     order: tuple[SortKey, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     fragments: frozenset[int] | None = None
+    use_scalar_index: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
@@ -106,11 +112,17 @@ def _and(schema: Schema, more: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted."""
+    """Some rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted.
+
+    With `found`, among the rows that an index found instead: a serialised roaring bitmap of their offsets, deleted ones may be among them.
+    If `exact`, all of these satisfy the predicate.
+    """
 
     fragment: Fragment
     start: int
     stop: int
+    found: bytes | None = None
+    exact: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -169,10 +181,11 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
     because only reading shows which rows count.
     """
-    fields = plan.fields_to_read(snapshot)
     parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
     if plan.fragments is not None:
         parts = sorted((part for part in parts if part.fragment.id in plan.fragments), key=lambda part: part.fragment.id)
+    plan, parts = _with_indexes(snapshot, plan, parts)
+    fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
         # Any rows satisfy a task limit, so all tasks together need no more rows than that.
@@ -184,6 +197,29 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
     task = replace(_task(snapshot, plan, fields), offset=offset, limit=_least(limit, plan.task_limit))
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
+
+
+def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tuple[ScanPlan, list[Part]]:
+    """The parts that scalar indexes leave for the predicate; the plan has no predicate any more if they decide it for all parts."""
+    if plan.predicate is None or not plan.use_scalar_index or not snapshot.manifest.indexes:
+        return plan, parts
+    from lance_spark.table.scan.indexed import look_up  # reads index files, and so loads the decoders
+
+    answer = look_up(snapshot, plan.predicate)
+    if answer is None:
+        return plan, parts
+    left = []
+    for part in parts:
+        fragment = part.fragment.id
+        if fragment not in answer.covered:
+            left.append(part)
+        elif (rows := answer.rows.get(fragment)) is not None:
+            left.append(Part(part.fragment, 0, len(rows), rows.serialize(), fragment in answer.exact))
+    if not all(part.exact for part in left):
+        return plan, left
+    plan = replace(plan, predicate=None)
+    counts = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
+    return plan, [_live(part, snapshot.locations) for part in left] if counts else left
 
 
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
@@ -228,6 +264,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
     """The task for these parts."""
+    parts = [_own_rows(part) for part in parts]
     rows = sum(part.num_rows for part in parts)
     size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
     if plan.order and task.limit is not None and task.limit < rows:
@@ -237,6 +274,21 @@ def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot:
         task = replace(task, order=plan.order, first=first, fields=task.given)
     kept = tuple(parts) if task.fields.fields else ()
     return replace(task, parts=kept, num_rows=rows if task.limit is None else min(rows, task.limit), num_bytes=size)
+
+
+def _live(part: Part, locations: Locations) -> Part:
+    """The part, whose rows an index found, without deleted rows."""
+    if part.fragment.deletion is None or part.found is None:
+        return part
+    rows = BitMap.deserialize(part.found) - BitMap(read_deletions(part.fragment, locations).astype(np.uint32))
+    return replace(part, stop=len(rows), found=rows.serialize())
+
+
+def _own_rows(part: Part) -> Part:
+    """The part, without the rows of other parts in `found`."""
+    if part.found is None or (rows := BitMap.deserialize(part.found)) is None or part.num_rows == len(rows):
+        return part
+    return replace(part, start=0, stop=part.num_rows, found=rows[part.start : part.stop].serialize())
 
 
 def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:

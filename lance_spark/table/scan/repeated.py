@@ -51,5 +51,5 @@ class Repeated:
 
 def _same_rows(a: Part, b: Part) -> bool:
     x, y = a.fragment, b.fragment
-    same = (a.start, a.stop, x.physical_rows) == (b.start, b.stop, y.physical_rows)
+    same = (a.start, a.stop, a.found, a.exact, x.physical_rows) == (b.start, b.stop, b.found, b.exact, y.physical_rows)
     return same and x.deletion is None and y.deletion is None and x.files == y.files

@@ -34,6 +34,23 @@ class Scan:
                 for batch in read_task(task):
                     yield batch.select([]) if counting else batch
 
+    def explain(self) -> str:
+        """What the scan will do: the filter, the indexes that it uses, and the rows that they leave.
+
+        Examples:
+            >>> from lance_spark import Dataset
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]}))
+            >>> print(table.scan(filter="id = 2").explain().partition("\\n")[2])
+              filter: id = 2
+              indexes: none
+              scanned: 3 rows in 1 fragments
+        """
+        from lance_spark.table.scan.explain import explain  # loads the decoders
+
+        with in_use(self.snapshot):
+            return explain(self.snapshot, self.plan)
+
     def to_table(self) -> pa.Table:
         """All rows in memory."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.index.answer import offsets
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
@@ -95,8 +97,11 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
         if (known := repeated.of(part)) is not None:
             yield from known
             continue
-        reader, rows = FragmentReader(part.fragment, task.locations, task.stable_row_ids), range(part.start, part.stop)
-        batches = reader.read(rows, task.fields, task.batch_rows) if task.predicate is None else _selected(task, part, reader)
+        reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids)
+        if task.predicate is None or part.exact:
+            batches = reader.read(_rows(part, reader), task.given, task.batch_rows)
+        else:
+            batches = _selected(task, part, reader)
         try:
             for batch in batches:
                 done = project(batch, task.given, given)
@@ -157,11 +162,18 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
             window, found, start = [], [], at
 
 
+def _rows(part: Part, reader: FragmentReader) -> Rows:
+    """The positions of the rows of a part among the rows that are not deleted."""
+    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets(BitMap.deserialize(part.found)))
+
+
 def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:
     """The rows of a part, without pages whose statistics show that no value satisfies the predicate."""
     assert task.predicate is not None
     root = task.predicate.root
-    rows = range(part.start, part.stop)
+    rows = _rows(part, reader)
+    if not isinstance(rows, range):
+        return rows
     left = spans.from_rows(rows)
     for condition in root.operands if isinstance(root, And) else (root,):
         paths = {node.path for node in walk(condition) if isinstance(node, Column)}
@@ -217,11 +229,11 @@ def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schem
     """The positions of the first rows in the task's order, by the number of the part in the task."""
     top = Top(task.order, task.limit or 0)
     for i, (part, reader) in enumerate(zip(task.parts, readers)):
-        start = part.start
-        for batch in reader.read(range(part.start, part.stop), first, task.batch_rows):
-            positions = np.arange(start, start + batch.num_rows)
-            start += batch.num_rows
-            if task.predicate is not None:
+        rows, done = _rows(part, reader), 0
+        for batch in reader.read(rows, first, task.batch_rows):
+            positions = np.asarray(rows[done : done + batch.num_rows])
+            done += batch.num_rows
+            if task.predicate is not None and not part.exact:
                 selected = evaluate(task.predicate, batch)
                 batch = keep_rows(batch, selected)
                 positions = positions[pc.fill_null(selected, False).to_numpy(zero_copy_only=False)]

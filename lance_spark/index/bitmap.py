@@ -1,0 +1,66 @@
+"""BITMAP: the rows of each distinct value.
+
+`bitmap_page_lookup.lance` has a row for each value: `keys`, ascending, null first, and `bitmaps`, the RowAddrTreeMap of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, InvalidOptionError
+from lance_spark.index.answer import Found, Rows, union
+from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.row_sets import parse_row_addresses
+from lance_spark.predicate.one_column import holds
+from lance_spark.predicate.tree import Column, Expression
+
+DATA = "bitmap_page_lookup.lance"
+
+_MOST_KEYS = 1 << 20
+"""With more distinct values than these, the index is not used."""
+
+_MOST_FOUND = 1 << 15
+"""Bitmaps that are read for one condition."""
+
+
+def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+    """The rows of the values that satisfy the condition; None if they are too many, or if it cannot be evaluated on a value."""
+    data = files.open(DATA)
+    if data.num_rows > _MOST_KEYS:
+        return None
+    keys = files.cached("keys", lambda: _keys(files, data), lambda keys: int(keys.nbytes))
+    if files.version is None:
+        files.cached("complete", lambda: _check_complete(files, data), lambda _: 1)
+    try:
+        wanted = np.flatnonzero(holds(condition, keys))
+    except InvalidOptionError:
+        return None
+    return None if len(wanted) > _MOST_FOUND else Found(union(_bitmaps(files, data, wanted)), exact=True)
+
+
+def _keys(files: IndexFiles, data: IndexFile) -> pa.Array:
+    """The distinct values."""
+    types = [f.type for f in data.schema]
+    if len(types) != 2 or not files.fits(types[0]) or types[1] not in (pa.binary(), pa.large_binary()):
+        raise CorruptFileError(f"{data.path}: expected keys of {files.indexed.type} and bitmaps, found columns of {types}")
+    return data.read((0,)).column(0)
+
+
+def _bitmaps(files: IndexFiles, data: IndexFile, wanted: np.ndarray) -> Iterator[Rows]:
+    """The rows of the keys with these numbers."""
+    for batch in data.batches((1,), wanted):
+        for value in batch.column(0):
+            if not value.is_valid:
+                raise CorruptFileError(f"{data.path}: a bitmap is null")
+            yield parse_row_addresses(value.as_py(), files.fragments, data.path)
+
+
+def _check_complete(files: IndexFiles, data: IndexFile) -> bool:
+    """Raise CorruptFileError if there are fewer rows than expected: old writers lost some when they compacted the table."""
+    found = sum(len(bitmap) for rows in _bitmaps(files, data, np.arange(data.num_rows)) for bitmap in rows.values())
+    if found < files.live_rows:
+        raise CorruptFileError(f"{data.path}: expected at least {files.live_rows} rows, found {found}")
+    return True

@@ -1,0 +1,178 @@
+"""The files of one index segment: Lance files with a few flat columns, metadata and extra global buffers.
+
+What was read of them stays in memory, up to a number of bytes per process: files of an index never change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lance_spark.arrow.selection import joined
+from lance_spark.buffers.limits import check_bytes
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.reader import DataFileReader, open_data_file
+from lance_spark.reading.steps import Rows
+from lance_spark.schema.schema import Field
+from lance_spark.storage.store import Store
+
+MAX_CACHED_BYTES = 64 << 20
+"""Bytes of indexes that stay in memory in each process."""
+
+_OPEN_BYTES = 128 << 10
+"""Bytes that an open file is counted with."""
+
+_DIGITS = 18
+"""Numbers in metadata have at most so many digits, so that they fit 64 bits."""
+
+BATCH_ROWS = 128 << 10
+
+T = TypeVar("T")
+
+
+class Cache:
+    """Values by key, at most `most` bytes of them: those that were not used for the longest time are dropped. Safe in threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[tuple[str, ...], tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int]) -> T:
+        """The value of `key`, made if it is not there; `size` tells its bytes."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                known: T = self._values[key][0]
+                return known
+        value = make()
+        with self._lock:
+            if key not in self._values and (count := size(value)) <= self._most // 2:
+                self._values[key] = value, count
+                self._bytes += count
+                while self._bytes > self._most:
+                    self._bytes -= self._values.popitem(last=False)[1][1]
+        return value
+
+
+_CACHE = Cache(MAX_CACHED_BYTES)
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """An open file of an index."""
+
+    path: str
+    reader: DataFileReader
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self.reader.num_rows
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the file's schema."""
+        return {k.decode(): v.decode(errors="replace") for k, v in self.reader.schema.metadata.items()}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.reader.schema.to_arrow()
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """A number from the metadata. Raises CorruptFileError if it is invalid, or missing without a default."""
+        text = self.metadata.get(key)
+        if text is None and default is not None:
+            return default
+        if text is None or not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+            raise CorruptFileError(f"{self.path}: expected a number in the metadata {key!r}, found {text!r}")
+        return int(text)
+
+    def batches(self, columns: Sequence[int | str], rows: Rows | None = None) -> Iterator[pa.RecordBatch]:
+        """The given rows (None: all) of columns, by name or by number, in batches."""
+        fields = [self._field(c) for c in columns]
+        # All columns of index files are flat.
+        places = {f.id: i for i, f in enumerate(self.reader.schema.fields)}
+        names = [f.name for f in fields]
+        for arrays in self.reader.read(fields, places, range(self.num_rows) if rows is None else rows, BATCH_ROWS):
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def read(self, columns: Sequence[int | str], rows: Rows | None = None) -> pa.RecordBatch:
+        """The given rows (None: all) of columns in one batch. Raises CorruptFileError if they are too many for memory."""
+        fields = [self._field(c) for c in columns]
+        check_bytes(8 * (self.num_rows if rows is None else len(rows)), self.path)
+        batches = list(self.batches(columns, rows))
+        if len(batches) == 1:
+            return batches[0]
+        schema = batches[0].schema if batches else pa.schema([pa.field(f.name, f.type) for f in fields])
+        if not batches:
+            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+        return pa.RecordBatch.from_arrays([joined([b.column(i) for b in batches]) for i in range(len(fields))], schema=schema)
+
+    def buffer(self, key: str) -> bytes:
+        """The global buffer whose number is in the metadata `key`."""
+        return self.reader.global_buffer(self.number(key))
+
+    def _field(self, column: int | str) -> Field:
+        fields = self.reader.schema.fields
+        if isinstance(column, int):
+            if column < len(fields):
+                return fields[column]
+        else:
+            for f in fields:
+                if f.name == column:
+                    return f
+        raise CorruptFileError(f"{self.path}: column {column!r} is missing; found {[f.name for f in fields]}")
+
+
+@dataclass(frozen=True)
+class IndexFiles:
+    """The files of one segment.
+
+    `indexed` is the indexed column; `fragments` are the numbers of rows (deleted ones too) of the fragments that the segment was built
+    from, by id. A segment that is complete names at least `live_rows` rows. `sizes` are known sizes of files. `version` is the
+    segment's index_version, None if its writer did not record it.
+    """
+
+    store: Store
+    folder: str
+    indexed: Field
+    fragments: Mapping[int, int]
+    live_rows: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    version: int | None = None
+    verify_checksums: bool = True
+
+    def open(self, name: str) -> IndexFile:
+        """Open the file `name`. Raises MissingFileError or CorruptFileError."""
+        path = f"{self.folder}/{name}"
+
+        def opened() -> IndexFile:
+            reader = open_data_file(self.store, path, self.sizes.get(name), verify_checksums=self.verify_checksums)
+            return IndexFile(path, reader)
+
+        return self.cached(f"file {name}", opened, lambda _: _OPEN_BYTES)
+
+    def cached(self, name: str, make: Callable[[], T], size: Callable[[T], int]) -> T:
+        """What `make` returns, which stays in memory for later searches of this segment; `size` tells its bytes."""
+        return _CACHE.get((self.store.uri, self.folder, name), make, size)
+
+    def fits(self, found: pa.DataType) -> bool:
+        """Whether values of the type `found` in an index can be those of the indexed column."""
+        return bool(_plain(found) == _plain(self.indexed.type))
+
+
+def _plain(t: pa.DataType) -> pa.DataType:
+    """The type without what does not change values: large offsets, dictionaries, extension types."""
+    if isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type
+    if pa.types.is_dictionary(t):
+        t = t.value_type
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)

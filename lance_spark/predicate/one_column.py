@@ -1,0 +1,70 @@
+"""Conditions on one column, as an index evaluates them: on its own values, with the same evaluator as a scan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.predicate.evaluate import evaluate
+from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, In, IsNull, Like, Literal, Not, Or, Predicate, walk
+
+VALUE = "value"
+"""The name of the column in conditions from `over_values`."""
+
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def without_not(node: Expression) -> Expression:
+    """The same condition with NOT only directly above what has no opposite: De Morgan's laws hold in three-valued logic."""
+    match node:
+        case Not(Not(operand)):
+            return without_not(operand)
+        case Not(And(operands)):
+            return Or(tuple(without_not(Not(o)) for o in operands))
+        case Not(Or(operands)):
+            return And(tuple(without_not(Not(o)) for o in operands))
+        case Not(Compare(op, left, right)) if op in _OPPOSITE:
+            return Compare(_OPPOSITE[op], left, right)
+        case And(operands):
+            return And(tuple(without_not(o) for o in operands))
+        case Or(operands):
+            return Or(tuple(without_not(o) for o in operands))
+        case _:
+            return node
+
+
+def columns_of(node: Expression) -> set[tuple[str, ...]]:
+    """The paths of the columns that a condition uses."""
+    return {n.path for n in walk(node) if isinstance(n, Column)}
+
+
+def over_values(node: Expression) -> Expression:
+    """The condition, which uses one column, with that column named `VALUE`."""
+    match node:
+        case Column(_, t):
+            return Column((VALUE,), t)
+        case Literal():
+            return node
+        case And(operands) | Or(operands):
+            return replace(node, operands=tuple(over_values(o) for o in operands))
+        case Call(name, arguments, t):
+            return Call(name, tuple(over_values(a) for a in arguments), t)
+        case Compare(op, left, right):
+            return Compare(op, over_values(left), over_values(right))
+        case Cast() | In() | Like() | IsNull() | Not():
+            return replace(node, operand=over_values(node.operand))
+
+
+def holds(condition: Expression, values: pa.Array) -> np.ndarray:
+    """For each of `values`, as stored in the column: whether the condition of `over_values` is true. Raises InvalidOptionError."""
+    selected = evaluate(Predicate(condition, "the condition"), pa.record_batch({VALUE: values}))
+    found: np.ndarray = pc.fill_null(selected, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def holds_for_null(condition: Expression, t: pa.DataType) -> bool:
+    """Whether the condition of `over_values` is true where the column, of the storage type `t`, is null."""
+    return bool(holds(condition, pa.nulls(1, t))[0])

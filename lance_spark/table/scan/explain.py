@@ -1,0 +1,30 @@
+"""What a scan will do, as text."""
+
+from __future__ import annotations
+
+from lance_spark.index.answer import Answer
+from lance_spark.table.scan.indexed import look_up
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+def explain(snapshot: Snapshot, plan: ScanPlan) -> str:
+    """The filter of a scan, the indexes that it uses, and the rows that they leave to be read. Reads what the indexes name."""
+    live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
+    lines = [f"Scan of {snapshot}", f"  filter: {'none' if plan.predicate is None else plan.predicate.text}"]
+    answer = None if plan.predicate is None or not plan.use_scalar_index else look_up(snapshot, plan.predicate)
+    if answer is not None:
+        lines += [f"  {line}" for line in index_lines(answer, live)]
+    elif plan.predicate is not None:
+        lines.append("  indexes: none")
+    scanned = [rows for fragment, rows in live.items() if answer is None or fragment not in answer.covered]
+    lines.append(f"  scanned: {sum(scanned)} rows in {len(scanned)} fragments")
+    return "\n".join(lines)
+
+
+def index_lines(answer: Answer, live: dict[int, int]) -> list[str]:
+    """The indexes that gave an answer, and the rows that it leaves. `live` are the numbers of rows of the fragments."""
+    covered = sum(rows for fragment, rows in live.items() if fragment in answer.covered)
+    checked = sum(len(rows) for fragment, rows in answer.rows.items() if fragment not in answer.exact)
+    left = f"rows left by the indexes: {answer.count} of {covered}, in {len(answer.rows)} of {len(answer.covered)} fragments"
+    return [f"indexes: {', '.join(answer.names)}", f"{left}; {checked} of them are checked by the filter"]

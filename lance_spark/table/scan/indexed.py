@@ -1,0 +1,218 @@
+"""The rows of a version that its scalar indexes leave for a condition.
+
+A segment of an index is asked only if it can be right: its kind and version are known, it is not newer than the version that is read, and
+it says which fragments it covers. A segment that is damaged, or contradicts the table, is left unused with a warning: the rows of its
+fragments are then read, as those of fragments that no segment covers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.kinds import KINDS, Kind, kind_of
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
+from lance_spark.predicate import Predicate
+from lance_spark.predicate.one_column import columns_of, over_values, without_not
+from lance_spark.predicate.tree import And, Column, Expression, Or, walk
+from lance_spark.schema.schema import Field
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.scan.moved_rows import moved_rows
+from lance_spark.table.versions.snapshot import Snapshot
+
+_LOG = logging.getLogger(__name__)
+_ANY_OFFSET = 1 << 32
+_FEW_ROWS = 1 << 16
+"""So few rows are always worth picking."""
+
+
+def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
+    """The rows that the indexes of the version leave for `predicate`; None if no index can tell, or if most rows match."""
+    if not snapshot.manifest.indexes:
+        return None
+    segments = _Segments(snapshot)
+    answer = segments.answer(without_not(predicate.root))
+    if answer is None or not answer.covered:
+        return None
+    if answer.count > max(_FEW_ROWS, segments.live_rows(answer.covered) // 2):
+        _LOG.info("%s: the indexes %s leave %d rows, so they are not used", snapshot, ", ".join(answer.names), answer.count)
+        return None
+    return answer
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A segment that may be asked: the fragments of the version that it covers, and those that it was built from."""
+
+    index: IndexMetadata
+    kind: Kind
+    covered: BitMap
+    built_from: BitMap
+
+
+class _Segments:
+    """The index segments of a version."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._stable = snapshot.manifest.has_stable_row_ids
+
+    @cached_property
+    def _fragments(self) -> Mapping[int, Fragment]:
+        return {f.id: f for f in self._snapshot.manifest.fragments}
+
+    @cached_property
+    def _live(self) -> Mapping[int, int]:
+        """The number of rows of each fragment that are not deleted, 0 if unknown."""
+        rows = np.maximum(self._snapshot.manifest.lazy_fragments.live_rows, 0)
+        return dict(zip(self._fragments, rows.tolist()))
+
+    def live_rows(self, fragments: BitMap) -> int:
+        """The number of rows of these fragments that are not deleted."""
+        return sum(self._live[f] for f in fragments)
+
+    @cached_property
+    def _by_field(self) -> Mapping[int, Sequence[_Segment]]:
+        """The segments that may be asked, by the field that they index, in the order in which they are asked."""
+        indexes = self._snapshot.manifest.indexes
+        existing = BitMap(self._fragments)
+        found: dict[int, list[_Segment]] = {}
+        for index, now in zip(indexes, through_reuse(indexes)):
+            kind, built_from, covered = kind_of(index.details_type), fragments_of(index), fragments_of(now)
+            if index.name in SYSTEM_INDEXES or kind is None or len(index.fields) != 1:
+                continue
+            if built_from is None or covered is None:
+                self._unused(index, "it does not say which fragments it covers")
+            elif (index.index_version or 0) > kind.version:
+                self._unused(index, f"its version is {index.index_version}, but only versions up to {kind.version} are known")
+            elif index.dataset_version > self._snapshot.version:
+                self._unused(index, f"it was built from version {index.dataset_version}")
+            elif covered & existing:
+                found.setdefault(index.fields[0], []).append(_Segment(index, kind, covered & existing, built_from))
+        order = {kind.name: i for i, kind in enumerate(KINDS.values())}
+        return {field: sorted(segments, key=lambda s: order[s.kind.name]) for field, segments in found.items()}
+
+    def _unused(self, index: IndexMetadata, reason: object) -> None:
+        _LOG.warning("%s: a segment of index %r is not used: %s", self._snapshot, index.name, reason)
+
+    def answer(self, condition: Expression) -> Answer | None:
+        """The rows that satisfy a condition, as far as the indexes know."""
+        paths = columns_of(condition)
+        if len(paths) == 1 and (found := self._of_column(condition)) is not None:
+            return found
+        match condition:
+            case And(operands):
+                return self._of_all(operands)
+            case Or(operands):
+                answers = [self.answer(o) for o in operands]
+                known = [a for a in answers if a is not None]
+                return reduce(either, known) if len(known) == len(answers) else None
+            case _:
+                return None
+
+    def _of_all(self, operands: Sequence[Expression]) -> Answer | None:
+        """The rows that satisfy all conditions. Those on one column are asked together, as long as an index can tell."""
+        groups: dict[frozenset[tuple[str, ...]], list[Expression]] = {}
+        for operand in _flat(operands):
+            groups.setdefault(frozenset(columns_of(operand)), []).append(operand)
+        answers: list[Answer | None] = []
+        for paths, group in groups.items():
+            together = self._of_column(And(tuple(group))) if len(paths) == 1 and 1 < len(group) < len(_flat(operands)) else None
+            answers += [together] if together is not None else [self.answer(o) for o in group]
+        known = [a for a in answers if a is not None]
+        if not known:
+            return None
+        united = reduce(both, known)
+        return united if len(known) == len(answers) else unchecked(united)
+
+    def _of_column(self, condition: Expression) -> Answer | None:
+        """The answer of the indexes of the only column of the condition."""
+        column = next(n for n in walk(condition) if isinstance(n, Column))
+        field = self._field(column.path)
+        segments = self._by_field.get(field.id, ()) if field is not None else ()
+        answer: Answer | None = None
+        plain = over_values(condition)
+        for segment in segments:
+            if field is None or (answer is not None and segment.covered <= answer.covered):
+                continue
+            found = self._ask(segment, field, plain)
+            if found is not None:
+                answer = found if answer is None else beside(answer, found)
+        return answer
+
+    def _field(self, path: Sequence[str]) -> Field | None:
+        fields = self._snapshot.manifest.schema.fields
+        field = None
+        for name in path:
+            field = next((f for f in fields if f.name == name), None)
+            if field is None:
+                return None
+            fields = field.children
+        return field
+
+    def _ask(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
+        """The answer of one segment; None if it cannot tell, or cannot be trusted."""
+        index = segment.index
+        column = next(n for n in walk(condition) if isinstance(n, Column))
+        try:
+            found = segment.kind.search(self._files(segment, field), condition, column, index.details)
+            if found is None:
+                return None
+            rows = within(self._addresses(segment, found.rows), {f: self._size(f) for f in segment.covered})
+        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+            self._unused(index, e)
+            return None
+        return Answer(rows, segment.covered, segment.covered if found.exact else BitMap(), (f"{index.name} ({segment.kind.name})",))
+
+    def _size(self, fragment: int) -> int:
+        return self._fragments[fragment].physical_rows or _ANY_OFFSET
+
+    def _files(self, segment: _Segment, field: Field) -> IndexFiles:
+        index = segment.index
+        store, folder = self._snapshot.locations.index_folder(index)
+        known = {f: self._size(f) for f in segment.built_from if f in self._fragments}
+        return IndexFiles(
+            store,
+            folder,
+            field,
+            known,
+            self.live_rows(segment.covered),
+            {file.path: file.size for file in index.files if file.size},
+            index.index_version,
+            self._snapshot.verify_checksums,
+        )
+
+    def _addresses(self, segment: _Segment, rows: Rows) -> Rows:
+        """The current addresses of rows that the segment names."""
+        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+            return moved_rows(rows, self._snapshot.manifest.indexes)
+        wanted, found = numbers_of(rows), {}
+        for fragment in segment.covered:
+            sequence = self._fragments[fragment].row_ids
+            if sequence is None:
+                raise CorruptFileError(f"fragment {fragment} has no row ids, but the table has stable row ids: the manifest is corrupt")
+            ids = parse_row_ids(load_sequence(sequence, self._snapshot.locations), self._fragments[fragment].physical_rows)
+            found[fragment] = BitMap(ids.find(wanted)[1].astype(np.uint32))
+        return found
+
+
+def _flat(operands: Sequence[Expression]) -> list[Expression]:
+    """The operands of an AND, and those of the ANDs among them."""
+    return list(_conjuncts(operands))
+
+
+def _conjuncts(operands: Sequence[Expression]) -> Iterator[Expression]:
+    for operand in operands:
+        if isinstance(operand, And):
+            yield from _conjuncts(operand.operands)
+        else:
+            yield operand
