@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -138,18 +139,22 @@ class DataFileWriter:
         """Count rows whose pages were copied to every column."""
         self._num_rows += rows
 
-    def finish(self) -> WrittenFile:
-        """Write the buffered data and the metadata. The output is not closed."""
+    def finish(self, metadata: Mapping[str, bytes] = MappingProxyType({}), buffers: Iterable[bytes] = ()) -> WrittenFile:
+        """Write the buffered data and the metadata. The output is not closed.
+
+        `metadata` is added to that of the schema; `buffers` are the global buffers from number 1 on.
+        """
         for column in self._columns:
             self._flush(column)
         self._blobs.finish()
+        extra = [self._put_aligned(b) for b in buffers]
         table, num_sidecars = self._put_checksums()
-        buffers = [self._put_aligned(self._descriptor())]
+        places = [self._put_aligned(self._descriptor(metadata)), *extra]
         first_metadata = self._out.size
         columns = [self._put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
         columns_at, _ = self._put(np.array(columns, dtype="<u8").tobytes())
-        buffers_at, _ = self._put(np.array(buffers, dtype="<u8").tobytes())
-        footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(buffers), len(columns), *self._format.footer_version, MAGIC)
+        buffers_at, _ = self._put(np.array(places, dtype="<u8").tobytes())
+        footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(places), len(columns), *self._format.footer_version, MAGIC)
         if table:
             self._put(checksum_trailer(table, self._out.take_sums(), num_sidecars, footer))
         self._put(footer)
@@ -157,10 +162,10 @@ class DataFileWriter:
         ids = tuple(c.leaf.id for c in self._columns)
         return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._out.size, self._version)
 
-    def _descriptor(self) -> bytes:
+    def _descriptor(self, metadata: Mapping[str, bytes]) -> bytes:
         """The file's schema and number of rows."""
         schema = file_pb2.Schema(fields=serialise_fields(in_file(self._schema)))
-        for key, value in self._schema.metadata.items():
+        for key, value in {**self._schema.metadata, **{k.encode(): v for k, v in metadata.items()}}.items():
             schema.metadata[key.decode()] = value
         return file_pb2.FileDescriptor(schema=schema, length=self._num_rows).SerializeToString(deterministic=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -47,7 +48,10 @@ def column(schema: Schema, name: str) -> Column:
 
 def _seen_type(f: Field) -> pa.DataType:
     """The type that Spark compares values of `t` as."""
-    t = pa.string() if f.logical_type == "json" else f.type
+    return _seen_item_type(pa.string() if f.logical_type == "json" else f.type)
+
+
+def _seen_item_type(t: pa.DataType) -> pa.DataType:
     if types.is_dictionary(t):
         t = t.value_type
     if types.is_float16(t):
@@ -106,6 +110,53 @@ def unify(left: Expression, right: Expression, purpose: str) -> tuple[Expression
     if t is None:
         raise InvalidOptionError(f"cannot {purpose}: {_named(left)} and {_named(right)}; cast one of them")
     return convert(left, t), convert(right, t)
+
+
+def array(values: Sequence[Expression]) -> Literal:
+    """The array of literals `values`, with a common type. Raises InvalidOptionError."""
+    literals = [v for v in values if isinstance(v, Literal)]
+    if len(literals) < len(values):
+        raise InvalidOptionError("array(...) takes only literals")
+    t: pa.DataType = pa.null()
+    for v in literals:
+        common = _common(t, v.type)
+        if common is None:
+            raise InvalidOptionError(f"the items of array(...) have no common type: {t} and {v.type}")
+        t = common
+    return Literal(tuple(_known_as(v, t) for v in literals), pa.list_(t))
+
+
+def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
+    """A function of `arrays.ARRAY_FUNCTIONS`: `lists` is a column of arrays, `wanted` a literal, an item or an array of them."""
+    t = lists.type
+    if not isinstance(lists, Column) or not (types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t)):
+        raise InvalidOptionError(f"{name} needs a column of arrays, not {_named(lists)}")
+    if not isinstance(wanted, Literal):
+        raise InvalidOptionError(f"{name} takes only literals after the first argument")
+    many = name != "array_contains"
+    if many and not types.is_list(wanted.type) and wanted.value is not None:
+        raise InvalidOptionError(f"{name} needs an array after the first argument, such as array(1, 2), not {_named(wanted)}")
+    values = () if wanted.value is None else wanted.value if many else (wanted.value,)
+    given = wanted.type.value_type if types.is_list(wanted.type) else wanted.type
+    # An item is compared with each value as a column of the items' type would be.
+    item: Expression = Column(lists.path, _seen_item_type(t.value_type))
+    for v in values:
+        item, _ = unify(item, Literal(v, given), f"look up with {name}")
+    known = tuple(_known_as(unify(item, Literal(v, given), name)[1], item.type) for v in values)
+    if not many:
+        return Call(name, (lists, Literal(known[0] if known else None, item.type)), pa.bool_())
+    if name != "arrays_overlap" and None in known:
+        raise InvalidOptionError(f"{name} does not look up nulls; use arrays_overlap or array_contains")
+    return Call(name, (lists, Literal(None if wanted.value is None else known, pa.list_(item.type))), pa.bool_())
+
+
+def _known_as(literal: Expression, t: pa.DataType) -> Any:
+    """The value of a literal as the type `t`."""
+    if isinstance(literal, Literal):
+        exact = _exactly(literal, t)
+        value = literal.value if exact is None else exact.value
+        return value if value is None else pa.scalar(value, literal.type if exact is None else t).cast(t).as_py()
+    raise InvalidOptionError("the items of an array have no common type; cast them")
 
 
 def convert(node: Expression, t: pa.DataType) -> Expression:

@@ -14,8 +14,9 @@ from sqlglot import ErrorLevel, exp
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
+from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE
-from lance_spark.predicate.regex import for_re2
+from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import condition_tree
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
@@ -183,7 +184,7 @@ class _Translation:
         value, pattern = self.node(e.this), e.expression
         if bind.kind(value.type) != "string" or not pattern.is_string:
             raise self.unsupported(e)
-        return Like(value, _like_regex(pattern.name, escape), isinstance(e, exp.ILike))
+        return Like(value, of_like(pattern.name, escape), isinstance(e, exp.ILike))
 
     def escaped_like(self, e: Any) -> Expression:
         if not isinstance(e.this, exp.Like | exp.ILike) or len(e.expression.name) != 1:
@@ -263,7 +264,18 @@ class _Translation:
             return self.date_function(e, values[0])
         if name == "rlike" and len(values) == 2:
             return self.rlike(e, *values)
+        if name == "array":
+            return bind.array(values)
+        if name in ARRAY_FUNCTIONS and len(values) == 2:
+            return self.in_array(name, *values)
         return self.call(name, values, e)
+
+    def in_array(self, name: str, lists: Expression, wanted: Expression) -> Expression:
+        if name == "array_contains" and isinstance(lists, Literal) and pa.types.is_list(lists.type):
+            return bind.is_in(wanted, [Literal(v, lists.type.value_type) for v in lists.value])
+        if name in ("arrays_overlap", "array_has_any") and isinstance(lists, Literal):
+            lists, wanted = wanted, lists
+        return bind.in_array(name, lists, wanted)
 
     def call(self, name: str, values: list[Expression], e: Any) -> Expression:
         f = FUNCTIONS.get(name)
@@ -306,22 +318,6 @@ def _number(text: str) -> Literal:
         raise InvalidOptionError(f"{text!r} is not a number") from e
 
 
-def _like_regex(pattern: str, escape: str) -> str:
-    """The regular expression of a LIKE pattern, for the whole string, where a dot matches line breaks too."""
-    out, at = [], 0
-    while at < len(pattern):
-        c = pattern[at]
-        if c == escape:
-            at += 1
-            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise InvalidOptionError(f"the pattern {pattern!r} has an escape character that is not followed by %, _ or itself")
-            out.append(re.escape(pattern[at]))
-        else:
-            out.append({"%": ".*", "_": "."}.get(c) or re.escape(c))
-        at += 1
-    return f"(?s)^(?:{''.join(out)})\\z"
-
-
 SYNONYMS = {
     "len": "length",
     "char_length": "length",
@@ -344,6 +340,12 @@ SYNONYMS = {
     "week_of_year": "weekofyear",
     "curdate": "current_date",
     "regexp": "rlike",
+    "array_has": "array_contains",
+    "list_has": "array_contains",
+    "list_contains": "array_contains",
+    "list_has_any": "array_has_any",
+    "list_has_all": "array_has_all",
+    "make_array": "array",
     "regexp_like": "rlike",
 }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Values: TypeAlias = pa.Array | pa.Scalar
+from lance_spark.predicate.compare import Values
 
 
 @dataclass(frozen=True)

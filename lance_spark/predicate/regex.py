@@ -61,3 +61,19 @@ def _checked(found: str, pattern: str) -> str:
     except pa.ArrowInvalid as e:
         raise InvalidOptionError(f"the regular expression {pattern!r} is invalid: {e}") from e
     return found
+
+
+def of_like(pattern: str, escape: str) -> str:
+    """The regular expression of a LIKE pattern, for the whole string, where a dot matches line breaks too."""
+    out, at = [], 0
+    while at < len(pattern):
+        c = pattern[at]
+        if c == escape:
+            at += 1
+            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
+                raise InvalidOptionError(f"the pattern {pattern!r} has an escape character that is not followed by %, _ or itself")
+            out.append(re.escape(pattern[at]))
+        else:
+            out.append({"%": ".*", "_": "."}.get(c) or re.escape(c))
+        at += 1
+    return f"(?s)^(?:{''.join(out)})\\z"

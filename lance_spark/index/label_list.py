@@ -1,0 +1,130 @@
+"""LABEL_LIST: the rows whose list contains an item, for each distinct item; the null key has the rows with a null item.
+
+The file is that of `keyed_rows`, with the RowAddrTreeMap of the rows whose list is null in global buffer 1. Empty lists are nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.index import keyed_rows
+from lance_spark.index.answer import Found, Rows, of_numbers, union
+from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.keyed_rows import FILE, KeyedRows
+from lance_spark.index.moves import Moves
+from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
+from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.predicate.compare import as_seen, equals_one_of, plain
+from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Literal, Or
+
+VERSION = 1
+_NULL_LISTS = "lance:label_list_nulls"
+_RUN_BYTES = 64 << 20
+
+
+def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+    """The rows whose lists contain the items that the condition asks for; exact unless only a part of the condition is known."""
+    match condition:
+        case And(operands):
+            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            if not parts:
+                return None
+            return Found(_common([p.rows for p in parts]), len(parts) == len(operands) and all(p.exact for p in parts))
+        case Or(operands):
+            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
+        case IsNull(operand) if operand == column:
+            nulls = _null_lists(files, files.open(FILE))
+            return None if nulls is None else Found(nulls, exact=True)
+        case Call("array_contains", (lists, Literal(value, t))) if lists == column:
+            return _found(files, [] if value is None else [[value]], t)
+        case Call("arrays_overlap" | "array_has_any", (lists, Literal(values, t))) if lists == column:
+            return _found(files, [[v for v in values or () if v is not None]], t.value_type)
+        case Call("array_has_all", (lists, Literal(values, t))) if lists == column and values:
+            return _found(files, [[v] for v in values], t.value_type)
+        case _:
+            return None
+
+
+def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType) -> Found:
+    """The rows with one item of each list of `wanted`; none if there are no lists. `t` is the type in which items are compared."""
+    file = files.open(FILE)
+    keys = files.cached("keys", lambda: file.read(["keys"]).column(0), lambda a: a.nbytes)
+    seen = as_seen(plain(keys), t)
+    sets = []
+    for values in wanted:
+        same = pc.fill_null(equals_one_of(seen, pa.array(values, t, from_pandas=False)), False)
+        positions = np.flatnonzero(same.to_numpy(zero_copy_only=False))
+        data = file.read(["bitmaps"], positions).column(0).to_pylist() if len(positions) else []
+        sets.append(union(parse_row_addresses(d, files.fragments, file.path) for d in data))
+    return Found(_common(sets), exact=True)
+
+
+def _common(sets: Sequence[Rows]) -> Rows:
+    if not sets:
+        return {}
+    common = dict(sets[0])
+    for rows in sets[1:]:
+        common = {f: both for f, found in common.items() if f in rows and (both := found & rows[f])}
+    return common
+
+
+def _null_lists(files: IndexFiles, file: IndexFile) -> Rows | None:
+    return parse_row_addresses(file.buffer(_NULL_LISTS), files.fragments, file.path) if _NULL_LISTS in file.metadata else None
+
+
+def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
+    """Write the index of the rows, whose values are lists."""
+    done: list[KeyedRows] = []
+    nulls: list[Rows] = []
+    waiting: list[tuple[pa.Array, np.ndarray]] = []
+    for batch in rows:
+        lists, numbers = batch.column("value"), batch.column("row").to_numpy()
+        known = np.asarray(lists.is_valid())
+        nulls.append(of_numbers(numbers[~known]))
+        sizes = np.where(known, pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), 0)
+        waiting.append((plain(pc.list_flatten(lists)), np.repeat(numbers, sizes)))
+        if sum(items.nbytes + of.nbytes for items, of in waiting) >= _RUN_BYTES:
+            done.append(_grouped(waiting))
+            waiting = []
+    if waiting or not done:
+        done.append(_grouped(waiting) if waiting else KeyedRows(pa.array([], _item_type(value_type)), []))
+    return _written(target, keyed_rows.unite(done), union(nulls))
+
+
+def _item_type(t: pa.DataType) -> pa.DataType:
+    return t.value_type.value_type if pa.types.is_dictionary(t.value_type) else t.value_type
+
+
+def _grouped(parts: Sequence[tuple[pa.Array, np.ndarray]]) -> KeyedRows:
+    return keyed_rows.group(pa.concat_arrays([items for items, _ in parts]), np.concatenate([numbers for _, numbers in parts]))
+
+
+def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
+    """Write the index with the new addresses of its rows."""
+    file = files.open(FILE)
+    keyed = keyed_rows.read(files, file)
+    nulls = _null_lists(files, file)
+    moved = KeyedRows(keyed.keys, [moves.rows(rows) for rows in keyed.rows])
+    return _written(target, moved, None if nulls is None else moves.rows(nulls))
+
+
+def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources."""
+    opened = [(files, files.open(FILE)) for files in sources]
+    nulls = [_null_lists(*both) for both in opened]
+    known = [n for n in nulls if n is not None]
+    merged = keyed_rows.unite([keyed_rows.read(*both) for both in opened])
+    return _written(target, merged, union(known) if len(known) == len(nulls) else None)
+
+
+def _written(target: IndexTarget, keyed: KeyedRows, nulls: Rows | None) -> Trained:
+    with target.create(FILE, keyed_rows.schema(keyed.keys.type)) as out:
+        keyed_rows.write(out, keyed)
+        if nulls is not None:
+            out.attach(_NULL_LISTS, serialise_row_addresses({f: found for f, found in nulls.items() if found}))
+    return target.trained(b"", VERSION)

@@ -1,0 +1,88 @@
+"""Zones: runs of rows of one fragment, for which ZONEMAP and BLOOMFILTER indexes store a summary. A zone may span deleted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.arrow.selection import joined
+from lance_spark.errors import CorruptFileError
+from lance_spark.index.answer import Rows
+
+FIELDS = (
+    pa.field("fragment_id", pa.uint64(), nullable=False),
+    pa.field("zone_start", pa.uint64(), nullable=False),
+    pa.field("zone_length", pa.uint64(), nullable=False),
+)
+"""The columns that say where a zone is: it covers the offsets from `zone_start` up to, not including, `zone_start + zone_length`."""
+
+
+@dataclass(frozen=True)
+class Zone:
+    """Rows of a fragment: their addresses (uint64), ascending, and their values."""
+
+    addresses: np.ndarray
+    values: pa.Array
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The values of `FIELDS`."""
+        first, last = int(self.addresses[0]), int(self.addresses[-1])
+        return first >> 32, first & 0xFFFFFFFF, last - first + 1
+
+
+def zones(rows: Iterable[pa.RecordBatch], size: int) -> Iterator[Zone]:
+    """The rows, in ascending order of their addresses, in zones of `size` rows; a fragment's last zone may be smaller.
+
+    The batches have the columns "value" and "row".
+    """
+    waiting: list[Zone] = []
+    count = 0
+    for batch in rows:
+        values, addresses = batch.column("value"), batch.column("row").to_numpy()
+        at = 0
+        while at < len(addresses):
+            if waiting and int(waiting[0].addresses[0]) >> 32 != int(addresses[at]) >> 32:
+                yield _whole(waiting)
+                waiting, count = [], 0
+            end = np.searchsorted(addresses, np.uint64(((int(addresses[at]) >> 32) + 1) << 32))
+            stop = min(at + size - count, int(end))
+            waiting.append(Zone(addresses[at:stop], values.slice(at, stop - at)))
+            count += stop - at
+            at = stop
+            if count == size:
+                yield _whole(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield _whole(waiting)
+
+
+def _whole(parts: list[Zone]) -> Zone:
+    return Zone(np.concatenate([p.addresses for p in parts]), joined([p.values for p in parts]))
+
+
+def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str) -> Rows:
+    """The rows of the zones for which `kept` is true. `places` has the columns `FIELDS`; `sizes` are the rows of the fragments by id.
+
+    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment.
+    """
+    fragment, start, length = (places.column(f.name).to_numpy() for f in FIELDS)
+    known = kept & np.isin(fragment, np.fromiter(sizes, np.uint64, len(sizes)))
+    fragment, start, length = fragment[known], start[known], length[known]
+    if (start + length < start).any():
+        raise CorruptFileError(f"{what}: a zone is longer than a fragment can be")
+    stop = start + length
+    # Adjacent zones are one range.
+    first = np.ones(len(fragment), np.bool_)
+    first[1:] = (fragment[1:] != fragment[:-1]) | (start[1:] != stop[:-1])
+    last = np.append(first[1:], True) if len(first) else first
+    rows: Rows = {}
+    for f, a, b in zip(fragment[first].tolist(), start[first].tolist(), stop[last].tolist()):
+        if b > sizes[f]:
+            raise CorruptFileError(f"{what}: a zone of fragment {f} ends at row {b}, but the fragment has {sizes[f]} rows")
+        rows.setdefault(f, BitMap()).add_range(a, b)
+    return rows
