@@ -44,6 +44,10 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "BTreeIndexDetails": Kind("BTREE", "btree", 1, 1, exact=True),
     "BitmapIndexDetails": Kind("BITMAP", "bitmap", 0, None, exact=True),
+    "LabelListIndexDetails": Kind("LABEL_LIST", "label_list", 1, None, exact=True),
+    "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None, exact=False),
+    "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, exact=False),
+    "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, exact=False),
 }
 """In the order in which the indexes of one column are asked."""
 

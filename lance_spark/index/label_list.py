@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
@@ -53,7 +54,7 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
 def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType) -> Found:
     """The rows with one item of each list of `wanted`; none if there are no lists. `t` is the type in which items are compared."""
     file = files.open(FILE)
-    keys = files.cached("keys", lambda: file.read(["keys"]).column(0), lambda a: a.nbytes)
+    keys = files.cached("keys", lambda: _keys(files, file), lambda a: a.nbytes)
     seen = as_seen(plain(keys), t)
     sets = []
     for values in wanted:
@@ -62,6 +63,14 @@ def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType
         data = file.read(["bitmaps"], positions).column(0).to_pylist() if len(positions) else []
         sets.append(union(parse_row_addresses(d, files.fragments, file.path) for d in data))
     return Found(_common(sets), exact=True)
+
+
+def _keys(files: IndexFiles, file: IndexFile) -> pa.Array:
+    """The distinct items."""
+    found, expected = file.schema.types, _item_type(files.indexed.type)
+    if found != [expected, pa.binary()]:
+        raise CorruptFileError(f"{file.path}: expected keys of {expected} and bitmaps, found columns of {found}")
+    return file.read(["keys"]).column(0)
 
 
 def _common(sets: Sequence[Rows]) -> Rows:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.arrow.selection import joined
+from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.moves import Moves
@@ -51,9 +52,9 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
         case Compare("=", text, Literal(str(value))) if text == column:
             return _containing(files, [value])
         case In(text, values) if text == column and values:
-            found = [_containing(files, [v]) for v in values]
-            known = [f for f in found if f is not None]
-            return Found(union(f.rows for f in known), exact=False) if len(known) == len(found) else None
+            each = [_containing(files, [v]) for v in values]
+            known = [f for f in each if f is not None]
+            return Found(union(f.rows for f in known), exact=False) if len(known) == len(each) else None
         case _:
             return None
 
@@ -76,11 +77,18 @@ def _containing(files: IndexFiles, parts: Sequence[str]) -> Found | None:
 def _rows(files: IndexFiles, tokens: Sequence[int]) -> list[Rows]:
     """The rows of each token; only one without rows if a token is in no text."""
     file = files.open(FILE)
+    _check_columns(file)
     known = files.cached("tokens", lambda: file.read(["tokens"]).column(0).to_numpy(zero_copy_only=False), lambda a: a.nbytes)
     places = np.searchsorted(known, tokens)
     if (places >= len(known)).any() or (known[np.minimum(places, len(known) - 1)] != tokens).any():
         return [{}]
     return [parse_treemap(data, file.path) for data in file.read(["posting_list"], places).column(0).to_pylist()]
+
+
+def _check_columns(file: IndexFile) -> None:
+    found = file.schema.types
+    if found != _SCHEMA.types:
+        raise CorruptFileError(f"{file.path}: expected columns of {_SCHEMA.types}, found {found}")
 
 
 def _common(sets: Sequence[Rows]) -> Rows:
@@ -164,6 +172,7 @@ def _runs(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Array, np.ndarray
 
 
 def _all(files: IndexFiles, file: IndexFile) -> Iterator[tuple[int, Rows]]:
+    _check_columns(file)
     for batch in file.batches(_SCHEMA.names):
         for token, data in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()):
             yield token, parse_treemap(data, file.path)

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lance_spark._proto import index_pb2
-from lance_spark.errors import InvalidOptionError
+from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zones import FIELDS, Zone, rows_in, zones
-from lance_spark.predicate.one_column import holds_for_null, over_values
+from lance_spark.predicate.one_column import holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
 from lance_spark.predicate.tree import Column, Expression
 
@@ -34,21 +34,29 @@ NULL_BITMAP = "null_bitmap"
 def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
     """The rows of the zones with a value that may satisfy the condition; exact if only nulls satisfy it."""
     file = files.open(FILE)
-    zone = files.cached(FILE, lambda: file.read([f.name for f in _schema(file.schema.field("min").type)]), lambda b: b.nbytes)
-    if not files.fits(zone.schema.field("min").type):
-        return None
-    wanted = over_values(condition)
+    zone = files.cached("zones", lambda: _zones(files, file), lambda b: b.nbytes)
     nulls, nans, lengths = (zone.column(name).to_numpy() for name in ("null_count", "nan_count", "zone_length"))
     # A zone without values has no bounds; otherwise a missing bound is unknown.
     empty = np.asarray(zone.column("max").is_null()) & (lengths <= nulls) & (nans == 0)
-    kept = pages_that_may_hold(wanted, PageBounds(zone.column("min"), zone.column("max"))) & ~empty
+    kept = pages_that_may_hold(condition, PageBounds(zone.column("min"), zone.column("max"))) & ~empty
     rows = [rows_in(zone, kept, files.fragments, file.path)]
     exact = not kept.any()
-    if holds_for_null(wanted, files.indexed.type):
+    if holds_for_null(condition, files.indexed.type):
         known = null_rows(files, file)
         exact = exact and known is not None
         rows.append(rows_in(zone, nulls > 0, files.fragments, file.path) if known is None else known)
     return Found(union(rows), exact)
+
+
+def _zones(files: IndexFiles, file: IndexFile) -> pa.RecordBatch:
+    """All zones, checked."""
+    zone = file.read(_schema(pa.null()).names)
+    bounds, counts = zone.schema.types[:2], zone.schema.types[2:]
+    if not all(files.fits(t) for t in bounds) or not all(types.is_unsigned_integer(t) for t in counts):
+        raise CorruptFileError(f"{file.path}: expected bounds of {files.indexed.type} and counts, found columns of {zone.schema.types}")
+    if any(c.null_count for c in zone.columns[2:]):
+        raise CorruptFileError(f"{file.path}: a count is null")
+    return zone
 
 
 def null_rows(files: IndexFiles, file: IndexFile) -> Rows | None:

@@ -68,9 +68,15 @@ def _whole(parts: list[Zone]) -> Zone:
 def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str) -> Rows:
     """The rows of the zones for which `kept` is true. `places` has the columns `FIELDS`; `sizes` are the rows of the fragments by id.
 
-    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment.
+    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment, and for a fragment without zones:
+    some writers left the zones as they were when they moved the rows.
     """
-    fragment, start, length = (places.column(f.name).to_numpy() for f in FIELDS)
+    columns = [places.column(f.name) for f in FIELDS]
+    if any(c.type != pa.uint64() or c.null_count for c in columns):
+        raise CorruptFileError(f"{what}: expected the places of zones as uint64 without nulls, found {[str(c.type) for c in columns]}")
+    fragment, start, length = (c.to_numpy() for c in columns)
+    if missing := sizes.keys() - np.unique(fragment).tolist():
+        raise CorruptFileError(f"{what}: the index covers fragment {min(missing)}, but has no zones of it")
     known = kept & np.isin(fragment, np.fromiter(sizes, np.uint64, len(sizes)))
     fragment, start, length = fragment[known], start[known], length[known]
     if (start + length < start).any():
