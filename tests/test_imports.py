@@ -21,6 +21,7 @@ ROOMS = [
     "verbs",
     "spark",
     "spark/planner",
+    "spark/planner/row_level",
     "namespace/partitioned",
     "namespace",
     "dataset",

@@ -8,6 +8,7 @@ with each of pylance's filters, so that it does not overlook them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -41,6 +42,17 @@ def primary_key(schema: Schema) -> tuple[Field, ...]:
     """The fields of the table's unenforced primary key, in its order; empty if there is none."""
     found = [(position or 2**32, f.id, f) for f in schema.walk() if (position := primary_key_position(f)) is not None]
     return tuple(f for _, _, f in sorted(found, key=lambda entry: entry[:2]))
+
+
+def primary_key_in(schema: Schema, condition: str) -> tuple[Field, ...]:
+    """The fields of the primary key if a condition, as text, names all of them; else ()."""
+    key = primary_key(schema)
+    return key if all(names_column(condition, f.name) for f in key) else ()
+
+
+def names_column(condition: str, name: str) -> bool:
+    """Whether a condition, as text, has this name in it."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition, re.IGNORECASE) is not None
 
 
 class KeyFilter:

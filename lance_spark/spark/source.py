@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from lance_spark.errors import (
     VersionNotFoundError,
 )
 from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.namespace.partitioned.root import PartitionedVersion, open_partitioned, opened, with_flags
 from lance_spark.namespace.partitioned.scan import check_no_row_columns
 from lance_spark.predicate import parse
@@ -34,7 +36,9 @@ from lance_spark.spark.partitioned_writer import PartitionedWriter
 from lance_spark.spark.places import store_of, store_to_write
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
-from lance_spark.spark.reader import PARTITIONED_MARK, LanceReader, Partitioning
+from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader, Partitioning
+from lance_spark.spark.row_level import OPTION as COMMAND
+from lance_spark.spark.row_level import Command, row_level_writer
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage.store import Store
@@ -47,7 +51,9 @@ class LanceDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
-        super().__init__(dict(options))
+        self._command = Command.of(options)
+        options = {name: value for name, value in options.items() if name != COMMAND}
+        super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
         self._snapshot: Snapshot | None = None
@@ -55,11 +61,12 @@ class LanceDataSource(DataSource):
         self._mark = b""
         self._pinned: tuple[Store, int] | LanceError
         try:
-            found = open_version(self._read)
+            found = open_version(self._read if self._command is None else self._command.place(self._read))
             if isinstance(found, PartitionedVersion):
                 self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
             else:
                 self._snapshot = found
+                self._mark = VERSION_MARK + struct.pack("<q", found.version)
             self._pinned = self._snapshot.store, self._snapshot.version
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
@@ -92,6 +99,9 @@ class LanceDataSource(DataSource):
         self._check_declared(plan)
         if not self._request.aggregates:
             own = plan.schema(snapshot)
+            names = set(own.names)
+            if any(f.name in schema.names and f.name not in names for f in ROW_COLUMNS):
+                own = plan.known(snapshot).to_arrow()
             if schema.names != own.names or schema != to_spark(own):
                 plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
         plan = self._request.apply(plan, plan.known(snapshot))
@@ -113,9 +123,11 @@ class LanceDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        options = WriteOptions.parse(self.options)
+        options = WriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
+        if self._command is not None:
+            return row_level_writer(self._snapshot, store_to_write(options), schema, options, self._command)
         if self._partitioned is not None:
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
         there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()
@@ -129,7 +141,7 @@ class LanceDataSource(DataSource):
             raise self._pinned
         if self._snapshot is None:
             store, version = self._pinned
-            if self._mark:
+            if self._mark == PARTITIONED_MARK:
                 self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
                 self._snapshot = self._partitioned.shape
             else:
@@ -156,7 +168,8 @@ class LanceDataSource(DataSource):
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
-        return {**self.__dict__, "_snapshot": None, "_partitioned": None}
+        # The mark comes first, because LancePlanner.java searches for it and options could contain it, too.
+        return {"_mark": self._mark, **self.__dict__, "_snapshot": None, "_partitioned": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         keep_import_cache_small()

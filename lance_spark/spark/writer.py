@@ -66,9 +66,7 @@ class LanceWriter(DataSourceArrowWriter):
         """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
         fragments = _fragments(messages)
         if None in messages:
-            raise LanceError(
-                f"{messages.count(None)} of {len(messages)} tasks returned no commit message; nothing was committed: run the write again"
-            )
+            raise no_message(messages.count(None), len(messages))
         try:
             if self._replaced is not None:
                 replace_where(self._target, self._replaced, fragments)
@@ -81,16 +79,26 @@ class LanceWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of all tasks, including tasks that are still running after another one has failed.
+        """Delete the files of all tasks; see `abort_job`."""
+        abort_job(self._target, messages)
 
-        Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
-        keeps them, because it runs in another process and does not know whether a version refers to them.
-        """
-        if None in messages:
-            write.discard_job(self._target)
-        if messages.count(None) > 1:
-            time.sleep(STOPPED_AFTER_S)
-            write.discard_job(self._target)
+
+def abort_job(target: write.WriteTarget, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Delete the files of all tasks, including tasks that are still running after another one has failed.
+
+    Spark also calls this after a failed commit. Then every task has a message, and `commit` has already handled the files. This call
+    keeps them, because it runs in another process and does not know whether a version refers to them.
+    """
+    if None in messages:
+        write.discard_job(target)
+    if messages.count(None) > 1:
+        time.sleep(STOPPED_AFTER_S)
+        write.discard_job(target)
+
+
+def no_message(missing: int, tasks: int) -> LanceError:
+    """The error that tasks, which should have written rows, returned nothing."""
+    return LanceError(f"{missing} of {tasks} tasks returned no commit message; nothing was committed: run the write again")
 
 
 def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:

@@ -6,7 +6,6 @@ updated rows from the table, so rows are partitioned by fragment and sorted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -17,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
-from lance_spark.metadata.inserted_keys import primary_key
+from lance_spark.metadata.inserted_keys import names_column, primary_key_in
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
@@ -137,18 +136,13 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
 
 def _key(merge: Merge, schema: Schema) -> tuple[Field, ...]:
     """The primary key if rows are inserted and the condition names all columns of the key; else ()."""
-    key = primary_key(schema)
     inserts = any(c.operation == INSERTED for c in merge.clauses)
-    return key if inserts and all(_names_column(merge.on, f.name) for f in key) else ()
-
-
-def _names_column(condition: Condition, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(condition), re.IGNORECASE) is not None
+    return primary_key_in(schema, str(merge.on)) if inserts else ()
 
 
 def _with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:
     """The error with the key values of the row."""
-    names = [f.name for f in snapshot.manifest.schema.fields if _names_column(merge.on, f.name)]
+    names = [f.name for f in snapshot.manifest.schema.fields if names_column(str(merge.on), f.name)]
     if not names:
         return error
     fields = snapshot.manifest.schema.select([quoted([name]) for name in names])

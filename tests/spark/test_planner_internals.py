@@ -55,7 +55,10 @@ def by_name(entries: set[str]) -> set[str]:
     assert arguments
     members = {f".{name}" for name in fields} | {f"{name}/0" for name in arguments} | {"makeCopy/1"}
     assert members <= {entry.partition("#")[2] for entry in entries}
-    return {entry for entry in entries if entry.partition("#")[2] in members}
+    named = {entry for entry in entries if entry.partition("#")[2] in members}
+    others = {entry.partition("#")[0] for entry in entries - named if not entry.endswith("#")}
+    # A class of which only such members are in use is not named in the compiled classes either.
+    return named | {f"{owner}#" for owner in {entry.partition("#")[0] for entry in named} - others}
 
 
 def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:

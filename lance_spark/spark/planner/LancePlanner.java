@@ -63,6 +63,8 @@ public class LancePlanner extends Rule {
     public Object apply(Object extensions) {
       if (done.put(extensions, Boolean.TRUE) == null) {
         SparkInternals.areKnown();
+        ((SparkSessionExtensions) extensions).injectResolutionRule(new Builder(new LanceResolution()));
+        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new RowLevelCommands()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new ReplaceGuard()));

@@ -5,12 +5,19 @@ import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
@@ -20,40 +27,79 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Spark's table of a Python source, with a scan builder that supports push-down. */
-class LanceTable implements Table, SupportsRead, SupportsWrite {
+/** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
+class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
   private final PythonTable inner;
-  private final boolean isCatalogTable, takesColumnsOnly;
+  private final String name;
+  private final Map own;
+  private final boolean takesColumnsOnly;
 
-  LanceTable(PythonTable inner, boolean isCatalogTable, boolean takesColumnsOnly) {
+  /**
+   * `own` has the options with which a catalog opens the table, such as its path; null for a table that Spark has opened with its options.
+   * Errors and explain show the name.
+   */
+  LanceTable(PythonTable inner, String name, Map own) { this(inner, name, own, false); }
+
+  LanceTable(LanceTable table) { this(table.inner, table.name, table.own, table.takesColumnsOnly); }
+
+  private LanceTable(PythonTable inner, String name, Map own, boolean takesColumnsOnly) {
     this.inner = inner;
-    this.isCatalogTable = isCatalogTable;
+    this.name = name;
+    this.own = own;
     this.takesColumnsOnly = takesColumnsOnly;
   }
 
-  LanceTable takingColumnsOnly() { return new LanceTable(inner, isCatalogTable, true); }
+  LanceTable takingColumnsOnly() { return new LanceTable(inner, name, own, true); }
 
-  /** The same relation over LanceTable. A table of the session catalog gets its options and location, which Spark does not pass. */
+  /** The same relation over LanceTable. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
-    Map stored = CatalogTables.options(relation);
-    LanceTable table = new LanceTable((PythonTable) relation.table(), stored != null, false);
-    scala.Product copy = SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
-    if (stored == null) return (LogicalPlan) copy;
-    stored.putAll(relation.options().asCaseSensitiveMap());
-    return (LogicalPlan) SparkInternals.with(copy, "options", new CaseInsensitiveStringMap(stored));
+    LanceTable table = new LanceTable((PythonTable) relation.table(), relation.table().name(), CatalogTables.options(relation));
+    return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
   }
 
-  public String name() { return inner.name(); }
+  /** A table of the session catalog. Spark does not pass its options and location. */
+  static LanceTable inCatalog(Table table, Identifier identifier) throws Exception {
+    return new LanceTable((PythonTable) table, table.name(), CatalogTables.options(CatalogTables.entry(identifier)));
+  }
+
+  public String name() { return name; }
   public StructType schema() { return inner.schema(); }
-  public Set capabilities() { return inner.capabilities(); }
+  public Set capabilities() { return new HashSet(inner.capabilities()); }
+  public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
+
+  Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options), own != null); }
+
+  /** Options of the statement take precedence over the table's, but cannot redirect it to another table. */
+  private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) {
+    if (own == null) return options;
+    Map all = new HashMap(own);
+    all.putAll(options.asCaseSensitiveMap());
+    if (own.containsKey("path")) all.put("path", own.get("path"));
+    return new CaseInsensitiveStringMap(all);
+  }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    Source source = new Source(inner, options, isCatalogTable);
+    Source source = source(options);
     // The limit in the user's options must be applied before anything that Spark pushes.
-    return takesColumnsOnly || options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
+    return takesColumnsOnly || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
   }
 
-  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return inner.newWriteBuilder(info); }
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return inner.newWriteBuilder(own == null ? info : new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
+  }
+
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new LanceOperation(this, info); }
+
+  public boolean truncateTable() {
+    RowLevelWrite.truncate(this);
+    return true;
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof LanceTable && ((LanceTable) other).inner == inner && Objects.equals(((LanceTable) other).own, own);
+  }
+
+  public int hashCode() { return System.identityHashCode(inner); }
 }
 
 /** The pickled data source of one table with its options, and its scans. */
@@ -100,6 +146,13 @@ class Source {
     return new PythonBatch(bound, table.name(), schema, options);
   }
 
+  /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
+  long version() throws Exception {
+    byte[] pickle = inPython().dataSource();
+    int at = Pickle.after(pickle, Pickle.VERSION_MARK, 8);
+    return at < 0 ? 0 : Pickle.integer(pickle, at);
+  }
+
   /** True for a partitioned namespace, which has a mark in its pickle. */
   boolean isPartitioned() {
     try {
@@ -128,6 +181,8 @@ class Source {
 class Pickle {
   /** The mark before four little-endian signed 64-bit integers (LancePartition in lance_spark.spark.reader). */
   private static final byte[] SIZE_MARK = "LanceSize:".getBytes(StandardCharsets.US_ASCII);
+  /** The mark before one such integer (LanceDataSource in lance_spark.spark.source). */
+  static final byte[] VERSION_MARK = "LanceVersion:".getBytes(StandardCharsets.US_ASCII);
   static final byte[] PARTITIONED_MARK = "LancePartitioned:".getBytes(StandardCharsets.US_ASCII);
 
   /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
@@ -167,7 +222,7 @@ class Pickle {
     return -1;
   }
 
-  private static long integer(byte[] bytes, int at) {
+  static long integer(byte[] bytes, int at) {
     long value = 0;
     for (int i = 7; i >= 0; i--) value = value << 8 | bytes[at + i] & 0xff;
     return value;

@@ -33,7 +33,8 @@ class PlanJson {
   boolean isExact = true;
   private final StructType schema;
 
-  PlanJson(StructType schema) { this.schema = schema; }
+  /** `schema` is the table's, to which its metadata columns are added. */
+  PlanJson(StructType schema) { this.schema = MetadataColumns.with(schema); }
 
   static ObjectNode object() { return NODES.objectNode(); }
   static ArrayNode array() { return NODES.arrayNode(); }

@@ -11,7 +11,8 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -24,7 +25,8 @@ from lance_spark.spark.planner.warning import warn
 _PACKAGE = "lancespark"
 _PLANNER = f"{_PACKAGE}.LancePlanner"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
-_RULES = (f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
+_RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
+_RESOLUTION = f"{_PACKAGE}.LanceResolution"
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
@@ -54,6 +56,7 @@ def _install(spark: SparkSession) -> None:
     # This must come first: other calls build the session's planner, which reads the extensions when it is built.
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
     _add_rules(spark, loader, _RULES)
+    _new(spark, loader, _RESOLUTION).addTo(session)
 
 
 def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:
@@ -107,8 +110,15 @@ def _compiled(gateway: Any, context: Any) -> Any:
 
 def sources() -> dict[str, str]:
     """The planner's Java sources by file name."""
-    files = importlib.resources.files(__package__).iterdir()
-    return {file.name: file.read_text(encoding="ascii") for file in files if file.name.endswith(".java")}
+    return {file.name: file.read_text(encoding="ascii") for file in _java_files(importlib.resources.files(__package__))}
+
+
+def _java_files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _java_files(entry)
+        elif entry.name.endswith(".java"):
+            yield entry
 
 
 def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:

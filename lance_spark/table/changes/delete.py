@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,12 @@ from lance_spark.predicate import parse
 from lance_spark.predicate.tree import Literal
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import check_counts
+from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
+from lance_spark.table.write.write import WriteOptions
 
 TRIES = 10
 """Number of tries if other writers change the same rows, as in pylance."""
@@ -70,6 +72,29 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     except LanceError:
         _discard(store, updated)
         raise
+
+
+def delete_all(snapshot: Snapshot, options: WriteOptions) -> RowChanges:
+    """Delete all rows, also those that others add meanwhile. An empty table gets no new version."""
+    return change_rows(snapshot, options, lambda latest: RowPlan(lambda _: _Emptying(latest), adds_rows=False))
+
+
+@dataclass(frozen=True)
+class _Emptying:
+    """The deletion of all fragments of a version."""
+
+    snapshot: Snapshot
+
+    @property
+    def changes(self) -> RowChanges:
+        return RowChanges(self.snapshot.version, num_deleted_rows=sum(all_live_rows(self.snapshot)))
+
+    def commit(self, properties: Mapping[str, str]) -> Snapshot:
+        ids = self.snapshot.manifest.lazy_fragments.ids.tolist()
+        if not ids:
+            return self.snapshot
+        transaction = Transaction(self.snapshot.version, Delete((), tuple(ids), "true"), properties=properties)
+        return commit(self.snapshot.store, transaction, base=self.snapshot)
 
 
 def _with_deletions(snapshot: Snapshot, rows: Mapping[int, np.ndarray], updated: list[Fragment]) -> list[int]:

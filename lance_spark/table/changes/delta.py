@@ -119,8 +119,8 @@ class Delta:
         return (*self.moved, *self.inserted)
 
 
-def united(parts: Iterable[DeltaPart]) -> Delta:
-    """Combine parts. Raises AmbiguousMergeError if two tasks change the same row."""
+def united(parts: Iterable[DeltaPart], repeats: bool = False) -> Delta:
+    """Combine parts. Raises AmbiguousMergeError if two tasks change the same row; with `repeats`, they may both delete it."""
     left: dict[int, BitMap] = {}
     moved: list[Fragment] = []
     inserted: list[Fragment] = []
@@ -130,7 +130,9 @@ def united(parts: Iterable[DeltaPart]) -> Delta:
         for fragment_id, data in part.left.items():
             rows, known = BitMap.deserialize(data), left.get(fragment_id)
             if known is not None and (both := known & rows):
-                raise ambiguous(fragment_id, both[0])
+                if not repeats:
+                    raise ambiguous(fragment_id, both[0])
+                counts[0] -= len(both)
             left[fragment_id] = rows if known is None else known | rows
         moved += part.moved
         inserted += part.inserted

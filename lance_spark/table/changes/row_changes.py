@@ -39,8 +39,8 @@ class Written(Protocol):
     def changes(self) -> RowChanges:
         """The result; `version` is the version that it is based on."""
 
-    def commit(self, noted: Mapping[str, str]) -> Snapshot:
-        """Commit the change. The caller deletes its data files if the commit has certainly failed."""
+    def commit(self, properties: Mapping[str, str]) -> Snapshot:
+        """Commit the change; the transaction gets these properties. If it has certainly failed, the caller deletes the data files."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class RowPlan:
 
     write: Callable[[WriteTarget], Written]
     adds_rows: bool = True
+
+
+def noted(changes: RowChanges) -> dict[str, str]:
+    """The figures of a change that its transaction notes."""
+    return {name: str(value) for name, value in vars(changes).items() if name != "version"}
 
 
 def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snapshot], RowPlan]) -> RowChanges:
@@ -69,9 +74,8 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
         except BaseException:
             discard_job(target)
             raise
-        figures = {name: str(value) for name, value in vars(written.changes).items() if name != "version"}
         try:
-            return replace(written.changes, version=written.commit({**options.noted, **figures}).version)
+            return replace(written.changes, version=written.commit({**options.noted, **noted(written.changes)}).version)
         except CommitStateUnknownError:
             raise
         except (LanceError, ValueError) as e:
@@ -101,12 +105,13 @@ class DeltaPlan:
         snapshot = self.snapshot
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         target = replace(target, schema=self.intent.schema or target.schema)
-        delta = united(self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key, self.repeats)))
+        parts = self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key, self.repeats))
+        delta = united(parts, self.repeats)
         files = [file for fragment in delta.new_fragments for file in fragment.files]
         changes = RowChanges(
             snapshot.version, delta.num_deleted, delta.num_updated, delta.num_inserted, len(files), sum(f.size or 0 for f in files)
         )
-        return _Committable(changes, lambda noted: commit_delta(snapshot, delta, self.intent, noted))
+        return _Committable(changes, lambda properties: commit_delta(snapshot, delta, self.intent, properties))
 
 
 @dataclass(frozen=True)
@@ -114,5 +119,5 @@ class _Committable:
     changes: RowChanges
     finish: Callable[[Mapping[str, str]], Snapshot]
 
-    def commit(self, noted: Mapping[str, str]) -> Snapshot:
-        return self.finish(noted)
+    def commit(self, properties: Mapping[str, str]) -> Snapshot:
+        return self.finish(properties)

@@ -1,0 +1,56 @@
+package lancespark;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
+ * applies to tables of the session catalog, temporary views and DataFrames of paths.
+ */
+public class LanceResolution extends Rule {
+  public LanceResolution() {}
+
+  public String ruleName() { return "lance_spark.LanceResolution"; }
+
+  /** After a failure the plan stays unchanged: queries still run, while row-level commands and metadata columns are unknown. */
+  public TreeNode apply(TreeNode plan) {
+    if (!SparkInternals.areKnown()) return plan;
+    try {
+      return new Tables().in((LogicalPlan) plan);
+    } catch (Throwable t) {
+      LancePlanner.LOG.warn("a lance table is only known as a Python source, without metadata columns and row-level commands", t);
+      return plan;
+    }
+  }
+
+  static class Tables extends Walk {
+    LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
+      if (!(plan instanceof DataSourceV2Relation)) return plan;
+      DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+      return LancePlanner.isLance(relation.table()) ? LanceTable.relation(relation, relation.output()) : plan;
+    }
+  }
+
+  private static LogicalPlan truncation(TruncateTable plan) throws Exception {
+    ResolvedTable table = (ResolvedTable) plan.table();
+    if (!LancePlanner.isLance(table.table()) || !table.catalog().name().equals("spark_catalog")) return plan;
+    LanceTable own = LanceTable.inCatalog(table.table(), table.identifier());
+    return (LogicalPlan) SparkInternals.with(plan, "table", SparkInternals.with(table, "table", own));
+  }
+
+  /** Adds this rule to a session that is already built, unless it has the rule. */
+  public void addTo(SparkSession session) throws Exception {
+    Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
+    java.util.List rules = new java.util.ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
+    for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
+    rules.add(this);
+    SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
+  }
+}

@@ -1,0 +1,51 @@
+package lancespark;
+
+import java.util.*;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
+class MetadataColumns {
+  static final String ADDRESS = "_rowaddr";
+  private static final MetadataColumn[] ALL = {
+    new LanceColumn("_rowid", DataTypes.LongType, false, "the row's id"),
+    new LanceColumn(ADDRESS, DataTypes.LongType, false, "the fragment and the row's position in it"),
+    new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
+    new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
+    new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
+  };
+
+  static MetadataColumn[] all() {
+    MetadataColumn[] all = new MetadataColumn[ALL.length];
+    System.arraycopy(ALL, 0, all, 0, all.length);
+    return all;
+  }
+
+  /** A table's schema, followed by the metadata columns that it does not have itself. */
+  static StructType with(StructType schema) {
+    List names = Arrays.asList(schema.fieldNames());
+    for (int i = 0; i < ALL.length; i++) if (!names.contains(ALL[i].name())) schema = schema.add(ALL[i].name(), ALL[i].dataType(), ALL[i].isNullable());
+    return schema;
+  }
+}
+
+class LanceColumn implements MetadataColumn {
+  private final String name, comment;
+  private final DataType type;
+  private final boolean isNullable;
+
+  LanceColumn(String name, DataType type, boolean isNullable, String comment) {
+    this.name = name;
+    this.type = type;
+    this.isNullable = isNullable;
+    this.comment = comment;
+  }
+
+  public String name() { return name; }
+  public DataType dataType() { return type; }
+  public boolean isNullable() { return isNullable; }
+  public String comment() { return comment; }
+}

@@ -1,0 +1,103 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The optimizer rule that writes the delta rows of DELETE, UPDATE and MERGE INTO with Python.
+ *
+ * Spark rewrites these commands to a query for delta rows, with an operation and a row address in each. Spark's writer of delta rows runs Java
+ * code on the executors. Therefore this rule appends the rows by Spark's writer for Python sources instead: lance_spark.spark.row_level.
+ */
+public class RowLevelCommands extends Rule {
+  public RowLevelCommands() {}
+
+  public String ruleName() { return "lance_spark.RowLevelCommands"; }
+
+  /** An error fails the command: without this rule it cannot run. */
+  public TreeNode apply(TreeNode plan) {
+    if (!SparkInternals.areKnown()) return plan;
+    try {
+      return new Commands().in((LogicalPlan) plan);
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return plan;
+    }
+  }
+
+  static class Commands extends Walk {
+    LogicalPlan changed(LogicalPlan plan) throws Exception { return plan instanceof WriteDelta ? append((WriteDelta) plan) : plan; }
+  }
+
+  /**
+   * The append of the delta rows. This is done before Spark plans the write: then Spark would scan the table a second time, in order to find the
+   * groups of rows that change.
+   */
+  private static LogicalPlan append(WriteDelta delta) throws Exception {
+    Table target = ((DataSourceV2Relation) delta.productElement(0)).table();  // Janino finds two methods table()
+    if (!(target instanceof RowLevelOperationTable) || !(((RowLevelOperationTable) target).operation() instanceof LanceOperation)) return delta;
+    LanceOperation operation = (LanceOperation) ((RowLevelOperationTable) target).operation();
+    boolean isDelete = operation.command() == RowLevelOperation.Command.DELETE;
+    // Spark truncates the table instead.
+    if (isDelete && delta.write().isEmpty() && delta.condition().sql().equals("true")) return delta;
+    LanceTable table = operation.table;
+    DataSourceV2Relation relation = (DataSourceV2Relation) delta.originalTable();
+    Source source = table.source(relation.options());
+    ObjectNode command = PlanJson.object().put("kind", operation.command().toString()).put("condition", delta.condition().sql());
+    command.put("version", source.version()).put("repeats", mayRepeatDeletes(delta.query())).put("declared", table.schema().json());
+    RowLevelWrite write = new RowLevelWrite(source.options, command, delta.query().schema());
+    Object anyRows = SparkInternals.with(relation, "table", new TakingAnyRows(table));
+    return append(anyRows, delta.query(), write);
+  }
+
+  /** Spark checks that no row of the table is changed twice, unless a MERGE only deletes the rows that match. */
+  private static boolean mayRepeatDeletes(LogicalPlan query) {
+    if (query instanceof MergeRows) return !((MergeRows) query).checkCardinality();
+    Iterator it = CollectionConverters.asJava(query.children()).iterator();
+    while (it.hasNext()) if (mayRepeatDeletes((LogicalPlan) it.next())) return true;
+    return false;
+  }
+
+  /** Versions of Spark differ in the constructor's arguments, so they are found by their types. The first option is the write. */
+  private static LogicalPlan append(Object relation, LogicalPlan query, RowLevelWrite write) throws Exception {
+    java.lang.reflect.Constructor make = AppendData.class.getConstructors()[0];
+    Class[] types = make.getParameterTypes();
+    Object[] arguments = new Object[types.length];
+    boolean isWritten = false;
+    for (int i = 0; i < types.length; i++) {
+      boolean isOption = types[i] == scala.Option.class;
+      if (types[i] == LogicalPlan.class) arguments[i] = query;
+      else if (types[i] == boolean.class) arguments[i] = Boolean.FALSE;
+      else if (types[i] == scala.collection.immutable.Map.class) arguments[i] = scala.collection.immutable.Map$.MODULE$.empty();
+      else if (types[i] == scala.collection.immutable.Set.class) arguments[i] = scala.collection.immutable.Set$.MODULE$.empty();
+      else if (isOption && !isWritten) arguments[i] = new scala.Some(write);
+      else arguments[i] = isOption ? scala.Option.empty() : relation;
+      isWritten = isWritten || isOption;
+    }
+    return (LogicalPlan) make.newInstance(arguments);
+  }
+}
+
+/** A lance table as the target of delta rows, whose columns are not its own. It equals the table, so that Spark refreshes cached queries. */
+class TakingAnyRows extends LanceTable {
+  TakingAnyRows(LanceTable table) { super(table); }
+
+  public Set capabilities() {
+    Set capabilities = super.capabilities();
+    capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    return capabilities;
+  }
+}

@@ -1,0 +1,106 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The write of a row-level command: Spark's write to a Python source, which gets the command as an option. It stays on the driver. */
+class RowLevelWrite implements Write {
+  /** Python takes the command from this option. See lance_spark.spark.row_level. */
+  private static final String OPTION = "__lance_command";
+  final Map options;
+  final ObjectNode command;
+  private final Write inner;
+  private final LogicalWriteInfo info;
+
+  RowLevelWrite(CaseInsensitiveStringMap options, ObjectNode command, StructType rows) {
+    this.options = options.asCaseSensitiveMap();
+    this.command = command.put("statement", UUID.randomUUID().toString());
+    Map all = new HashMap(this.options);
+    all.put(OPTION, PlanJson.text(command));
+    this.info = new RowsInfo(new CaseInsensitiveStringMap(all), rows, command.get("statement").asText());
+    this.inner = new PythonWrite(Source.unopened(), LancePlanner.SOURCE, info, false);
+  }
+
+  public String description() { return "lance " + command.get("kind").asText(); }
+  public String toString() { return description(); }
+  public BatchWrite toBatch() { return new RowLevelBatch(this, inner.toBatch()); }
+  public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
+
+  /** Deletes all rows. There are no tasks. */
+  static void truncate(LanceTable table) {
+    Source source = table.source(CaseInsensitiveStringMap.empty());
+    ObjectNode command = PlanJson.object().put("kind", "TRUNCATE").put("condition", "true");
+    BatchWrite batch = new RowLevelWrite(source.options, command, table.schema()).toBatch();
+    batch.createBatchWriterFactory(new NoRows(table.schema()));
+    batch.commit(new WriterCommitMessage[0]);
+  }
+}
+
+/** Remembers the command after its commit. */
+class RowLevelBatch implements BatchWrite {
+  private final RowLevelWrite write;
+  private final BatchWrite inner;
+
+  RowLevelBatch(RowLevelWrite write, BatchWrite inner) {
+    this.write = write;
+    this.inner = inner;
+  }
+
+  /** Spark's own factory, so that executors need no class of this package. */
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
+  public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
+  public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
+  public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
+  public void commit(WriterCommitMessage[] messages) {
+    inner.commit(messages);
+    LastChange.set(write);
+  }
+}
+
+/** The last row-level command of each session. */
+public class LastChange {
+  private static final Map last = Collections.synchronizedMap(new WeakHashMap());
+
+  public LastChange() {}
+
+  static void set(RowLevelWrite write) { last.put(LancePlanner.session(), write); }
+
+  /** The command of a session as JSON; null if it had none. */
+  public String command(SparkSession session) {
+    RowLevelWrite write = (RowLevelWrite) last.get(session);
+    return write == null ? null : PlanJson.text(write.command);
+  }
+
+  /** The options of the command's table. */
+  public Map options(SparkSession session) { return ((RowLevelWrite) last.get(session)).options; }
+}
+
+/** Spark's description of a write. */
+class RowsInfo implements LogicalWriteInfo {
+  private final CaseInsensitiveStringMap options;
+  private final StructType schema;
+  private final String id;
+
+  RowsInfo(CaseInsensitiveStringMap options, StructType schema, String id) {
+    this.options = options;
+    this.schema = schema;
+    this.id = id;
+  }
+
+  public CaseInsensitiveStringMap options() { return options; }
+  public String queryId() { return id; }
+  public StructType schema() { return schema; }
+  public Optional rowIdSchema() { return Optional.empty(); }
+  public Optional metadataSchema() { return Optional.empty(); }
+}

@@ -1,0 +1,215 @@
+"""SQL's row-level commands: Spark computes delta rows, executors write them, and the driver commits one transaction.
+
+RowLevelCommands.java passes the command as an option of the write. The transaction is based on the version that the command has read,
+because row addresses refer to it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_spark.arrow.selection import keep_rows
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.inserted_keys import primary_key_in
+from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.types import stored
+from lance_spark.spark.writer import abort_job, no_message, settings
+from lance_spark.storage.store import Store
+from lance_spark.table.changes.delete import delete_all
+from lance_spark.table.changes.delta import INSERTED, OPERATION, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.changes.row_changes import DeltaPlan, noted
+from lance_spark.table.changes.update import assigned_ids
+from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write import write
+from lance_spark.table.write.write import discard_job, rewrite_target
+
+OPTION = "__lance_command"
+STATEMENT = "statement"
+"""The transaction property with the id of the statement."""
+COUNT_MARK = b"LanceCount:"
+_NOT_VALUES = ("_rowaddr", OPERATION)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row-level command: DELETE, UPDATE, MERGE or TRUNCATE.
+
+    `statement` is its id. `version` is the version that it has read, 0 if the table does not exist yet; `declared` is then its schema, as
+    Spark's JSON. `condition` is SQL. With `repeats`, it may delete a row more than once.
+    """
+
+    kind: str
+    statement: str
+    condition: str
+    version: int = 0
+    declared: str = ""
+    repeats: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Command | None:
+        """The command among a write's options, if there is one."""
+        text = options.get(OPTION)
+        return None if text is None else cls(**json.loads(text))
+
+    def place(self, options: ReadOptions) -> ReadOptions:
+        """The options of a read of the version that the command has read."""
+        return replace(options, version=self.version or None, tag=None, timestamp=None)
+
+    def write_options(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The options of the write. A command may change a branch, which other writes cannot."""
+        return {name: value for name, value in options.items() if name.lower() != "branch"}
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the command notes in its transaction."""
+        return {STATEMENT: self.statement, "command": self.kind}
+
+
+class RowLevelMessage(WriterCommitMessage):
+    """The result of one task."""
+
+    def __init__(self, part: DeltaPart) -> None:
+        self.part = part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # RowLevelWrite.java searches for this mark in the pickle, where it precedes all user data.
+        part = self.part
+        return _with_counts, (COUNT_MARK + struct.pack("<qqq", part.num_deleted, part.num_updated, part.num_inserted), part)
+
+
+def _with_counts(_: bytes, part: DeltaPart) -> RowLevelMessage:
+    return RowLevelMessage(part)
+
+
+class RowLevelWriter(DataSourceArrowWriter):
+    """Writes the delta rows of a command. Created on the driver, and pickled for the tasks and for the process that commits."""
+
+    def __init__(self, snapshot: Snapshot, rows: StructType, options: WriteOptions, command: Command) -> None:
+        """`rows` is the schema of the delta rows."""
+        if with_own_ids(snapshot) is not snapshot:
+            raise CommitConflictError(
+                f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True
+            )
+        self._command = command
+        self._noted = {**settings(options).noted, **command.properties}
+        schema = snapshot.manifest.schema
+        names = {f.name.lower() for f in schema.fields}
+        assigned = tuple(name for name in rows.names if name.lower() in names)
+        key = primary_key_in(schema, command.condition) if command.kind == "MERGE" else ()
+        target = rewrite_target(snapshot, settings(options), adds_rows=command.kind != "DELETE")
+        others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
+        self._target = DeltaTarget(target, snapshot.version, assigned, others, verify, key, command.repeats)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
+        """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
+        keep_import_cache_small()
+        return RowLevelMessage(write_rows(self._target, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
+        target = self._target
+        try:
+            parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
+            if len(parts) < len(messages):
+                raise no_message(len(messages) - len(parts), len(messages))
+            intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
+            plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
+            written = plan.write(target.write)
+            written.commit({**self._noted, **noted(written.changes)})
+        except CommitStateUnknownError:
+            raise
+        except (LanceError, ValueError) as e:
+            discard_job(target.write)
+            if isinstance(e, CommitConflictError):
+                raise _conflict(self._command, target.version, e) from e
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete the files of all tasks; see `abort_job`."""
+        abort_job(self._target.write, messages)
+
+
+class FirstRowsWriter(DataSourceArrowWriter):
+    """Writes the inserted rows of a MERGE into a table that a catalog has declared, and that has no version yet."""
+
+    def __init__(self, store: Store, options: WriteOptions, command: Command) -> None:
+        self._command = command
+        self._schema = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
+        self._target = write.begin_write(store, self._schema, "create", settings(options))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
+        """Write the inserted rows of a task to data files."""
+        keep_import_cache_small()
+        fragments = write.write_fragments(self._target, (self._inserted(batch) for batch in iterator))
+        fragments = tuple(f for f in fragments if f.physical_rows)
+        return RowLevelMessage(DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
+
+    def _inserted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = keep_rows(batch, pc.equal(batch.column(OPERATION), pa.scalar(INSERTED, pa.int32())))
+        return rows.select([name for name in rows.schema.names if name not in _NOT_VALUES])
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Create the table with the rows of all tasks. Without rows, nothing happens."""
+        parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
+        fragments: list[Fragment] = [fragment for part in parts for fragment in part.inserted]
+        try:
+            if len(parts) < len(messages):
+                raise no_message(len(messages) - len(parts), len(messages))
+            if fragments:
+                write.commit_write(self._target, fragments)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            write.discard(self._target, fragments)
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete the files of all tasks; see `abort_job`."""
+        abort_job(self._target, messages)
+
+
+class TruncationWriter(DataSourceArrowWriter):
+    """Deletes all rows in one transaction. There are no tasks."""
+
+    def __init__(self, snapshot: Snapshot | None, options: WriteOptions, command: Command) -> None:
+        """`snapshot` is None if there is no table yet."""
+        self._snapshot = snapshot
+        self._options = replace(settings(options), properties=command.properties)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Unused."""
+        raise NotImplementedError
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit."""
+        if self._snapshot is not None:
+            delete_all(self._snapshot, self._options)
+
+
+def row_level_writer(
+    snapshot: Snapshot | None, store: Store, rows: StructType, options: WriteOptions, command: Command
+) -> DataSourceArrowWriter:
+    """The writer of a command. `snapshot` is the version that it has read, None if there is no table yet."""
+    if command.kind == "TRUNCATE":
+        return TruncationWriter(snapshot, options, command)
+    if snapshot is None or not command.version:
+        return FirstRowsWriter(store, options, command)
+    return RowLevelWriter(snapshot, rows, options, command)
+
+
+def _conflict(command: Command, version: int, error: CommitConflictError) -> CommitConflictError:
+    again = "; run the statement again" if error.retryable else ""
+    return CommitConflictError(f"{command.kind} of version {version} changed nothing: {error}{again}", retryable=error.retryable)
