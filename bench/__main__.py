@@ -16,6 +16,7 @@ import lance_spark
 from bench import data, works
 from bench.report import Result, page, plot, table
 from bench.sources import FloorSource, PylanceSource
+from bench.tpch import QUERIES, TABLES
 
 FOLDER = Path(__file__).parent / "data"
 DOCS = Path(__file__).parent.parent / "docs"
@@ -35,7 +36,8 @@ def session() -> SparkSession:
 
 def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[str, Callable[[], works.Work]]]:
     """Functions that prepare the workloads, by name, in the order of the measurement."""
-    lineitem, orders, part = (data.tpch(FOLDER, name, scale) for name in ("lineitem", "orders", "part"))
+    tpch = {name: data.tpch(FOLDER, name, scale) for name in TABLES}
+    lineitem, orders, part = tpch["lineitem"], tpch["orders"], tpch["part"]
     vectors = data.vectors(FOLDER, 10_000 if quick else 200_000)
     wide = data.wide(FOLDER, 10_000 if quick else 200_000)
     many = data.fragments(FOLDER, 100 if quick else 2000)
@@ -54,9 +56,10 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
     yield "3 of 200", lambda: scan(spark, wide, "3 of 200 columns", ["key", "amount0", "code2"])
     yield "top 10", lambda: query(spark, "top 10 of orders", works.TOP, [orders])
     yield "join", lambda: query(spark, "join with a filtered dimension", works.JOIN, [lineitem, part])
-    yield "Q1", lambda: query(spark, "TPC-H Q1", works.Q1, [lineitem])
-    yield "Q6", lambda: query(spark, "TPC-H Q6", works.Q6, [lineitem])
-    yield "Q14", lambda: query(spark, "TPC-H Q14", works.Q14, [lineitem, part])
+    yield "Q1", lambda: query(spark, "TPC-H Q1", QUERIES[1], [lineitem])
+    yield "Q6", lambda: query(spark, "TPC-H Q6", QUERIES[6], [lineitem])
+    yield "Q14", lambda: query(spark, "TPC-H Q14", QUERIES[14], [lineitem, part])
+    yield "TPC-H, all", lambda: works.tpch(spark, list(tpch.values()))
     yield "vectors", lambda: scan(spark, vectors, "full scan of 384-dim vectors")
     yield "vectors by id", lambda: scan(spark, vectors, "1,000 vectors by id", condition=ids)
     yield "write", lambda: works.write(spark, lineitem)

@@ -12,20 +12,12 @@ import lance
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import Table
+from bench.tpch import QUERIES
 
 Run = Callable[[], object]
 
 FORMATS = {"ours": "lance", "pylance": "pylance", "parquet": "parquet"}
 
-Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
-    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
-    FROM lineitem WHERE l_shipdate <= DATE '1998-12-01' - INTERVAL '90' DAY
-    GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus"""
-Q6 = """SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
-    AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"""
-Q14 = """SELECT 100.00 * sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END)
-    / sum(l_extendedprice * (1 - l_discount)) FROM lineitem, part
-    WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'"""
 JOIN = """SELECT count(*), sum(l_extendedprice) FROM lineitem JOIN part ON l_partkey = p_partkey
     WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"""
 TOP = "SELECT * FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 10"
@@ -84,6 +76,21 @@ def query(spark: SparkSession, name: str, sql: str, tables: Sequence[Table]) -> 
         return run
 
     return Work(name, {c: of(c) for c in FORMATS})
+
+
+def tpch(spark: SparkSession, tables: Sequence[Table]) -> Work:
+    """All queries of TPC-H, one after the other; without pylance, whose source reads all columns of all rows each time."""
+
+    def of(contestant: str) -> Run:
+        def run() -> None:
+            for table in tables:
+                load(spark, contestant, table).createOrReplaceTempView(table.name)
+            for sql in QUERIES.values():
+                spark.sql(sql).collect()
+
+        return run
+
+    return Work("TPC-H, all 22 queries", {c: of(c) for c in ("ours", "parquet")})
 
 
 def write(spark: SparkSession, table: Table) -> Work:
