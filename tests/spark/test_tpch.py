@@ -23,7 +23,9 @@ def _use(spark: SparkSession, source: str, folder: Path) -> None:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of TPC-H in Parquet."""
     made = tmp_path_factory.mktemp("tpch")
-    return [tpch(made, name, SCALE).folder for name in TABLES][0]
+    for name in TABLES:
+        tpch(made, name, SCALE)
+    return made / f"sf{SCALE:g}"
 
 
 @pytest.fixture(scope="module")
