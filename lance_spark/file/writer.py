@@ -7,7 +7,7 @@ the offset tables of both, the checksum trailer, the footer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from lance_spark.file.checksums import Output, SummedOutput, checksum_table, che
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts import write_page as layouts
 from lance_spark.layouts.levels.shred import split
+from lance_spark.layouts.mini_block.alike import encode_together
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS, Grammar
 from lance_spark.layouts.write_blob import encode_blob_pages
@@ -38,6 +39,9 @@ from lance_spark.v2_0 import write as v2_0
 
 PAGE_BYTES = 8 << 20
 """Size in bytes of the Arrow data of a page."""
+
+_TOGETHER = 1024
+"""Columns that are encoded together."""
 
 _ALIGNMENT = 64
 _PAD = b"H"
@@ -56,13 +60,17 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class _Format:
-    """The writer of a version: the fields that own a column, the arrays for the columns of a field, the pages of a column's array."""
+    """The writer of a version: the fields that own a column, the arrays for the columns of a field, the pages of a column's array.
+
+    `encode_together` makes the pages of those of many columns that are alike, and None for the others.
+    """
 
     footer_version: tuple[int, int]
     blobs_of_version_2: bool
     columns: Callable[[Schema], Iterable[Field]]
     split: Callable[[Field, pa.Array], Iterable[pa.Array]]
     encode_pages: Callable[[Field, pa.Array], Iterable[EncodedPage]]
+    encode_together: Callable[[Sequence[tuple[Field, Sequence[pa.Array]]]], Iterable[EncodedPage | None]]
 
 
 def _of_grammar(version: StorageVersion, grammar: Grammar) -> _Format:
@@ -75,11 +83,14 @@ def _of_grammar(version: StorageVersion, grammar: Grammar) -> _Format:
     def pages(leaf: Field, array: pa.Array) -> list[EncodedPage]:
         return (encode_blob_pages if leaf.is_blob else layouts.encode_pages)(leaf, array, grammar)
 
-    return _Format(version, grammar.blob_structs, columns, split, pages)
+    def together(columns: Sequence[tuple[Field, Sequence[pa.Array]]]) -> list[EncodedPage | None]:
+        return encode_together(columns, grammar)
+
+    return _Format(version, grammar.blob_structs, columns, split, pages, together)
 
 
 FORMATS: Mapping[StorageVersion, _Format] = {
-    V2_0: _Format((0, 3), False, v2_0.columns, v2_0.split, v2_0.encode_pages),
+    V2_0: _Format((0, 3), False, v2_0.columns, v2_0.split, v2_0.encode_pages, lambda columns: [None] * len(columns)),
     **{version: _of_grammar(version, grammar) for version, grammar in GRAMMARS.items()},
 }
 
@@ -93,6 +104,8 @@ class _LeafColumn:
     waiting: list[pa.Array] = field(default_factory=list)
     waiting_bytes: int = 0
     rows_written: int = 0
+    borrows: bool = False
+    """Whether the last of the waiting arrays shares the memory of a wider batch."""
 
 
 class DataFileWriter:
@@ -144,8 +157,10 @@ class DataFileWriter:
 
         `metadata` is added to that of the schema; `buffers` are the global buffers from number 1 on.
         """
-        for column in self._columns:
-            self._flush(column)
+        for start in range(0, len(self._columns), _TOGETHER):
+            some = self._columns[start : start + _TOGETHER]
+            for column, ready in zip(some, self._format.encode_together([(c.leaf, c.waiting) for c in some])):
+                self._flush(column, ready)
         self._blobs.finish()
         extra = [self._put_aligned(b) for b in buffers]
         table, num_sidecars = self._put_checksums()
@@ -185,6 +200,8 @@ class DataFileWriter:
         """Buffer `array`, of a batch of `batch_bytes`, for its page, in pieces no larger than a page if rows allow it."""
         if not len(array) and not column.waiting and not column.metadata.pages:
             column.waiting.append(array)  # a column of items gets a page even if all lists of the file are empty
+        if column.borrows:
+            column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
         size = array.nbytes
         pieces = max(1, min(len(array), size // PAGE_BYTES))
         rows = math.ceil(len(array) / pieces)
@@ -193,18 +210,19 @@ class DataFileWriter:
             column.waiting_bytes += size // pieces
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
-        if column.waiting and size < batch_bytes // 4:
-            # Columns from IPC share the memory of their batch: a narrow column would keep all batches in memory until its page is full.
-            column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
+        # Columns from IPC share the memory of their batch: a narrow column would keep all batches in memory until its page is full.
+        # So it is copied, unless the file ends with this batch.
+        column.borrows = bool(column.waiting) and size < batch_bytes // 4
 
-    def _flush(self, column: _LeafColumn) -> None:
+    def _flush(self, column: _LeafColumn, ready: EncodedPage | None = None) -> None:
+        """Write what waits; `ready` is its page, if it is encoded already."""
         if not column.waiting:
             return
         array = joined(column.waiting)
-        column.waiting, column.waiting_bytes = [], 0
+        column.waiting, column.waiting_bytes, column.borrows = [], 0, False
         if not len(array) and not self._num_rows:
             return
-        for page in self._format.encode_pages(column.leaf, array):
+        for page in [ready] if ready is not None else self._format.encode_pages(column.leaf, array):
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
@@ -219,7 +237,8 @@ class DataFileWriter:
         column.rows_written += page.num_rows
 
     def _put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
-        self._put(_PAD * (-self._out.size % _ALIGNMENT))
+        if pad := -self._out.size % _ALIGNMENT:
+            self._out.write(_PAD * pad)
         return self._put(data)
 
     def _put(self, data: bytes | memoryview) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -78,22 +79,21 @@ def serialise_fields(schema: Schema) -> list[pb.Field]:
 
 
 def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
-    message = pb.Field()
+    kind = field.logical_type
+    message = pb.Field(
+        name=field.name, id=field.id, parent_id=parent, logical_type=kind, nullable=field.nullable, encoding=_encoding(kind)
+    )
     if field.unknown:
         try:
             message.MergeFromString(field.unknown)
         except DecodeError as e:
             raise CorruptFileError(f"the unknown parts of field {field.name!r} are not a valid message") from e
-    message.name, message.id, message.parent_id = field.name, field.id, parent
-    message.logical_type, message.nullable = field.logical_type, field.nullable
-    if not message.encoding:
-        message.encoding = _encoding(field.logical_type)
     for key, value in field.metadata.items():
         message.metadata[key.decode()] = value
     if (position := primary_key_position(field)) is not None:
         # Other readers use these instead of the metadata.
         message.unenforced_primary_key, message.unenforced_primary_key_position = True, position
-    if field.logical_type.startswith("dict:"):
+    if kind.startswith("dict:"):
         message.dictionary.SetInParent()  # empty in all files but those of 0.1
     if field.dictionary is not None:
         message.dictionary.offset, message.dictionary.length = field.dictionary
@@ -102,6 +102,7 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
         yield from _messages(child, field.id)
 
 
+@lru_cache(1024)
 def _encoding(logical_type: str) -> pb.Encoding:
     """How pylance says that values of the type are encoded, whatever the version of the files; its comparisons of schemas include it."""
     kind = logical_type.split(":")[0]
@@ -114,6 +115,8 @@ def _encoding(logical_type: str) -> pb.Encoding:
 
 def primary_key_position(field: Field) -> int | None:
     """The position of the field in the unenforced primary key, from 1; 0 for the order of the schema, None if it is not in the key."""
+    if not field.metadata:
+        return None
     position = field.metadata.get(PRIMARY_KEY_POSITION, b"")
     if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
         return int(position)

@@ -79,7 +79,7 @@ class Field:
     @property
     def is_blob(self) -> bool:
         """Whether values are stored out of line: blob v1 (metadata) or blob v2 (extension)."""
-        return self.metadata.get(BLOB, b"").lower() == b"true" or self.extension == BLOB_V2
+        return bool(self.metadata) and (self.metadata.get(BLOB, b"").lower() == b"true" or self.extension == BLOB_V2)
 
     @property
     def is_leaf(self) -> bool:
@@ -242,6 +242,8 @@ def _shown(f: Field) -> pa.Field:
 
 
 def _children(t: pa.DataType) -> list[pa.Field]:
+    if not t.num_fields:
+        return []
     if pa.types.is_struct(t):
         return [t.field(i) for i in range(t.num_fields)]
     if pa.types.is_map(t):

@@ -51,7 +51,7 @@ def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) 
     if count < MIN_VALUES or options.compression == "none":
         return None
     item_bytes = values.bits / 8 if isinstance(values, FixedWidth) else plain_size / count
-    limit = _most_items(count, item_bytes, MAX_SHARE * plain_size, options.dictionary_divisor)
+    limit = most_items(count, item_bytes, MAX_SHARE * plain_size, options.dictionary_divisor)
     if not limit or not _repeats(values):
         return None
     found = deduplicate(values, limit)
@@ -61,7 +61,7 @@ def make_dictionary(values: Block, plain_size: float, options: EncodingOptions) 
     return FixedWidth(32, indices.view(np.uint8), count), items
 
 
-def _most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
+def most_items(count: int, item_bytes: float, budget: float, divisor: int) -> int:
     """The maximum number of distinct values that, with the packed indices, stay within `budget` bytes."""
     fits = (min(int((budget - count * bits / 8) / item_bytes), 1 << bits, count // divisor) for bits in range(1, 32))
     return max(0, *fits)

@@ -79,11 +79,12 @@ def _chunk(values: bytes, encoding: Encoding, count: int, grammar: Grammar) -> E
     chunk = head + _PAD * (-len(head) % 8) + values + _PAD * (-len(values) % 8)
     word = struct.pack("<I" if grammar.large_chunks else "<H", (len(chunk) // 8 - 1) << 4)
     buffers = (np.frombuffer(word, np.uint8), np.frombuffer(chunk, np.uint8))
-    return EncodedPage(ENCODING_TYPE, _layout(encoding, count, grammar.large_chunks), buffers, count)
+    return EncodedPage(ENCODING_TYPE, message_of_chunk(encoding, count, grammar.large_chunks), buffers, count)
 
 
 @lru_cache(4096)
-def _layout(encoding: Encoding, count: int, large: bool) -> bytes:
+def message_of_chunk(encoding: Encoding, count: int, large: bool) -> bytes:
+    """The message of a page of one chunk of `count` values without levels."""
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(encoding),
         layers=_LAYERS,

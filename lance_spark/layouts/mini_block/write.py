@@ -32,7 +32,7 @@ def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary 
         repetition = encode_levels(page.repetition, bounds, grammar)
     if page.definition is not None:
         definition = encode_levels(page.definition, bounds, grammar)
-    chunks, words = _assemble(values, repetition, definition, bounds, large)
+    chunks, words = assemble(values, repetition, definition, bounds, large)
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(values.encoding),
         layers=page.layers,  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def encode(page: Shredded, values: EncodedChunks, dictionary: EncodedDictionary 
     return EncodedPage.of(pb.PageLayout(mini_block_layout=layout), buffers, page.num_rows)
 
 
-def _assemble(
+def assemble(
     values: EncodedChunks, repetition: EncodedLevels | None, definition: EncodedLevels | None, bounds: np.ndarray, large: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """All chunks, concatenated, and the word of each."""

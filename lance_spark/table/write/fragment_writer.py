@@ -42,7 +42,8 @@ class FragmentWriter:
         """Add rows that `conform` returned."""
         while rest.num_rows:
             file = self._file or self._open()
-            taken = rest.slice(0, self._max_rows - self._rows)
+            room = self._max_rows - self._rows
+            taken = rest if rest.num_rows <= room else rest.slice(0, room)
             file.write(taken)
             self._rows += taken.num_rows
             rest = rest.slice(taken.num_rows)

@@ -127,10 +127,10 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit has certainly failed."""
     reader = as_reader(data)
-    target = begin_write(uri, reader.schema, mode, options)
+    target, base = _begin(uri, reader.schema, mode, options)
     fragments = write_fragments(target, reader)
     try:
-        return commit_write(target, fragments)
+        return commit_write(target, fragments, base)
     except CommitStateUnknownError:
         raise
     except LanceError:
@@ -162,15 +162,23 @@ def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode:
     "append" creates the table if there is none; "create" raises TableAlreadyExistsError if there is one. Raises SchemaMismatchError with
     all differences if the data does not fit the existing table.
     """
+    return _begin(uri, arrow_schema, mode, options)[0]
+
+
+def _begin(
+    uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode: Mode, options: WriteOptions
+) -> tuple[WriteTarget, Snapshot | None]:
+    """The target of `begin_write`, and the snapshot of the version that it pins; None if there is no table."""
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
     store = uri if isinstance(uri, Store) else Store(uri, options.storage_options)
     try:
-        current = completed(open_snapshot(store).manifest)
+        base = open_snapshot(store)
+        current = completed(base.manifest)
     except TableNotFoundError:
         if holds_parquet(store):
             raise InvalidOperationError(f"{store.uri} holds Parquet files; write the Lance table to a folder of its own") from None
-        current = None
+        base = current = None
     if current is not None:
         if mode == "create":
             raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
@@ -190,7 +198,7 @@ def begin_write(uri: str | PathLike[str] | Store, arrow_schema: pa.Schema, mode:
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
-    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options, table_schema)
+    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options, table_schema), base
 
 
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
@@ -257,10 +265,10 @@ def fragment_writer(target: WriteTarget, schema: Schema | None = None) -> Fragme
     return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size)
 
 
-def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+def commit_write(target: WriteTarget, fragments: Sequence[Fragment], base: Snapshot | None = None) -> Snapshot:
     """Make the fragments part of the table, in one new version. Appending none to a table changes nothing.
 
-    Raises what `table.commit.commit.commit` raises.
+    `base` may be the snapshot of the read version, to avoid reading it again. Raises what `table.commit.commit.commit` raises.
     """
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
     properties = target.options.noted
@@ -272,10 +280,10 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
     if target.mode == "append" and target.read_version:
         if not fragments:
             return open_snapshot(target.store)
-        return _commit(target, Transaction(target.read_version, Append(tuple(fragments)), properties=properties), fragments)
+        return _commit(target, Transaction(target.read_version, Append(tuple(fragments)), properties=properties), fragments, base=base)
     operation = Overwrite(tuple(fragments), target.schema)
     try:
-        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings)
+        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base)
     except TableAlreadyExistsError:
         if target.mode != "append":
             raise
@@ -283,10 +291,14 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot
 
 
 def _commit(
-    target: WriteTarget, transaction: Transaction, fragments: Sequence[Fragment], settings: TableSettings = NO_SETTINGS
+    target: WriteTarget,
+    transaction: Transaction,
+    fragments: Sequence[Fragment],
+    settings: TableSettings = NO_SETTINGS,
+    base: Snapshot | None = None,
 ) -> Snapshot:
     schema = target.schema if isinstance(transaction.operation, Append) else None
-    snapshot = commit(target.store, transaction, settings, files=NewFiles(schema, target.since))
+    snapshot = commit(target.store, transaction, settings, base, files=NewFiles(schema, target.since))
     if APP_ID in transaction.properties:
         with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
             if transaction_of(snapshot).uuid != transaction.uuid:

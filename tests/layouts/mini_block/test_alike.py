@@ -1,0 +1,66 @@
+"""Pages of many columns that are encoded together have the same bytes as those of the general writer."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_spark.layouts import write_page
+from lance_spark.layouts.mini_block.alike import encode_together
+from lance_spark.layouts.nodes.version_grammar import GRAMMARS
+from lance_spark.schema.schema import Schema, from_arrow
+
+COUNTS = (1, 2, 3, 8, 9, 99, 100, 255, 256, 510, 511, 512)
+TYPES = (pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float16(), pa.float64(), pa.timestamp("us"), pa.date32())
+
+
+def column(seed: int, count: int, kind: pa.DataType) -> pa.Array:
+    """Values of all shapes: constant, in runs, repeated, small, wide."""
+    rng = np.random.default_rng(seed)
+    width = kind.bit_width
+    values = [
+        np.full(count, seed),
+        np.arange(count) // 7,
+        rng.integers(0, 3 + seed % 60, count),
+        rng.integers(0, 1 << (seed % min(width - 1, 62)), count),
+        rng.integers(0, 256, count * 8, np.uint8).view(np.int64),
+    ][seed % 5]
+    words = values.astype(f"u{width // 8}") if width < 64 else values.astype(np.int64)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(words.tobytes())])
+
+
+def schema_of(*kinds: pa.DataType) -> Schema:
+    return from_arrow(pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)]))
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=4, max_size=12), st.sampled_from(COUNTS), st.sampled_from(TYPES), st.integers(0, 2))
+def test_pages_encoded_together_are_those_of_the_general_writer(seeds: Any, count: int, kind: pa.DataType, offset: int) -> None:
+    columns = [(f, [column(seed, count + offset, kind).slice(offset)]) for f, seed in zip(schema_of(*[kind] * len(seeds)).fields, seeds)]
+    for grammar in GRAMMARS.values():
+        for (field, (array,)), page in zip(columns, encode_together(columns, grammar), strict=True):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(write_page, "encode_small", lambda *_: None)
+                (plain,) = write_page.encode_pages(field, array, grammar)
+            if page is not None:
+                assert (page.encoding_type, page.encoding, page.num_rows) == (plain.encoding_type, plain.encoding, plain.num_rows)
+                assert [b.tobytes() for b in page.buffers] == [b.tobytes() for b in plain.buffers]
+
+
+def test_only_columns_without_nulls_and_options_are_encoded_together() -> None:
+    (grammar, *_) = GRAMMARS.values()
+    fields = schema_of(*[pa.int64()] * 9).fields
+    option = from_arrow(pa.schema([pa.field("o", pa.int64(), metadata={"lance-encoding:compression": "zstd"})])).fields[0]
+    plain = [(field, [pa.array(range(20 + i, 40 + i), pa.int64())]) for i, field in enumerate(fields[:4])]
+    others = [
+        (fields[4], [pa.array([*range(19), None], pa.int64())]),
+        (fields[5], [pa.array(range(10)), pa.array(range(10))]),
+        (fields[6], [pa.array(range(513))]),
+        (fields[7], []),
+        (option, [pa.array(range(20))]),
+    ]
+    pages = encode_together(plain + others, grammar)
+    assert [page is not None for page in pages] == [True] * 4 + [False] * 5
+    assert encode_together(plain[:3], grammar) == [None] * 3
