@@ -26,6 +26,11 @@ from lance_spark.reading.steps import Steps
 BLOCK = 16 << 10
 """Size in bytes of the blocks in files that we write."""
 
+ALIGNMENT = 64
+"""Positions of the buffers of pages and of global buffers are multiples of this."""
+
+_PAD = b"H"
+
 _TRAILER = struct.Struct("<8sQQIIII")
 """Magic; start and end of the table; bytes of a block; number of blocks from the table to the trailer; of sidecars; CRC-32C of the end."""
 
@@ -78,6 +83,23 @@ class SummedOutput:
         else:
             self.flush()
             self._write(data)
+
+    def put(self, data: bytes | memoryview) -> tuple[int, int]:
+        """Write `data`; return its position and size."""
+        at = self.size
+        if len(data):
+            self.write(data)
+        return at, len(data)
+
+    def put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
+        """`put` at a multiple of `ALIGNMENT`."""
+        self.pad(-self.size % ALIGNMENT)
+        return self.put(data)
+
+    def pad(self, size: int) -> None:
+        """Write `size` bytes of padding."""
+        if size:
+            self.write(_PAD * size)
 
     def flush(self) -> None:
         """Write what waits."""

@@ -23,7 +23,7 @@ from lance_spark.buffers.crc32c import MAGIC as CHECKSUMS
 from lance_spark.buffers.crc32c import available
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.file.blob_writer import BlobWriter, Sidecars
-from lance_spark.file.checksums import Output, SummedOutput, checksum_table, checksum_trailer
+from lance_spark.file.checksums import ALIGNMENT, Output, SummedOutput, checksum_table, checksum_trailer
 from lance_spark.file.footer import FOOTER, MAGIC
 from lance_spark.layouts import write_page as layouts
 from lance_spark.layouts.levels.shred import split
@@ -42,9 +42,6 @@ PAGE_BYTES = 8 << 20
 
 _TOGETHER = 1024
 """Columns that are encoded together."""
-
-_ALIGNMENT = 64
-_PAD = b"H"
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ FORMATS: Mapping[StorageVersion, _Format] = {
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class _LeafColumn:
     """The metadata of one column's pages so far, and the Arrow data buffered for the next page."""
 
@@ -119,7 +116,7 @@ class DataFileWriter:
         self._version = version
         self._format = FORMATS[version]
         self._num_rows = 0
-        self._blobs = BlobWriter(self._put_aligned, sidecars)
+        self._blobs = BlobWriter(self._out.put_aligned, sidecars)
         self._columns = [
             _LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=_column_encoding(leaf.is_blob and version == V2_0)))
             for leaf in self._format.columns(schema)
@@ -134,8 +131,9 @@ class DataFileWriter:
         """Add the rows of `batch`, whose columns are the schema's fields in order."""
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(f"expected columns {self._schema.names}, found {batch.schema.names}")
-        batch_bytes = batch.nbytes
-        parts = (part for f, array in zip(self._schema.fields, batch.columns) for part in self._format.split(f, array))
+        arrays = batch.columns
+        batch_bytes = sum(map(_size, arrays))
+        parts = (part for f, array in zip(self._schema.fields, arrays) for part in self._format.split(f, array))
         for column, part in zip(self._columns, parts, strict=True):
             if column.leaf.is_blob:
                 part = self._blobs.place(column.leaf, part, version_2=self._format.blobs_of_version_2)
@@ -162,17 +160,17 @@ class DataFileWriter:
             for column, ready in zip(some, self._format.encode_together([(c.leaf, c.waiting) for c in some])):
                 self._flush(column, ready)
         self._blobs.finish()
-        extra = [self._put_aligned(b) for b in buffers]
+        extra = [self._out.put_aligned(b) for b in buffers]
         table, num_sidecars = self._put_checksums()
-        places = [self._put_aligned(self._descriptor(metadata)), *extra]
+        places = [self._out.put_aligned(self._descriptor(metadata)), *extra]
         first_metadata = self._out.size
-        columns = [self._put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
-        columns_at, _ = self._put(np.array(columns, dtype="<u8").tobytes())
-        buffers_at, _ = self._put(np.array(places, dtype="<u8").tobytes())
+        columns = [self._out.put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
+        columns_at, _ = self._out.put(np.array(columns, dtype="<u8").tobytes())
+        buffers_at, _ = self._out.put(np.array(places, dtype="<u8").tobytes())
         footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(places), len(columns), *self._format.footer_version, MAGIC)
         if table:
-            self._put(checksum_trailer(table, self._out.take_sums(), num_sidecars, footer))
-        self._put(footer)
+            self._out.put(checksum_trailer(table, self._out.take_sums(), num_sidecars, footer))
+        self._out.put(footer)
         self._out.flush()
         ids = tuple(c.leaf.id for c in self._columns)
         return WrittenFile(ids, tuple(range(len(ids))), self._num_rows, self._out.size, self._version)
@@ -188,12 +186,13 @@ class DataFileWriter:
         """The range of the checksum table, None if there is none, and the number of sidecars in it."""
         if not available():
             return None, 0
-        start, _ = self._put_aligned(b"")
+        start, _ = self._out.put_aligned(b"")
         sums, sidecars = self._out.take_sums(), self._blobs.sums()
-        self._put(checksum_table(start, sums, sidecars))
+        self._out.put(checksum_table(start, sums, sidecars))
         stop = self._out.size
         # The magic number ends at the start of the descriptor, so that the table is found even if the trailer is lost.
-        self._put(_PAD * (-(stop + len(CHECKSUMS)) % _ALIGNMENT) + CHECKSUMS)
+        self._out.pad(-(stop + len(CHECKSUMS)) % ALIGNMENT)
+        self._out.put(CHECKSUMS)
         return ByteRange(start, stop), len(sidecars)
 
     def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
@@ -202,11 +201,11 @@ class DataFileWriter:
             column.waiting.append(array)  # a column of items gets a page even if all lists of the file are empty
         if column.borrows:
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
-        size = array.nbytes
+        size = _size(array)
         pieces = max(1, min(len(array), size // PAGE_BYTES))
         rows = math.ceil(len(array) / pieces)
         for start in range(0, len(array), max(rows, 1)):
-            column.waiting.append(array.slice(start, rows))
+            column.waiting.append(array if pieces == 1 else array.slice(start, rows))
             column.waiting_bytes += size // pieces
             if column.waiting_bytes >= PAGE_BYTES:
                 self._flush(column)
@@ -226,7 +225,7 @@ class DataFileWriter:
             self._put_page(column, page)
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
-        places = [self._put_aligned(np.ascontiguousarray(b).data) for b in page.buffers]
+        places = [self._out.put_aligned(np.ascontiguousarray(b).data) for b in page.buffers]
         column.metadata.pages.add(
             buffer_offsets=[at for at, _ in places],
             buffer_sizes=[size for _, size in places],
@@ -236,17 +235,10 @@ class DataFileWriter:
         )
         column.rows_written += page.num_rows
 
-    def _put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
-        if pad := -self._out.size % _ALIGNMENT:
-            self._out.write(_PAD * pad)
-        return self._put(data)
 
-    def _put(self, data: bytes | memoryview) -> tuple[int, int]:
-        """The position and size of the written bytes."""
-        at = self._out.size
-        if len(data):
-            self._out.write(data)
-        return at, len(data)
+def _size(array: pa.Array) -> int:
+    """The bytes of the values of an array; `nbytes`, which is exact, takes longer than writing a few values."""
+    return int(len(array) * array.type.bit_width // 8 if pa.types.is_primitive(array.type) else array.nbytes)
 
 
 @lru_cache(2)

@@ -7,7 +7,7 @@ tree is built from ids alone. The parts of a message that `schema.Field` does no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from google.protobuf.message import DecodeError
@@ -75,14 +75,15 @@ def _rest(message: pb.Field) -> bytes:
 
 def serialise_fields(schema: Schema) -> list[pb.Field]:
     """The field messages of a schema, depth first."""
-    return [m for f in schema.fields for m in _messages(f, TOP_LEVEL)]
+    messages: list[pb.Field] = []
+    for field in schema.fields:
+        _add_messages(messages, field, TOP_LEVEL)
+    return messages
 
 
-def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
+def _add_messages(messages: list[pb.Field], field: Field, parent: int) -> None:
     kind = field.logical_type
-    message = pb.Field(
-        name=field.name, id=field.id, parent_id=parent, logical_type=kind, nullable=field.nullable, encoding=_encoding(kind)
-    )
+    message = pb.Field(name=field.name, id=field.id, parent_id=parent, logical_type=kind, nullable=field.nullable, encoding=_encoding(kind))
     if field.unknown:
         try:
             message.MergeFromString(field.unknown)
@@ -97,9 +98,9 @@ def _messages(field: Field, parent: int) -> Iterable[pb.Field]:
         message.dictionary.SetInParent()  # empty in all files but those of 0.1
     if field.dictionary is not None:
         message.dictionary.offset, message.dictionary.length = field.dictionary
-    yield message
+    messages.append(message)
     for child in field.children:
-        yield from _messages(child, field.id)
+        _add_messages(messages, child, field.id)
 
 
 @lru_cache(1024)

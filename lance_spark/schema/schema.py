@@ -33,7 +33,7 @@ BLOB_V2 = b"lance.blob.v2"
 JSON = b"lance.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One node of the schema tree.
 

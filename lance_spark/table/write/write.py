@@ -172,13 +172,14 @@ def _begin(
     if mode not in ("create", "append", "overwrite"):
         raise ValueError(f"mode must be create, append or overwrite, not {mode!r}")
     store = uri if isinstance(uri, Store) else Store(uri, options.storage_options)
+    base: Snapshot | None = None
+    current: Manifest | None = None
     try:
-        base = open_snapshot(store)
-        current = completed(base.manifest)
+        base = latest = open_snapshot(store)
+        current = completed(latest.manifest)
     except TableNotFoundError:
         if holds_parquet(store):
             raise InvalidOperationError(f"{store.uri} holds Parquet files; write the Lance table to a folder of its own") from None
-        base = current = None
     if current is not None:
         if mode == "create":
             raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
