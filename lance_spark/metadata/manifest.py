@@ -172,6 +172,24 @@ def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
         raise CorruptFileError(f"{name}: {e}") from e
 
 
+def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str]:
+    """Find only the transaction in a manifest file, and the name of its own file: `Manifest.transaction` and `transaction_file`."""
+    try:
+        _, message = _locate(data, version)
+        return _transaction(data, message)[0], message.transaction_file
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{name}: {e}") from e
+
+
+def _transaction(data: bytes, message: pb.Manifest) -> tuple[bytes | None, int]:
+    """The transaction in a manifest file and its position; None if there is none."""
+    for section in ("transaction_section", "old_transaction_section"):
+        if message.HasField(section):
+            position: int = getattr(message, section)
+            return _block_bytes(data, position, "transaction"), position
+    return None, len(data)
+
+
 def _nanoseconds(message: pb.Manifest) -> int:
     return message.timestamp.seconds * 1_000_000_000 + message.timestamp.nanos
 
@@ -216,12 +234,8 @@ def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
         section = _block(data, message.index_section, pb.IndexSection, "index section")
         indexes = tuple(read_index(i, Reading()) for i in section.indices)
         starts.append(message.index_section)
-    transaction = None
-    for section_name in ("transaction_section", "old_transaction_section"):
-        if transaction is None and message.HasField(section_name):
-            position = getattr(message, section_name)
-            transaction = _block_bytes(data, position, "transaction")
-            starts.append(position)
+    transaction, transaction_at = _transaction(data, message)
+    starts.append(transaction_at)
     fragments = Fragments(message.fragments, name)
     message.ClearField("fragments")
     if not message.HasField("writer_version"):

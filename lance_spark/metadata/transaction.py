@@ -342,6 +342,13 @@ def parse(data: bytes, name: str) -> Transaction:
     return Transaction(message.read_version, operation, message.uuid, message.tag, dict(message.transaction_properties))
 
 
+def parse_head(data: bytes, name: str) -> tuple[dict[str, str], int | None]:
+    """Only the properties of a transaction, and the version that it restores, None if it is not a Restore; see `parse`."""
+    message = parse_message(pb.Transaction, data, name)
+    restored = message.restore.version if message.WhichOneof("operation") == "restore" else None
+    return dict(message.transaction_properties), restored
+
+
 def serialise(transaction: Transaction) -> bytes:
     """Serialise a transaction for its file or for the transaction section of a manifest file."""
     if isinstance(transaction.operation, Unknown):

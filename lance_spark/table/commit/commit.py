@@ -19,7 +19,7 @@ from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
-from lance_spark.table.commit.gap import withdrawn
+from lance_spark.table.commit.gap import is_still_latest, withdrawn
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, check_files
 from lance_spark.table.commit.put import put
@@ -45,10 +45,12 @@ def commit(
     settings: TableSettings = NO_SETTINGS,
     base: Snapshot | None = None,
     files: NewFiles = UNKNOWN_FILES,
+    latest_at: float | None = None,
 ) -> Snapshot:
     """Commit `transaction` as the next version of the table at `store`. Read version 0 creates the table.
 
-    `base` may be the snapshot of the read version, to avoid reading it again. `settings` apply if the table is created or overwritten. The
+    `base` may be the snapshot of the read version, to avoid reading it again; `latest_at` is a monotonic time at which it was the latest
+    version, None if it may not have been. `settings` apply if the table is created or overwritten. The
     new files must exist (see `table.commit.new_files`); `files` describes them. A numbered transaction that was committed before is
     skipped, and the version of another transaction is returned (see `table.commit.idempotence`).
 
@@ -59,7 +61,7 @@ def commit(
         return done
     names: list[str] = []
     try:
-        done = _commit(store, transaction, settings, base, files, names)
+        done = _commit(store, transaction, settings, base, files, names, latest_at)
     except CommitStateUnknownError:
         raise
     except (LanceError, ValueError):
@@ -78,7 +80,13 @@ def _discard(store: Store, names: Iterable[str]) -> None:
 
 
 def _commit(
-    store: Store, transaction: Transaction, settings: TableSettings, base: Snapshot | None, files: NewFiles, names: list[str]
+    store: Store,
+    transaction: Transaction,
+    settings: TableSettings,
+    base: Snapshot | None,
+    files: NewFiles,
+    names: list[str],
+    latest_at: float | None,
 ) -> Snapshot:
     """Commit the transaction. The names of all transaction files that are written are appended to `names`."""
     content = _put_transaction(store, transaction, names)
@@ -88,8 +96,12 @@ def _commit(
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
     begun, attempt = time.monotonic(), 0
     while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
-        started = time.monotonic()
-        current = _latest(store, base, known)
+        started = found = time.monotonic()
+        if base is not None and latest_at is not None and not attempt and is_still_latest(base, latest_at):
+            current: Snapshot | None = base
+            found = latest_at
+        else:
+            current = _latest(store, base, known)
         done, overlaps = judged(store, transaction, seen, current, base, files.schema)
         if done:
             return done
@@ -104,7 +116,7 @@ def _commit(
                 ready = rebased(transaction, read_snapshot(store, transaction, base), current)
                 content = _put_transaction(store, ready, names)
             done = _next(store, current, ready, content, settings, check)
-            if done and not withdrawn(done, time.monotonic() - started):
+            if done and not withdrawn(done, time.monotonic() - found):
                 names.remove(done.manifest.transaction_file)
                 if isinstance(transaction.operation, Restore):
                     check_restored(done, transaction.operation.version)

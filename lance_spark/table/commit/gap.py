@@ -6,11 +6,24 @@ because a later version is the latest. Such a version is withdrawn, and its tran
 
 from __future__ import annotations
 
+import time
+
 from lance_spark.errors import CommitStateUnknownError, MissingFileError, StorageError, logged
 from lance_spark.table.maintenance.cleanup import PAUSE_S
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import read_hint
-from lance_spark.table.versions.snapshot import Snapshot, list_versions
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, manifest_path
+
+
+def is_still_latest(snapshot: Snapshot, latest_at: float) -> bool:
+    """True if `snapshot`, which was the latest version at the monotonic time `latest_at`, certainly still is; does not list the versions.
+
+    No gap has appeared since then (see `withdrawn`), so a later version would have the next number.
+    """
+    store = snapshot.store
+    if time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
+        return False
+    return not any(store.exists(manifest_path(snapshot.version + 1, v2)) for v2 in (True, False))
 
 
 def withdrawn(snapshot: Snapshot, elapsed: float) -> bool:

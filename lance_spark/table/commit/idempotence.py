@@ -6,10 +6,11 @@ all versions of an application, its writes are no longer recognised.
 
 from __future__ import annotations
 
-from lance_spark.metadata.operations import Restore
+from collections.abc import Mapping
+
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.history import newest_first, transaction_of
+from lance_spark.table.versions.history import transaction_heads
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 APP_ID = "txnAppId"
@@ -20,8 +21,8 @@ _DIGITS = 100
 
 def covers(theirs: Transaction, ours: Transaction) -> bool:
     """True if the committed transaction `theirs` makes `ours` redundant."""
-    done = _number(theirs, ours.properties.get(APP_ID))
-    wanted = _number(ours, ours.properties.get(APP_ID))
+    app = ours.properties.get(APP_ID)
+    done, wanted = _number(theirs.properties, app), _number(ours.properties, app)
     return done is not None and wanted is not None and done >= wanted
 
 
@@ -34,21 +35,21 @@ def done_before(store: Store, transaction: Transaction) -> Snapshot | None:
     if app is None or not transaction.read_version:
         return None
     stands: int | None = None
-    for snapshot in newest_first(store):
-        if stands is not None and snapshot.version > stands:
+    wanted = _number(transaction.properties, app)
+    for version, properties, restored in transaction_heads(store):
+        if stands is not None and version > stands:
             continue
-        theirs = transaction_of(snapshot)
-        if isinstance(theirs.operation, Restore):
-            stands = theirs.operation.version
-        elif _number(theirs, app) is not None:
-            return open_snapshot(store) if covers(theirs, transaction) else None
+        if restored is not None:
+            stands = restored
+        elif (done := _number(properties, app)) is not None:
+            return open_snapshot(store) if wanted is not None and done >= wanted else None
     return None
 
 
-def _number(transaction: Transaction, app: str | None) -> int | None:
-    """The transaction's number; None if it has none or belongs to another application."""
-    text = transaction.properties.get(APP_VERSION, "")
-    if app is None or transaction.properties.get(APP_ID) != app or not text.isascii() or not text.isdigit():
+def _number(properties: Mapping[str, str], app: str | None) -> int | None:
+    """The number of a transaction with these properties; None if it has none or belongs to another application."""
+    text = properties.get(APP_VERSION, "")
+    if app is None or properties.get(APP_ID) != app or not text.isascii() or not text.isdigit():
         return None
     if len(text) > _DIGITS:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,12 +11,16 @@ from lance_spark.display.listing import SHOWN, Listing, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import moment
 from lance_spark.errors import VersionNotFoundError
+from lance_spark.metadata.manifest import parse_transaction
 from lance_spark.metadata.operations import Unknown
-from lance_spark.metadata.transaction import Transaction, parse
+from lance_spark.metadata.transaction import Transaction, parse, parse_head
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of, to_datetime
 
 TRANSACTIONS = "_transactions"
+_CONNECTIONS = 32
+"""Maximum number of concurrent requests to a remote store."""
+
 COMMIT_MESSAGE = "__lance_commit_message"
 """The transaction property in which pylance stores a commit message."""
 
@@ -87,6 +92,34 @@ def newest_first(store: Store) -> Iterator[Snapshot]:
             yield open_snapshot(store, version=version)
         except VersionNotFoundError:
             continue
+
+
+def transaction_heads(store: Store) -> Iterator[tuple[int, dict[str, str], int | None]]:
+    """The existing versions, newest first, with what `parse_head` returns for their transactions. Removed versions are skipped.
+
+    Only the transactions are parsed. Those in a remote store are read some at a time, in ever larger groups.
+    """
+
+    def head(version: int) -> tuple[int, dict[str, str], int | None] | None:
+        path = found[version]
+        try:
+            data, name = parse_transaction(store.read(path), f"{store.uri}/{path}", version)
+            path = f"{TRANSACTIONS}/{name}" if data is None else path
+            properties, restored = parse_head(store.read(path) if data is None and name else data or b"", f"{store.uri}/{path}")
+        except FileNotFoundError:
+            return None
+        return version, properties, restored
+
+    found = list_versions(store)
+    left = list(reversed(found))
+    if store.location.kind in ("file", "memory"):
+        yield from filter(None, map(head, left))
+        return
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        size = 1
+        while left:
+            yield from filter(None, pool.map(head, left[:size]))
+            left, size = left[size:], min(2 * size, 8 * _CONNECTIONS)
 
 
 def transaction_of(snapshot: Snapshot | None) -> Transaction:

@@ -126,11 +126,11 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 
 def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
     """All phases in one process. Files are deleted if the commit has certainly failed."""
-    reader = as_reader(data)
+    reader, begun = as_reader(data), time.monotonic()
     target, base = _begin(uri, reader.schema, mode, options)
     fragments = write_fragments(target, reader)
     try:
-        return commit_write(target, fragments, base)
+        return commit_write(target, fragments, base, begun)
     except CommitStateUnknownError:
         raise
     except LanceError:
@@ -266,10 +266,13 @@ def fragment_writer(target: WriteTarget, schema: Schema | None = None) -> Fragme
     return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size)
 
 
-def commit_write(target: WriteTarget, fragments: Sequence[Fragment], base: Snapshot | None = None) -> Snapshot:
+def commit_write(
+    target: WriteTarget, fragments: Sequence[Fragment], base: Snapshot | None = None, latest_at: float | None = None
+) -> Snapshot:
     """Make the fragments part of the table, in one new version. Appending none to a table changes nothing.
 
-    `base` may be the snapshot of the read version, to avoid reading it again. Raises what `table.commit.commit.commit` raises.
+    `base` may be the snapshot of the read version, and `latest_at` a time at which it was the latest version (see
+    `table.commit.commit.commit`, whose errors this raises).
     """
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
     properties = target.options.noted
@@ -281,10 +284,11 @@ def commit_write(target: WriteTarget, fragments: Sequence[Fragment], base: Snaps
     if target.mode == "append" and target.read_version:
         if not fragments:
             return open_snapshot(target.store)
-        return _commit(target, Transaction(target.read_version, Append(tuple(fragments)), properties=properties), fragments, base=base)
+        transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
+        return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
     operation = Overwrite(tuple(fragments), target.schema)
     try:
-        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base)
+        return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)
     except TableAlreadyExistsError:
         if target.mode != "append":
             raise
@@ -295,11 +299,12 @@ def _commit(
     target: WriteTarget,
     transaction: Transaction,
     fragments: Sequence[Fragment],
-    settings: TableSettings = NO_SETTINGS,
-    base: Snapshot | None = None,
+    settings: TableSettings,
+    base: Snapshot | None,
+    latest_at: float | None,
 ) -> Snapshot:
     schema = target.schema if isinstance(transaction.operation, Append) else None
-    snapshot = commit(target.store, transaction, settings, base, files=NewFiles(schema, target.since))
+    snapshot = commit(target.store, transaction, settings, base, NewFiles(schema, target.since), latest_at)
     if APP_ID in transaction.properties:
         with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
             if transaction_of(snapshot).uuid != transaction.uuid:
