@@ -9,6 +9,7 @@ import numpy as np
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U, copy
 
 ENCODING_TYPE = "lance.encodings21.PageLayout"
 
@@ -42,4 +43,4 @@ def put_unsigned(out: np.ndarray, at: np.ndarray, numbers: np.ndarray, width: in
 @kernel
 def _copy_pieces(out: np.ndarray, at: np.ndarray, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
     for i in range(len(at)):
-        out[at[i] : at[i] + ends[i] - begins[i]] = data[begins[i] : ends[i]]
+        copy(data, U(begins[i]), out, U(at[i]), U(ends[i] - begins[i]))
