@@ -18,6 +18,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of, to_datetime
 
 TRANSACTIONS = "_transactions"
+_LOCAL = ("file", "memory")
 _CONNECTIONS = 32
 """Maximum number of concurrent requests to a remote store."""
 
@@ -112,7 +113,7 @@ def transaction_heads(store: Store) -> Iterator[tuple[int, dict[str, str], int |
 
     found = list_versions(store)
     left = list(reversed(found))
-    if store.location.kind in ("file", "memory"):
+    if store.location.kind in _LOCAL:
         yield from filter(None, map(head, left))
         return
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
