@@ -6,14 +6,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.index.answer import Found, of_numbers
 from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.moves import Moves
+from lance_spark.index.order import first_of_equals, sort_order
+from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds, holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
 from lance_spark.predicate.tree import Column, Expression
@@ -22,6 +27,8 @@ from lance_spark.reading import spans
 DATA = "page_data.lance"
 LOOKUP = "page_lookup.lance"
 PAGE_ROWS = 4096
+VERSION = 0
+"""In tables with stable row ids 1: the rows are addresses."""
 
 _FEW_ROWS = 1 << 16
 """So many values are always worth reading."""
@@ -98,3 +105,111 @@ def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:
     if len(order) and (order[1:] < order[:-1]).any():
         lower, upper, nulls = lower.take(order), upper.take(order), nulls.take(order)
     return _Pages(PageBounds(lower, upper), nulls.to_numpy().astype(np.int64), page_rows, data.num_rows)
+
+
+def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
+    """Write the index of the rows, which are in the order of `order.sort_order`; their numbers are addresses in every table."""
+    return _write(((batch.column("value"), batch.column("row").to_numpy()) for batch in rows), value_type, target)
+
+
+def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
+    """Write the index with the new addresses of its rows. Rows that no longer exist are left out."""
+    data = files.open(DATA)
+    _read_pages(files, data)
+
+    def moved() -> Iterator[tuple[pa.Array, np.ndarray]]:
+        for batch in data.batches((0, 1)):
+            numbers, exist = moves.numbers(batch.column(1).to_numpy())
+            yield batch.column(0).filter(pa.array(exist)), numbers[exist]
+
+    return _write(moved(), data.schema[0].type, target)
+
+
+def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources, reading each of them once, in batches."""
+    files = [source.open(DATA) for source in sources]
+    for source, data in zip(sources, files):
+        _read_pages(source, data)
+    return _write(_merged([data.batches((0, 1)) for data in files]), files[0].schema[0].type, target)
+
+
+def _merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """The rows of all sources in order. Raises CorruptFileError if a source is not."""
+    waiting: list[tuple[pa.Array, np.ndarray]] = []
+    left = list(sources)
+    buffers: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(left)
+    last: pa.Array | None = None
+    while True:
+        for i, source in enumerate(left):
+            if buffers[i] is None and (batch := next(source, None)) is not None:
+                buffers[i] = batch.column(0), batch.column(1).to_numpy()
+        waiting = [b for b in buffers if b is not None]
+        if not waiting:
+            return
+        values, numbers = joined([v for v, _ in waiting]), np.concatenate([n for _, n in waiting])
+        order = sort_order(values)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        # No row that is still to be read comes before the last one of its source's batch.
+        ends = np.cumsum([len(n) for _, n in waiting]) - 1
+        count = int(rank[ends].min()) + 1
+        first = values.take(pa.array(order[:1]))
+        if last is not None and sort_order(joined([first, last]))[0] == 0 and first_of_equals(joined([first, last]))[1]:
+            raise CorruptFileError("the values of a BTREE index are not in order; build the index again")
+        taken = order[:count]
+        yield values.take(pa.array(taken)), numbers[taken]
+        last = values.take(pa.array(taken[-1:]))
+        start = 0
+        for i, buffer in enumerate(buffers):
+            if buffer is None:
+                continue
+            rest = np.flatnonzero(rank[start : start + len(buffer[1])] >= count)
+            start += len(buffer[1])
+            buffers[i] = (buffer[0].take(pa.array(rest)), buffer[1][rest]) if len(rest) else None
+
+
+class _Lookup:
+    """Collects the bounds and nulls of pages while their rows are written."""
+
+    def __init__(self, value_type: pa.DataType) -> None:
+        self._rows = 0
+        nothing = pa.array([], value_type)
+        self._lower, self._upper, self._last = [nothing], [nothing], nothing
+        self._pages, self._counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+
+    def add(self, values: pa.Array) -> None:
+        """Add the next rows."""
+        if not len(values):
+            return
+        before = self._rows % PAGE_ROWS
+        starts = np.arange(-before % PAGE_ROWS, len(values), PAGE_ROWS)
+        self._lower.append(values.take(pa.array(starts)))
+        self._upper.append(values.take(pa.array(np.arange(PAGE_ROWS - 1 - before, len(values), PAGE_ROWS))))
+        edges = np.unique(np.concatenate([[0], starts, [len(values)]]))
+        nulls = np.concatenate([[0], np.cumsum(np.asarray(values.is_null()))])
+        self._counts.append(np.diff(nulls[edges]))
+        self._pages.append((self._rows + edges[:-1]) // PAGE_ROWS)
+        self._rows += len(values)
+        self._last = values.slice(len(values) - 1)
+
+    def finish(self) -> tuple[pa.Array, ...]:
+        """The columns of the lookup file."""
+        upper = self._upper if self._rows % PAGE_ROWS == 0 else [*self._upper, self._last]
+        count = -(-self._rows // PAGE_ROWS)
+        nulls = np.zeros(count, np.uint32)
+        np.add.at(nulls, np.concatenate(self._pages), np.concatenate(self._counts).astype(np.uint32))
+        return joined(self._lower), joined(upper), pa.array(nulls), pa.array(np.arange(count, dtype=np.uint32))
+
+
+def _write(rows: Iterable[tuple[pa.Array, np.ndarray]], value_type: pa.DataType, target: IndexTarget) -> Trained:
+    """Write both files of the rows, which are in order."""
+    lookup = _Lookup(value_type)
+    with target.create(DATA, pa.schema([pa.field("values", value_type), pa.field("ids", pa.uint64(), nullable=False)])) as out:
+        for values, numbers in rows:
+            out.put(values, pa.array(numbers, pa.uint64()))
+            lookup.add(values)
+    counts = [pa.field(name, pa.uint32(), nullable=False) for name in ("null_count", "page_idx")]
+    with target.create(LOOKUP, pa.schema([pa.field("min", value_type), pa.field("max", value_type), *counts])) as out:
+        out.put(*lookup.finish())
+        out.metadata |= {"batch_size": str(PAGE_ROWS), "range_partitioned": "false"}
+    return target.trained(b"", VERSION)

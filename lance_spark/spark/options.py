@@ -100,6 +100,12 @@ OPTIONS = (
         "Blob columns: `bytes` (default) returns the values, `descriptor` their positions and sizes, `none` omits the columns.",
     ),
     Option(
+        "use_scalar_index",
+        "read",
+        flag,
+        "`false` reads all rows to find those of a filter, even if the table has indexes for it (default: `true`; see [indexes](indexes.md)).",
+    ),
+    Option(
         "allow_other_stores",
         "read",
         flag,
@@ -169,7 +175,7 @@ UNBUILT = {
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 
-_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "allow_other_stores", "verify_checksums")
+_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "use_scalar_index", "allow_other_stores", "verify_checksums")
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
 """Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""
@@ -197,6 +203,7 @@ class ReadOptions:
     with_row_id: bool = False
     with_row_address: bool = False
     nanoseconds: str = "error"
+    use_scalar_index: bool = True
     allow_other_stores: bool = False
     verify_checksums: bool = True
     blob_handling: BlobHandling = "bytes"

@@ -39,8 +39,12 @@ class LancePartition(InputPartition):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # LanceTable.java searches for this mark in the pickle, where it precedes all user data.
-        counts = (self.task.kept, self.task.total) if isinstance(self.task, PartitionedTask) else (0, 0)
-        size = SIZE_MARK + struct.pack("<qqqq", self.task.num_rows, self.task.num_bytes, *counts)
+        task, counts, indexes = self.task, (0, 0), b""
+        if isinstance(task, PartitionedTask):
+            counts = task.kept, task.total
+        else:
+            indexes = task.indexes.encode()
+        size = SIZE_MARK + struct.pack("<qqqqi", task.num_rows, task.num_bytes, *counts, len(indexes)) + indexes
         return _with_size, (size, self.task, self.rows_only)
 
 

@@ -159,6 +159,7 @@ class LanceDataSource(DataSource):
             batch_size=chosen.batch_size,
             blob_handling=chosen.blob_handling,
             fragments=chosen.fragments,
+            use_scalar_index=chosen.use_scalar_index,
         )
         if chosen.filter is not None:
             plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))

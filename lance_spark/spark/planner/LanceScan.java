@@ -199,14 +199,16 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
   }
 
-  /** What explain shows; of a partitioned namespace also how many of its tables are read, which planning tells. */
+  /** What explain shows; also the indexes that are used, and how many tables of a partitioned namespace are read, which planning tells. */
   private Map shown() {
     Map out = request.shown(schema, runtimePredicates);
-    if (!source.isPartitioned()) return out;
+    boolean isFiltered = !request.predicates.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
+    if (!source.isPartitioned() && !isFiltered) return out;
     try {
-      InputPartition[] partitions = toBatch().planInputPartitions();
-      long[] size = Pickle.size(((PythonInputPartition) partitions[0]).pickedPartition());
-      out.put("Partitions", size[2] + " of " + size[3]);
+      byte[] first = ((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition();
+      long[] size = Pickle.size(first);
+      if (source.isPartitioned()) out.put("Partitions", size[2] + " of " + size[3]);
+      if (!Pickle.indexes(first).isEmpty()) out.put("ScalarIndexes", Pickle.indexes(first));
     } catch (Exception e) {
       // The query plans again when it runs, and then reports the error.
     }

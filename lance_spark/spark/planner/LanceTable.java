@@ -212,6 +212,14 @@ class Pickle {
     return at < 0 ? null : new long[] { integer(pickle, at), integer(pickle, at + 8), integer(pickle, at + 16), integer(pickle, at + 24) };
   }
 
+  /** The names of the indexes that planning used, and the rows that they leave; "" if there are none. They follow the numbers of `size`. */
+  static String indexes(byte[] pickle) {
+    int at = after(pickle, SIZE_MARK, 36);
+    if (at < 0) return "";
+    int size = (int) (integer(pickle, at + 28) >>> 32);
+    return new String(pickle, at + 36, Math.min(size, pickle.length - at - 36), StandardCharsets.UTF_8);
+  }
+
   /** The end of the first mark that at least this number of bytes follows; -1 if there is none. */
   static int after(byte[] pickle, byte[] mark, int bytes) {
     for (int at = 0; at + mark.length + bytes <= pickle.length; at++) {

@@ -171,7 +171,18 @@ class _Segments:
         except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
             self._unused(index, e)
             return None
-        return Answer(rows, segment.covered, segment.covered if found.exact else BitMap(), (f"{index.name} ({segment.kind.name})",))
+        exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
+        return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
+
+    def _has_every_row_once(self, segment: _Segment) -> bool:
+        """Whether the segment cannot have an earlier value of a row beside the present one.
+
+        A row that is updated keeps its stable id. Writers may leave the id with its old value when they merge the segments of both.
+        """
+        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+            return True
+        fragments = [self._fragments[f] for f in segment.covered]
+        return all(f.created_at is not None and f.created_at == f.updated_at for f in fragments)
 
     def _size(self, fragment: int) -> int:
         return self._fragments[fragment].physical_rows or _ANY_OFFSET

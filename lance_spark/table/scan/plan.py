@@ -136,7 +136,7 @@ class ScanTask:
 
     `table` is the table and version for error messages; `fields` are read and `given` are returned. With an `order`,
     the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `num_rows` and `num_bytes` estimate
-    what the task returns and reads; if no field is read, the number of rows is exact and there are no parts.
+    what the task returns and reads; `indexes` names the indexes that found the rows of the whole scan. If no field is read, the number of rows is exact and there are no parts.
     """
 
     table: str
@@ -154,6 +154,7 @@ class ScanTask:
     aggregates: tuple[Aggregate, ...] = ()
     num_rows: int = 0
     num_bytes: int = 0
+    indexes: str = ""
 
 
 def live_rows(fragment: Fragment, locations: Locations) -> int:
@@ -184,7 +185,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
     if plan.fragments is not None:
         parts = sorted((part for part in parts if part.fragment.id in plan.fragments), key=lambda part: part.fragment.id)
-    plan, parts = _with_indexes(snapshot, plan, parts)
+    plan, parts, indexes = _with_indexes(snapshot, plan, parts)
     fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
@@ -195,19 +196,23 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     counting = bool(plan.aggregates) and not fields.fields
     one, whole = offset or limit is not None or counting, plan.fragments is not None
     groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
-    task = replace(_task(snapshot, plan, fields), offset=offset, limit=_least(limit, plan.task_limit))
+    task = replace(_task(snapshot, plan, fields), indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
 
-def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tuple[ScanPlan, list[Part]]:
-    """The parts that scalar indexes leave for the predicate; the plan has no predicate any more if they decide it for all parts."""
+def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tuple[ScanPlan, list[Part], str]:
+    """The parts that scalar indexes leave for the predicate, and what explain says about it.
+
+    The plan has no predicate any more if the indexes decide it for all parts.
+    """
     if plan.predicate is None or not plan.use_scalar_index or not snapshot.manifest.indexes:
-        return plan, parts
+        return plan, parts, ""
     from lance_spark.table.scan.indexed import look_up  # reads index files, and so loads the decoders
 
     answer = look_up(snapshot, plan.predicate)
     if answer is None:
-        return plan, parts
+        return plan, parts, ""
+    used = f"{', '.join(answer.names)}: {answer.count} of {sum(p.num_rows for p in parts if p.fragment.id in answer.covered)} rows"
     left = []
     for part in parts:
         fragment = part.fragment.id
@@ -216,10 +221,10 @@ def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tupl
         elif (rows := answer.rows.get(fragment)) is not None:
             left.append(Part(part.fragment, 0, len(rows), rows.serialize(), fragment in answer.exact))
     if not all(part.exact for part in left):
-        return plan, left
+        return plan, left, used
     plan = replace(plan, predicate=None)
     counts = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
-    return plan, [_live(part, snapshot.locations) for part in left] if counts else left
+    return plan, [_live(part, snapshot.locations) for part in left] if counts else left, used
 
 
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
