@@ -103,7 +103,7 @@ OPTIONS = (
         "use_scalar_index",
         "read",
         flag,
-        "`false` reads all rows to find those of a filter, even if the table has indexes for it (default: `true`; see [indexes](indexes.md)).",
+        "`false` does not look the rows of a filter up in the indexes of the table (default: `true`; see [indexes](indexes.md)).",
     ),
     Option(
         "allow_other_stores",
@@ -175,7 +175,14 @@ UNBUILT = {
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 
-_FOR_READING_ONLY_AND_HARMLESS = ("batch_size", "max_partition_bytes", "nanoseconds", "use_scalar_index", "allow_other_stores", "verify_checksums")
+_FOR_READING_ONLY_AND_HARMLESS = (
+    "batch_size",
+    "max_partition_bytes",
+    "nanoseconds",
+    "use_scalar_index",
+    "allow_other_stores",
+    "verify_checksums",
+)
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
 """Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""

@@ -57,11 +57,12 @@ def test_filters_use_indexes_as_explain_shows(load: Load, uri: str, condition: s
 def test_aggregates_limits_and_orders_use_them(load: Load, uri: str) -> None:
     few = load(uri).where("id BETWEEN 500 AND 620")
     plain = load(uri, use_scalar_index=False).where("id BETWEEN 500 AND 620")
-    for query in (
+    queries: tuple[Callable[[DataFrame], DataFrame], ...] = (
         lambda df: df.agg(F.count("*"), F.min("id"), F.max("k"), F.count("k")),
         lambda df: df.orderBy(F.desc("v")).limit(3),
         lambda df: df.groupBy("k").count().orderBy("k"),
-    ):
+    )
+    for query in queries:
         assert "ScalarIndexes" in physical(query(few))
         assert query(few).collect() == query(plain).collect()
     assert few.limit(7).count() == 7
@@ -88,7 +89,7 @@ def test_verbs_find_their_rows_by_index(spark: SparkSession, uri: str, tmp_path:
     table.delete("id = 10")
     table.update(condition="k = 'k1' AND id < 50", set={"v": "-1"})
     rows = spark.createDataFrame([(20, -2.0)], "id long, v double")
-    table.merge(rows, "target.id = source.id").whenMatchedUpdate({"v": "source.v"}).execute()
+    table.alias("t").merge(rows.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"}).execute()
     found = Dataset.open(copy).scan(["id", "v"], filter="v < 0").to_table().sort_by("id").to_pylist()
     assert found == [{"id": 1, "v": -1.0}, {"id": 20, "v": -2.0}, {"id": 41, "v": -1.0}]
     assert Dataset.open(copy).count_rows("id = 10") == 0

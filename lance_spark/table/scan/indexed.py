@@ -26,7 +26,7 @@ from lance_spark.predicate.one_column import columns_of, over_values, without_no
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
-from lance_spark.table.scan.moved_rows import moved_rows
+from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
 from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
@@ -190,7 +190,8 @@ class _Segments:
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index
         store, folder = self._snapshot.locations.index_folder(index)
-        known = {f: self._size(f) for f in segment.built_from if f in self._fragments}
+        sizes = {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
+        known = {f: sizes[f] for f in segment.built_from if f in sizes}
         return IndexFiles(
             store,
             folder,

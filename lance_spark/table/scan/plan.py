@@ -135,8 +135,9 @@ class ScanTask:
     """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
     `table` is the table and version for error messages; `fields` are read and `given` are returned. With an `order`,
-    the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `num_rows` and `num_bytes` estimate
-    what the task returns and reads; `indexes` names the indexes that found the rows of the whole scan. If no field is read, the number of rows is exact and there are no parts.
+    the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
+    the rows of the whole scan. `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows
+    is exact and there are no parts.
     """
 
     table: str
