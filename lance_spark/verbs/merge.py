@@ -1,17 +1,20 @@
 """MERGE: a join of the table and a source decides which rows are updated, deleted and inserted, in one commit.
 
-Spark joins and evaluates; only the columns that the condition and the clauses use pass through it. The writers read the other columns of
-updated rows from the table, so rows are partitioned by fragment and sorted.
+Spark joins and evaluates; only the columns that the condition and the clauses use pass through it, and only the rows that may match if
+they can be found before (see `matching`). The writers read the other columns of updated rows from the table, so rows are partitioned by
+fragment and sorted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Literal
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -29,6 +32,7 @@ from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic
 from lance_spark.verbs.job import write_delta
+from lance_spark.verbs.matching import matching_rows, used_columns
 from lance_spark.verbs.target import Target
 
 When = Literal["matched", "not matched", "not matched by source"]
@@ -79,13 +83,36 @@ def merge(merge: Merge, options: WriteOptions) -> RowChanges:
     if merge.target.alias is None:
         # Columns of the table and of the source must be distinguishable.
         merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
-    return change_rows(merge.target.latest(), options, partial(_plan, merge))
+    with ExitStack() as stack:
+        return change_rows(merge.target.latest(), options, partial(_plan, merge, stack))
 
 
-def _plan(merge: Merge, snapshot: Snapshot) -> RowPlan:
+def _plan(merge: Merge, stack: ExitStack, snapshot: Snapshot) -> RowPlan:
+    """The plan for a version. What it needs until it has run is released by `stack`."""
+    matching = _matching_rows(merge, stack, snapshot)
+    if matching is not None:
+        # If the condition or a clause is not valid, the error is that for the whole table.
+        with suppress(AnalysisException):
+            return _plan_for(merge, snapshot, matching)
+    return _plan_for(merge, snapshot, merge.target.rows(snapshot))
+
+
+def _matching_rows(merge: Merge, stack: ExitStack, snapshot: Snapshot) -> DataFrame | None:
+    """The rows of the table that may match, with the columns that the merge uses; None if they are not worth to be found."""
+    if any(c.when == "not matched by source" for c in merge.clauses):
+        return None
+    updates = [c for c in merge.clauses if c.operation == UPDATED]
+    texts = [merge.on, *(t for c in merge.clauses for t in (c.condition, *(c.values or {}), *(c.values or {}).values()) if t is not None)]
+    # A column that only some of the updates assign keeps its value in the others.
+    everything = len(updates) > 1 and any(c.values is None for c in updates)
+    names = snapshot.manifest.schema.names if everything else used_columns(snapshot.manifest.schema, texts)
+    return None if names is None else matching_rows(merge.target, merge.source, merge.on, snapshot, names, stack)
+
+
+def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     old, schema = snapshot.manifest.schema, _schema(merge, snapshot)
     added = {f.name for f in schema.fields[len(old.fields) :]}
-    joined = _joined(merge, snapshot)
+    joined = _joined(merge, target)
     applied = joined.withColumn(_CLAUSE, _applied(merge.clauses)).where(F.col(_CLAUSE).isNotNull())
     values = [_values(clause, applied, schema, merge) for clause in merge.clauses]
     # Columns that the table lacks have no old values to be kept.
@@ -158,8 +185,8 @@ def _insert_group(source: DataFrame) -> Column:
     return -1 - F.pmod(F.xxhash64(*(plain or [F.lit(0)])), F.lit(_INSERT_GROUPS))
 
 
-def _joined(merge: Merge, snapshot: Snapshot) -> DataFrame:
-    target = merge.target.rows(snapshot).withColumn(_IN_TARGET, F.lit(True))
+def _joined(merge: Merge, target: DataFrame) -> DataFrame:
+    target = target.withColumn(_IN_TARGET, F.lit(True))
     source = merge.source.withColumn(_IN_SOURCE, F.lit(True))
     check_deterministic(target.crossJoin(source), [merge.on, *(c.condition for c in merge.clauses)])
     kinds = {c.when for c in merge.clauses}
