@@ -28,7 +28,7 @@ from lance_spark.table.maintenance.clone import create_branch, deep_clone, shall
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
@@ -287,7 +287,9 @@ class Dataset:
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:
         """Remove columns (with dots for nested fields). Data files are not rewritten."""
-        return self._changed(alter.drop_columns(self.snapshot, _names(columns) or ()))
+        return self._changed(
+            alter.drop_columns(self.snapshot, names(columns if isinstance(columns, str) else tuple(dict.fromkeys(columns))) or ())
+        )
 
     def alter_columns(self, *alterations: alter.AlterColumn) -> Dataset:
         """Change columns: `{"path": "a", "name": "b"}`, `{"path": "s.x", "nullable": True}`, `{"path": "a", "data_type": pa.int64()}`.
@@ -350,7 +352,7 @@ class Dataset:
             >>> table.scan(columns=["id"], filter="v > 1", limit=1).to_table().to_pylist()
             [{'id': 2}]
         """
-        plan = ScanPlan(_names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        plan = ScanPlan(names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         plan = replace(plan, use_scalar_index=use_scalar_index)
         predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
         return Scan(self.snapshot, replace(plan, predicate=predicate))
@@ -364,7 +366,7 @@ class Dataset:
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
-        return take(self.snapshot, indices, ScanPlan(_names(columns)))
+        return take(self.snapshot, indices, ScanPlan(names(columns)))
 
     def take_blobs(
         self,
@@ -382,10 +384,4 @@ class Dataset:
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Missing ids are skipped."""
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(_names(columns)))
-
-
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
-    return None if columns is None else tuple(columns)
+        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)))

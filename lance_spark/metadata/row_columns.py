@@ -1,4 +1,4 @@
-"""Columns that are not stored in data files: row id, row address, and the versions that created and updated the row."""
+"""Columns that are not stored in data files: row id, row address, number of the row, and the versions that created and updated it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ ROW_ADDRESS = -11
 CREATED_AT = -12
 UPDATED_AT = -13
 FRAGMENT_ID = -14
+ROW_OFFSET = -15
 
 ROW_COLUMNS = (
     Field("_rowid", ROW_ID, "uint64"),
     Field("_rowaddr", ROW_ADDRESS, "uint64"),
     Field("_fragid", FRAGMENT_ID, "int32", nullable=False),
+    Field("_rowoffset", ROW_OFFSET, "uint64"),
     Field("_row_created_at_version", CREATED_AT, "uint64"),
     Field("_row_last_updated_at_version", UPDATED_AT, "uint64"),
 )

@@ -27,13 +27,13 @@ from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpe
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.compaction import COMPACTION
 from lance_spark.table.changes.replace_where import check_rows
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.aggregate import Aggregate
-from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.write.write import Data, WriteOptions, as_reader
 
 
@@ -57,8 +57,13 @@ class PartitionedScan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, table by table, batch by batch."""
-        for task in plan_partitioned(self.version, self.plan):
-            yield from read_partitioned(task)
+        # Rows without columns are read as one column, that of the predicate if there is one.
+        counting = not self.plan.fields(self.version.shape).fields
+        there = (*(self.plan.predicate.columns if self.plan.predicate else ()), quoted([self.version.shape.manifest.schema.fields[0].name]))
+        plan = replace(self.plan, columns=there[:1]) if counting else self.plan
+        for task in plan_partitioned(self.version, plan):
+            for batch in read_partitioned(task):
+                yield batch.select([]) if counting else batch
 
     def to_table(self) -> pa.Table:
         """All rows in memory."""
@@ -145,10 +150,7 @@ class PartitionedNamespace:
         blob_handling: BlobHandling = "bytes",
     ) -> PartitionedScan:
         """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
-        if columns is not None and not columns:
-            raise ValueError("columns is empty; name at least one column, or call count_rows for the number of rows")
-        chosen = None if columns is None else tuple(columns)
-        plan = ScanPlan(chosen, None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
+        plan = ScanPlan(names(columns), None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
         predicate = parse(filter, plan.known(self.snapshot.shape)) if isinstance(filter, str) else filter
         return PartitionedScan(self.snapshot, replace(plan, predicate=predicate))
 

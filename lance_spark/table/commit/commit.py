@@ -193,10 +193,13 @@ def _separate(store: Store, current: Snapshot) -> None:
 
 
 def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
-    """Write the transaction file, append its name to `names`, and return its content."""
+    """Write the transaction file, append its name to `names`, and return its content.
+
+    It need not survive a crash of the machine: the manifest, which must, has the same content.
+    """
     content = serialise_transaction(transaction)
     names.append(transaction.file_name)
-    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content, durable=False)
     return content
 
 

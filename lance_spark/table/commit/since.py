@@ -14,7 +14,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.commit.conflicts import Outcome, judge
 from lance_spark.table.commit.idempotence import covers
 from lance_spark.table.commit.unseen import fits, follows_unseen
-from lance_spark.table.versions.history import transaction_of
+from lance_spark.table.versions.history import find_transaction, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, find_version
 
 
@@ -36,27 +36,26 @@ def judged(
         raise CommitConflictError(
             f"{store.uri}: version {seen} was read, but the latest version is now {current.version}; open the table again", retryable=False
         )
-    done: Snapshot | None = None
+    done: int | None = None
     conflict: CommitConflictError | TableAlreadyExistsError | None = None
     rebase, gone = False, []
     for version in range(seen + 1, current.version + 1):
-        snapshot = current if version == current.version else find_version(store, version)
-        if snapshot is None:
+        theirs = transaction_of(current) if version == current.version else find_transaction(store, version)
+        if theirs is None:
             gone.append(version)
             continue
-        theirs = transaction_of(snapshot)
         if theirs.uuid == transaction.uuid:
-            return snapshot, False
+            return _opened(store, version, current), False
         if covers(theirs, transaction):
-            done = snapshot
-        elif done and isinstance(theirs.operation, Restore) and theirs.operation.version < done.version:
+            done = version
+        elif done and isinstance(theirs.operation, Restore) and theirs.operation.version < done:
             done = None
         try:
             rebase = _check(store, transaction, version, theirs) or rebase
         except (CommitConflictError, TableAlreadyExistsError) as e:
             conflict = conflict or e
     if done is not None:
-        return done, False
+        return _opened(store, done, current), False
     if conflict is not None:
         raise conflict
     if gone:
@@ -67,6 +66,11 @@ def judged(
         what = f"the data was written for version {transaction.read_version}, but the columns have changed in version {current.version}"
         raise CommitConflictError(f"{store.uri}: {what}; run the operation again", retryable=True)
     return None, rebase or (bool(gone) and isinstance(transaction.operation, Delete | Update | CreateIndex))
+
+
+def _opened(store: Store, version: int, current: Snapshot) -> Snapshot:
+    """The version, or `current` if it was removed meanwhile."""
+    return current if version == current.version else find_version(store, version) or current
 
 
 def _check(store: Store, transaction: Transaction, version: int, theirs: Transaction) -> bool:

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import keep
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.layouts.levels.assemble import merge
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
-from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, UPDATED_AT
+from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, ROW_OFFSET, UPDATED_AT
 from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_row_ids, parse_versions
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
@@ -52,12 +52,16 @@ def count_rows(fragment: Fragment, locations: Locations) -> int:
 
 
 class FragmentReader:
-    """The rows of one fragment; each file is opened once, when it is first needed."""
+    """The rows of one fragment; each file is opened once, when it is first needed.
 
-    def __init__(self, fragment: Fragment, locations: Locations, stable_row_ids: bool = False) -> None:
+    `first_row` is the number of its first row in the table, which only the column `_rowoffset` needs.
+    """
+
+    def __init__(self, fragment: Fragment, locations: Locations, stable_row_ids: bool = False, first_row: int | None = None) -> None:
         self._fragment = fragment
         self._locations = locations
         self._stable_row_ids = stable_row_ids
+        self._first_row = first_row
         self._files: dict[str, DataFileReader] = {}
         self._sequences: dict[int, RowIds | RowVersions | None] = {}
 
@@ -132,6 +136,11 @@ class FragmentReader:
             return pa.repeat(pa.scalar(fragment.id, pa.int32()), len(rows))
         if field_id == ROW_ADDRESS or (field_id == ROW_ID and not self._stable_row_ids):
             return pa.array(addresses_of(fragment.id, rows))
+        if field_id == ROW_OFFSET:
+            if self._first_row is None:
+                raise UnsupportedFeatureError("the column _rowoffset is returned by scans and by take only; use _rowaddr")
+            offsets = _numbers(rows)
+            return pa.array((self._first_row + offsets - np.searchsorted(self._deleted, offsets)).astype(np.uint64))
         if field_id not in self._sequences:
             self._sequences[field_id] = self._sequence(field_id)
         sequence = self._sequences[field_id]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, SchemaMismatchError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
@@ -34,6 +35,16 @@ _OPEN_BYTES = 256 << 10
 
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
+
+
+def names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The `columns` that a user requests. Raises SchemaMismatchError for one that is named twice, and TypeError for text."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
+    if columns is not None and len(set(columns)) < len(columns):
+        twice = next(name for name in columns if list(columns).count(name) > 1)
+        raise SchemaMismatchError(f"the column {twice!r} is requested twice; name each column once")
+    return None if columns is None else tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ class Part:
     """Some rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted.
 
     With `found`, among the rows that an index found instead: a serialised roaring bitmap of their offsets, deleted ones may be among them.
-    If `exact`, all of these satisfy the predicate.
+    If `exact`, all of these satisfy the predicate. `first_row` is the number of the fragment's first row in the table, None if unknown.
     """
 
     fragment: Fragment
@@ -123,6 +134,7 @@ class Part:
     stop: int
     found: bytes | None = None
     exact: bool = False
+    first_row: int | None = None
 
     @property
     def num_rows(self) -> int:
@@ -177,13 +189,20 @@ def all_live_rows(snapshot: Snapshot) -> list[int]:
     return [live_rows(fragments[i], snapshot.locations) if rows < 0 else rows for i, rows in enumerate(known)]
 
 
+def _all_parts(snapshot: Snapshot) -> list[Part]:
+    """All rows of the version: a part for each fragment."""
+    counts = all_live_rows(snapshot)
+    firsts = accumulate(counts, initial=0)
+    return [Part(f, 0, rows, first_row=first) for f, rows, first in zip(snapshot.manifest.fragments, counts, firsts)]
+
+
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
     """Split a scan into one or more tasks; their rows in the order of the tasks are the scan's rows.
 
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
     because only reading shows which rows count.
     """
-    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot))]
+    parts = _all_parts(snapshot)
     if plan.fragments is not None:
         parts = sorted((part for part in parts if part.fragment.id in plan.fragments), key=lambda part: part.fragment.id)
     plan, parts, indexes = _with_indexes(snapshot, plan, parts)
@@ -220,7 +239,7 @@ def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tupl
         if fragment not in answer.covered:
             left.append(part)
         elif (rows := answer.rows.get(fragment)) is not None:
-            left.append(Part(part.fragment, 0, len(rows), rows.serialize(), fragment in answer.exact))
+            left.append(replace(part, stop=len(rows), found=rows.serialize(), exact=fragment in answer.exact))
     if not all(part.exact for part in left):
         return plan, left, used
     plan = replace(plan, predicate=None)
@@ -231,8 +250,8 @@ def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tupl
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     task = _task(snapshot, plan, plan.fields_to_read(snapshot))
-    rows = zip(snapshot.manifest.fragments, all_live_rows(snapshot))
-    return [_with_parts(task, [Part(f, 0, count)], plan, snapshot) for f, count in rows if count and f.id in fragments]
+    parts = (part for part in _all_parts(snapshot) if part.num_rows and part.fragment.id in fragments)
+    return [_with_parts(task, [part], plan, snapshot) for part in parts]
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import RowAddress
+from lance_spark.metadata.row_columns import ROW_OFFSET
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
@@ -33,7 +35,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
         raise IndexError(f"{snapshot} has {total} rows; row {wanted[0] if wanted[0] < 0 else wanted[-1]} does not exist")
     bounds = np.searchsorted(wanted, np.concatenate([[0], ends]))
     chosen = [
-        (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0))
+        (manifest.fragments[i], wanted[bounds[i] : bounds[i + 1]] - (ends[i - 1] if i else 0), int(ends[i - 1]) if i else 0)
         for i in np.flatnonzero(np.diff(bounds)).tolist()
     ]
     return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
@@ -49,9 +51,11 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
     fields, locations, manifest = plan.fields(snapshot), snapshot.locations, snapshot.manifest
     stable = manifest.has_stable_row_ids and not are_addresses
     places = np.full(len(wanted), -1, dtype=np.int64)
-    chosen: list[tuple[Fragment, np.ndarray]] = []
+    chosen: list[tuple[Fragment, np.ndarray, int | None]] = []
     found = 0
-    for fragment in manifest.fragments:
+    numbered = any(f.id == ROW_OFFSET for f in fields.fields)
+    firsts = accumulate(all_live_rows(snapshot), initial=0) if numbered else repeat(None)
+    for fragment, first in zip(manifest.fragments, firsts):
         which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
         # If fragments share an id, an address refers to the first one's row.
@@ -61,7 +65,7 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
             order = np.argsort(offsets)
             places[which[order]] = np.arange(found, found + len(which))
             found += len(which)
-            chosen.append((fragment, offsets[order] - np.searchsorted(deleted, offsets[order])))
+            chosen.append((fragment, offsets[order] - np.searchsorted(deleted, offsets[order]), first))
     at = places[back.reshape(-1)]
     return take_rows(_read(snapshot, fields, chosen), pa.array(at[at >= 0]))
 
@@ -79,13 +83,13 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
     return parse_row_ids(sequence, total).find(wanted)
 
 
-def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray]]) -> pa.Table:
-    """The rows at these positions of these fragments, in this order."""
+def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray, int | None]]) -> pa.Table:
+    """The rows at these positions of these fragments, in this order; the last element is the number of the fragment's first row."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does not need
 
     batches: list[pa.RecordBatch] = []
-    for fragment, positions in chosen:
-        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
+    for fragment, positions, first in chosen:
+        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first)
         try:
             batches.extend(reader.read(positions, fields, BATCH_ROWS))
         except (CorruptFileError, UnsupportedFeatureError) as e:

@@ -85,7 +85,7 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
 
     given = task.given.to_arrow()
     if task.first is not None:
-        readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids) for part in task.parts]
+        readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row) for part in task.parts]
         for i, positions in _first_positions(task, readers, task.first).items():
             for batch in readers[i].read(positions, task.fields, task.batch_rows):
                 yield project(batch, task.given, given)
@@ -97,7 +97,7 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
         if (known := repeated.of(part)) is not None:
             yield from known
             continue
-        reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids)
+        reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row)
         if task.predicate is None or part.exact:
             batches = reader.read(_rows(part, reader), task.given, task.batch_rows)
         else:

@@ -15,9 +15,10 @@ from lance_spark.metadata.manifest import parse_transaction
 from lance_spark.metadata.operations import Unknown
 from lance_spark.metadata.transaction import Transaction, parse, parse_head
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, timestamp_of, to_datetime
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, read_manifest, timestamp_of, to_datetime
 
 TRANSACTIONS = "_transactions"
+_UNKNOWN = Transaction(0, Unknown(b""), uuid="")
 _LOCAL = ("file", "memory")
 _CONNECTIONS = 32
 """Maximum number of concurrent requests to a remote store."""
@@ -125,16 +126,29 @@ def transaction_heads(store: Store) -> Iterator[tuple[int, dict[str, str], int |
 
 def transaction_of(snapshot: Snapshot | None) -> Transaction:
     """The transaction of a version. If it is missing, its operation is `Unknown`, which conflicts with every other."""
-    unknown = Transaction(0, Unknown(b""), uuid="")
     if snapshot is None:
-        return unknown
-    manifest, name = snapshot.manifest, f"{snapshot.store.uri}/{snapshot.path}"
-    if manifest.transaction is not None:
-        return parse(manifest.transaction, name)
-    if not manifest.transaction_file:
-        return unknown
-    path = f"{TRANSACTIONS}/{manifest.transaction_file}"
+        return _UNKNOWN
+    manifest = snapshot.manifest
+    return _transaction(snapshot.store, snapshot.path, manifest.transaction, manifest.transaction_file)
+
+
+def find_transaction(store: Store, version: int) -> Transaction | None:
+    """`transaction_of` one version, without parsing the rest of its manifest; None if the version does not exist."""
+    found = read_manifest(store, version)
+    if found is None:
+        return None
+    path, data = found
+    return _transaction(store, path, *parse_transaction(data, f"{store.uri}/{path}", version))
+
+
+def _transaction(store: Store, path: str, content: bytes | None, file_name: str) -> Transaction:
+    """The transaction in the manifest at `path`, or in its own file."""
+    if content is not None:
+        return parse(content, f"{store.uri}/{path}")
+    if not file_name:
+        return _UNKNOWN
+    own = f"{TRANSACTIONS}/{file_name}"
     try:
-        return parse(snapshot.store.read(path), f"{snapshot.store.uri}/{path}")
+        return parse(store.read(own), f"{store.uri}/{own}")
     except FileNotFoundError:
-        return unknown
+        return _UNKNOWN

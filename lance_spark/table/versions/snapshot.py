@@ -199,7 +199,11 @@ def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:
 
 
 def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Snapshot:
-    manifest = parse(store.read(path), f"{store.uri}/{path}", version)
+    return _parsed(store, version, path, store.read(path), allow_other_stores)
+
+
+def _parsed(store: Store, version: int, path: str, data: bytes, allow_other_stores: bool) -> Snapshot:
+    manifest = parse(data, f"{store.uri}/{path}", version)
     if manifest.branch is not None and not is_branch_name(manifest.branch):
         raise CorruptFileError(f"{store.uri}/{path}: the manifest has the invalid branch name {manifest.branch!r}")
     return Snapshot(store, manifest, path, allow_other_stores)
@@ -207,13 +211,19 @@ def _open(store: Store, version: int, path: str, allow_other_stores: bool) -> Sn
 
 def find_version(store: Store, version: int, allow_other_stores: bool = False) -> Snapshot | None:
     """Open one version of the table at `store`, without a listing; None if it does not exist."""
+    found = read_manifest(store, version)
+    return None if found is None else _parsed(store, version, *found, allow_other_stores)
+
+
+def read_manifest(store: Store, version: int) -> tuple[str, bytes] | None:
+    """The path and the content of the manifest file of one version; None if it does not exist."""
     if (manifests := external(store)) is not None:
         manifests.path_of(version)
     for v2 in (True, False):
         path = manifest_path(version, v2)
         if 0 <= version < _DETACHED:
             try:
-                return _open(store, version, path, allow_other_stores)
+                return path, store.read(path)
             except FileNotFoundError:
                 continue
     return None

@@ -46,6 +46,13 @@ def test_all_tables_are_one(namespace: PartitionedNamespace) -> None:
     assert namespace.scan(columns=["id"], filter="id > 1", limit=2, offset=1).to_table()["id"].to_pylist() == [3, 4]
 
 
+def test_a_scan_of_no_columns_has_the_number_of_rows(namespace: PartitionedNamespace) -> None:
+    assert namespace.scan(columns=[]).to_table().num_rows == 6
+    assert namespace.scan(columns=[], filter="id > 1 AND country = 'US'").to_table().num_rows == 1
+    assert namespace.scan(columns=[], limit=3, offset=1).to_table().shape == (3, 0)
+    assert namespace.scan(columns=[], filter="country = 'FR'").to_table().shape == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("filter", "kept"),
     [
