@@ -65,7 +65,8 @@ class Files(Protocol):
     def delete_folder(self, folder: str) -> None: ...
     def put(self, path: str, data: bytes, durable: bool = True) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> None: ...
-    def create(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]: ...
+    def create(self, path: str, sync_name: bool = True) -> contextlib.AbstractContextManager[BinaryIO]: ...
+    def sync(self, folder: str) -> None: ...
     def delete(self, path: str) -> None: ...
 
 
@@ -145,7 +146,7 @@ class LocalFiles:
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
         with self._folder_of(path, make=True) as (folder, name):
             with _new_file(folder, name) as f:
                 try:
@@ -155,7 +156,12 @@ class LocalFiles:
                 except BaseException:
                     os.unlink(name, dir_fd=folder)
                     raise
-            _sync(folder)
+            if sync_name:
+                _sync(folder)
+
+    def sync(self, folder: str) -> None:
+        with contextlib.suppress(FileNotFoundError), self._folder(folder) as opened:
+            _sync(opened)
 
     def delete(self, path: str) -> None:
         with self._folder_of(path) as (folder, name):

@@ -133,7 +133,7 @@ class RemoteFiles:
             raise
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
         if self.kind == "memory":
             whole = io.BytesIO()
             yield whole
@@ -150,6 +150,9 @@ class RemoteFiles:
             with contextlib.suppress(OSError, *client_errors(self.kind)):
                 self.fs.rm_file(path)
             raise
+
+    def sync(self, folder: str) -> None:
+        pass  # what is written is durable
 
     def delete(self, path: str) -> None:
         self.fs.rm_file(path)

@@ -225,11 +225,19 @@ class Store:
         )
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
-        """Open a new file for writing. It is completed when the block ends, and removed, where the store allows it, if the block raises."""
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
+        """Open a new file for writing. It is completed when the block ends, and removed, where the store allows it, if the block raises.
+
+        Without `sync_name`, the file survives a crash of the machine only after a `sync` of its folder.
+        """
         # Errors of the calling code pass through here, too.
-        with self._explained(path, writes=True, faults=False) as full, self._files().create(full) as out:
+        with self._explained(path, writes=True, faults=False) as full, self._files().create(full, sync_name) as out:
             yield out
+
+    def sync(self, folder: str) -> None:
+        """Make the names of all files in a folder durable."""
+        with self._explained(folder, writes=True) as full:
+            self._files().sync(full)
 
     def delete(self, path: str) -> bool:
         """Remove a file if it exists. Returns False if it is known not to have existed, which object stores do not report."""

@@ -115,9 +115,12 @@ class FaultyFiles:
             self._inner.put_if_absent(path, data)
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
-        with self._connection(), self._inner.create(path) as out:
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
+        with self._connection(), self._inner.create(path, sync_name) as out:
             yield out
+
+    def sync(self, folder: str) -> None:
+        self._inner.sync(folder)
 
     def delete(self, path: str) -> None:
         with self._connection():

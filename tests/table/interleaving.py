@@ -68,9 +68,12 @@ class InterruptedFiles:
         self._called().put_if_absent(path, data)
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
-        with self._called().create(path) as out:
+    def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
+        with self._called().create(path, sync_name) as out:
             yield out
+
+    def sync(self, folder: str) -> None:
+        self._called().sync(folder)
 
     def delete(self, path: str) -> None:
         self._called().delete(path)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, TableNotFoundError, logged
+from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
@@ -141,6 +142,8 @@ def _next(
     source = _restored(store, transaction.operation, manifest)
     manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
     check()
+    # Tasks sync the contents of their files; one sync of the folder makes all names durable.
+    store.sync(DATA)
     path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
