@@ -10,23 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.keyed_rows import FILE as DATA
 from lance_spark.index.keyed_rows import KeyedRows
-from lance_spark.index.moves import Moves
+from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds
 from lance_spark.predicate.tree import Column, Expression
 
 VERSION = 0
-_RUN_BYTES = 64 << 20
-"""Values whose rows are grouped at once."""
-
 _MOST_KEYS = 1 << 20
 """With more distinct values than these, the index is not used."""
 
@@ -76,31 +72,13 @@ def _check_complete(files: IndexFiles, data: IndexFile) -> bool:
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
     """Write the index of the rows, in any order."""
-    done = [KeyedRows(pa.array([], value_type), [])]
-    waiting: list[tuple[pa.Array, np.ndarray]] = []
-    for batch in rows:
-        waiting.append((batch.column("value"), batch.column("row").to_numpy()))
-        if sum(values.nbytes + numbers.nbytes for values, numbers in waiting) >= _RUN_BYTES:
-            done.append(_grouped(waiting))
-            waiting = []
-    if waiting:
-        done.append(_grouped(waiting))
-    return _written(target, keyed_rows.unite(done))
+    values = ((batch.column("value"), batch.column("row").to_numpy()) for batch in rows)
+    return _written(target, keyed_rows.collect(values, value_type))
 
 
-def _grouped(parts: Sequence[tuple[pa.Array, np.ndarray]]) -> KeyedRows:
-    return keyed_rows.group(joined([values for values, _ in parts]), np.concatenate([numbers for _, numbers in parts]))
-
-
-def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
-    """Write the index with the new addresses of its rows. Rows that no longer exist are left out."""
-    keyed = keyed_rows.read(files, files.open(DATA))
-    return _written(target, KeyedRows(keyed.keys, [moves.rows(rows) for rows in keyed.rows]))
-
-
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the rows of all sources."""
-    return _written(target, keyed_rows.unite([keyed_rows.read(files, files.open(DATA)) for files in sources]))
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources that still exist."""
+    return _written(target, keyed_rows.unite([keyed_rows.read(*source) for source in sources]))
 
 
 def _written(target: IndexTarget, keyed: KeyedRows) -> Trained:

@@ -14,6 +14,7 @@ import pyarrow.types as types
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, union
 from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import serialise_row_addresses
 from lance_spark.index.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
 from lance_spark.index.target import IndexTarget, Trained
@@ -141,18 +142,18 @@ def _columns(rows: Sequence[tuple[object, ...]]) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(_SCHEMA)]
 
 
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the zones of all sources, each of which is limited to its `fragments`."""
-    opened = [files.open(FILE) for files in sources]
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the zones of all sources, each of which is limited to its `fragments`. The rows must be where they were."""
+    opened = [files.open(FILE) for files, _ in sources]
     with target.create(FILE, _SCHEMA) as out:
-        for files, file in zip(sources, opened):
+        for (files, _), file in zip(sources, opened):
             for batch in file.batches(_SCHEMA.names):
                 kept = np.isin(batch.column(0).to_numpy(), np.fromiter(files.fragments, np.uint64, len(files.fragments)))
                 out.put(*batch.filter(pa.array(kept)).columns)
         first = opened[0].metadata
         out.metadata |= {key: first[key] for key in ("bloomfilter_item", "bloomfilter_probability") if key in first}
-        nulls = [null_rows(files, file) for files, file in zip(sources, opened)]
-        known = [n for n in nulls if n is not None]
+        nulls = [(null_rows(files, file), translation) for (files, translation), file in zip(sources, opened)]
+        known = [translation.rows(found) for found, translation in nulls if found is not None]
         if len(known) == len(nulls):
             out.attach(NULL_BITMAP, serialise_row_addresses(union(known)))
     return target.trained(b"", VERSION)

@@ -16,7 +16,7 @@ from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.index.answer import Found, of_numbers
 from lance_spark.index.files import IndexFile, IndexFiles
-from lance_spark.index.moves import Moves
+from lance_spark.index.moves import Translation
 from lance_spark.index.order import first_of_equals, sort_order
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds, holds_for_null
@@ -29,6 +29,7 @@ LOOKUP = "page_lookup.lance"
 PAGE_ROWS = 4096
 VERSION = 0
 """In tables with stable row ids 1: the rows are addresses."""
+_WRITE_ROWS = 64 * PAGE_ROWS
 
 _FEW_ROWS = 1 << 16
 """So many values are always worth reading."""
@@ -108,32 +109,38 @@ def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
-    """Write the index of the rows, which are in the order of `order.sort_order`; their numbers are addresses in every table."""
-    return _write(((batch.column("value"), batch.column("row").to_numpy()) for batch in rows), value_type, target)
+    """Write the index of the rows, which are sorted here, in memory; their numbers are addresses in every table."""
+    parts = list(rows)
+    values = joined([pa.array([], value_type), *(b.column("value") for b in parts)])
+    numbers = np.concatenate([np.empty(0, np.uint64), *(b.column("row").to_numpy() for b in parts)])
+    del parts
+    return _write(_sorted(values, numbers), value_type, target)
 
 
-def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
-    """Write the index with the new addresses of its rows. Rows that no longer exist are left out."""
-    data = files.open(DATA)
-    _read_pages(files, data)
+def _sorted(values: pa.Array, numbers: np.ndarray) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    order = sort_order(values)
+    for start in range(0, len(order), _WRITE_ROWS):
+        part = order[start : start + _WRITE_ROWS]
+        yield values.take(pa.array(part)), numbers[part]
 
-    def moved() -> Iterator[tuple[pa.Array, np.ndarray]]:
-        for batch in data.batches((0, 1)):
-            numbers, exist = moves.numbers(batch.column(1).to_numpy())
+
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources that still exist, reading each of them once, in batches."""
+    for files, _ in sources:
+        _read_pages(files, files.open(DATA))
+    rows = [_translated(files.open(DATA), translation) for files, translation in sources]
+    return _write(rows[0] if len(rows) == 1 else _merged(rows), sources[0][0].open(DATA).schema[0].type, target)
+
+
+def _translated(data: IndexFile, translation: Translation) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """The values and the rows where they are now."""
+    for batch in data.batches((0, 1)):
+        numbers, exist = translation.numbers(batch.column(1).to_numpy())
+        if exist.any():
             yield batch.column(0).filter(pa.array(exist)), numbers[exist]
 
-    return _write(moved(), data.schema[0].type, target)
 
-
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the rows of all sources, reading each of them once, in batches."""
-    files = [source.open(DATA) for source in sources]
-    for source, data in zip(sources, files):
-        _read_pages(source, data)
-    return _write(_merged([data.batches((0, 1)) for data in files]), files[0].schema[0].type, target)
-
-
-def _merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[tuple[pa.Array, np.ndarray]]:
+def _merged(sources: Sequence[Iterator[tuple[pa.Array, np.ndarray]]]) -> Iterator[tuple[pa.Array, np.ndarray]]:
     """The rows of all sources in order. Raises CorruptFileError if a source is not."""
     waiting: list[tuple[pa.Array, np.ndarray]] = []
     left = list(sources)
@@ -141,8 +148,8 @@ def _merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[tuple[pa.Ar
     last: pa.Array | None = None
     while True:
         for i, source in enumerate(left):
-            if buffers[i] is None and (batch := next(source, None)) is not None:
-                buffers[i] = batch.column(0), batch.column(1).to_numpy()
+            if buffers[i] is None:
+                buffers[i] = next(source, None)
         waiting = [b for b in buffers if b is not None]
         if not waiting:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,15 @@ import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.index.answer import Rows, of_numbers, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.moves import Translation
 from lance_spark.index.order import first_of_equals, sort_order
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexFileWriter
 
 FILE = "bitmap_page_lookup.lance"
 _WRITE_BYTES = 4 << 20
+_RUN_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,26 @@ def group(values: pa.Array, numbers: np.ndarray) -> KeyedRows:
     return KeyedRows(values.take(pa.array(starts)), [of_numbers(numbers[a:b]) for a, b in itertools.pairwise(bounds)])
 
 
+def collect(rows: Iterable[tuple[pa.Array, np.ndarray]], key_type: pa.DataType) -> KeyedRows:
+    """All rows, given as values and numbers (uint64), by their values. The memory grows with the compressed rows, not with their number."""
+    done: list[KeyedRows] = []
+    waiting: list[tuple[pa.Array, np.ndarray]] = []
+    size = 0
+    for values, numbers in rows:
+        waiting.append((values, numbers))
+        size += values.nbytes + numbers.nbytes
+        if size >= _RUN_BYTES:
+            done.append(_grouped(waiting))
+            waiting, size = [], 0
+    if waiting:
+        done.append(_grouped(waiting))
+    return unite(done) if done else KeyedRows(pa.array([], key_type), [])
+
+
+def _grouped(parts: Sequence[tuple[pa.Array, np.ndarray]]) -> KeyedRows:
+    return group(pa.concat_arrays([values for values, _ in parts]), np.concatenate([numbers for _, numbers in parts]))
+
+
 def unite(parts: Sequence[KeyedRows]) -> KeyedRows:
     """The rows of all parts by key."""
     if len(parts) == 1:
@@ -51,10 +73,12 @@ def unite(parts: Sequence[KeyedRows]) -> KeyedRows:
     return KeyedRows(keys.take(pa.array(starts)), [union(rows[i] for i in order[a:b].tolist()) for a, b in itertools.pairwise(bounds)])
 
 
-def read(files: IndexFiles, file: IndexFile) -> KeyedRows:
-    """The whole file."""
+def read(files: IndexFiles, translation: Translation) -> KeyedRows:
+    """The whole file, with the rows where they are now."""
+    file = files.open(FILE)
     batch = file.read(["keys", "bitmaps"])
-    return KeyedRows(batch.column(0), [parse_row_addresses(b, files.fragments, file.path) for b in batch.column(1).to_pylist()])
+    rows = [translation.rows(parse_row_addresses(b, files.fragments, file.path)) for b in batch.column(1).to_pylist()]
+    return KeyedRows(batch.column(0), rows)
 
 
 def schema(key_type: pa.DataType) -> pa.Schema:

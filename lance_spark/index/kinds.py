@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lance_spark.index.answer import Found
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.moves import Translation
+from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.tree import Column, Expression
 
 Search = Callable[[IndexFiles, Expression, Column, bytes], Found | None]
+Train = Callable[[Iterable[pa.RecordBatch], pa.DataType, IndexTarget, Mapping[str, object]], Trained]
+Rewrite = Callable[[Sequence[tuple[IndexFiles, Translation]], IndexTarget], Trained]
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,25 @@ class Kind:
     def has_addresses(self, version: int | None, stable_row_ids: bool) -> bool:
         """Whether a segment of this index_version names rows by address."""
         return not stable_row_ids or (self.addresses_from is not None and (version or 0) >= self.addresses_from)
+
+    def new_version(self, trained: int, stable_row_ids: bool) -> int:
+        """The index_version of a new segment whose files have the version `trained`."""
+        return max(trained, self.addresses_from or 0) if stable_row_ids else trained
+
+    @property
+    def train(self) -> Train:
+        """`train(rows, value_type, target, parameters)` of the kind: writes the files for rows in order of their addresses.
+
+        The batches have the columns "value" and "row" (uint64: addresses or row ids).
+        """
+        train: Train = importlib.import_module(f"lance_spark.index.{self.module}").train
+        return train
+
+    @property
+    def rewrite(self) -> Rewrite:
+        """`rewrite(sources, target)` of the kind: writes one segment with the rows of others that still exist, where they are now."""
+        rewrite: Rewrite = importlib.import_module(f"lance_spark.index.{self.module}").rewrite
+        return rewrite
 
     @property
     def search(self) -> Search:

@@ -5,7 +5,7 @@ The file is that of `keyed_rows`, with the RowAddrTreeMap of the rows whose list
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.keyed_rows import FILE, KeyedRows
-from lance_spark.index.moves import Moves
+from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.compare import as_seen, equals_one_of, plain
@@ -24,7 +24,6 @@ from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Li
 
 VERSION = 1
 _NULL_LISTS = "lance:label_list_nulls"
-_RUN_BYTES = 64 << 20
 
 
 def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
@@ -88,46 +87,30 @@ def _null_lists(files: IndexFiles, file: IndexFile) -> Rows | None:
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
     """Write the index of the rows, whose values are lists."""
-    done: list[KeyedRows] = []
     nulls: list[Rows] = []
-    waiting: list[tuple[pa.Array, np.ndarray]] = []
+    keyed = keyed_rows.collect(_items(rows, nulls), _item_type(value_type))
+    return _written(target, keyed, union(nulls))
+
+
+def _items(rows: Iterable[pa.RecordBatch], nulls: list[Rows]) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """The items of all lists and the row of each; the rows of null lists are added to `nulls`."""
     for batch in rows:
         lists, numbers = batch.column("value"), batch.column("row").to_numpy()
         known = np.asarray(lists.is_valid())
         nulls.append(of_numbers(numbers[~known]))
         sizes = np.where(known, pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), 0)
-        waiting.append((plain(pc.list_flatten(lists)), np.repeat(numbers, sizes)))
-        if sum(items.nbytes + of.nbytes for items, of in waiting) >= _RUN_BYTES:
-            done.append(_grouped(waiting))
-            waiting = []
-    if waiting or not done:
-        done.append(_grouped(waiting) if waiting else KeyedRows(pa.array([], _item_type(value_type)), []))
-    return _written(target, keyed_rows.unite(done), union(nulls))
+        yield plain(pc.list_flatten(lists)), np.repeat(numbers, sizes)
 
 
 def _item_type(t: pa.DataType) -> pa.DataType:
     return t.value_type.value_type if pa.types.is_dictionary(t.value_type) else t.value_type
 
 
-def _grouped(parts: Sequence[tuple[pa.Array, np.ndarray]]) -> KeyedRows:
-    return keyed_rows.group(pa.concat_arrays([items for items, _ in parts]), np.concatenate([numbers for _, numbers in parts]))
-
-
-def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
-    """Write the index with the new addresses of its rows."""
-    file = files.open(FILE)
-    keyed = keyed_rows.read(files, file)
-    nulls = _null_lists(files, file)
-    moved = KeyedRows(keyed.keys, [moves.rows(rows) for rows in keyed.rows])
-    return _written(target, moved, None if nulls is None else moves.rows(nulls))
-
-
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the rows of all sources."""
-    opened = [(files, files.open(FILE)) for files in sources]
-    nulls = [_null_lists(*both) for both in opened]
-    known = [n for n in nulls if n is not None]
-    merged = keyed_rows.unite([keyed_rows.read(*both) for both in opened])
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources that still exist."""
+    merged = keyed_rows.unite([keyed_rows.read(*source) for source in sources])
+    nulls = [(_null_lists(files, files.open(FILE)), translation) for files, translation in sources]
+    known = [translation.rows(found) for found, translation in nulls if found is not None]
     return _written(target, merged, union(known) if len(known) == len(nulls) else None)
 
 

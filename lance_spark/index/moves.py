@@ -8,11 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.index.answer import Rows, of_numbers, offsets
+from lance_spark.index.answer import Rows, numbers_of, of_numbers, offsets
+
+
+class Translation(Protocol):
+    """Says where the rows of an index are now. Rows are addresses or row ids."""
+
+    def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The new numbers (uint64) of rows, and a mask of the rows that still exist; the new numbers of others mean nothing."""
+
+    def rows(self, rows: Rows) -> Rows:
+        """The rows that still exist, by their new numbers."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows that stay where they are: those in `live`; others do not exist any more."""
+
+    live: Rows
+
+    def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Translation`."""
+        return numbers, np.isin(numbers, numbers_of(self.live), kind="sort")
+
+    def rows(self, rows: Rows) -> Rows:
+        """See `Translation`."""
+        return {high: both for high, found in rows.items() if high in self.live and (both := found & self.live[high])}
 
 
 @dataclass(frozen=True)
@@ -54,7 +80,7 @@ class Moves:
         return BitMap(self._old)
 
     def numbers(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The new addresses (uint64) of rows, and which of the rows still exist; the new addresses of others mean nothing."""
+        """See `Translation`."""
         high = (addresses >> np.uint64(32)).astype(np.int64)
         new, exist = addresses.copy(), np.ones(len(addresses), np.bool_)
         for fragment in np.unique(high).tolist():
@@ -64,7 +90,7 @@ class Moves:
         return new, exist
 
     def rows(self, rows: Rows) -> Rows:
-        """The rows that still exist, at their new addresses."""
+        """See `Translation`."""
         stay = {fragment: found for fragment, found in rows.items() if fragment not in self._old}
         moved = [np.empty(0, np.uint64)]
         for fragment, found in rows.items():

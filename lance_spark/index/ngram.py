@@ -18,7 +18,7 @@ from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
-from lance_spark.index.moves import Moves
+from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_treemap, serialise_treemap
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
@@ -178,16 +178,10 @@ def _all(files: IndexFiles, file: IndexFile) -> Iterator[tuple[int, Rows]]:
             yield token, parse_treemap(data, file.path)
 
 
-def remap(files: IndexFiles, moves: Moves, target: IndexTarget) -> Trained:
-    """Write the index with the new addresses of its rows."""
-    found = _Postings({token: moves.rows(rows) for token, rows in _all(files, files.open(FILE))})
-    return found.write(target)
-
-
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the rows of all sources."""
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the rows of all sources that still exist."""
     found = _Postings()
-    for files in sources:
+    for files, translation in sources:
         for token, rows in _all(files, files.open(FILE)):
-            found.add(token, rows)
+            found.add(token, translation.rows(rows))
     return found.write(target)

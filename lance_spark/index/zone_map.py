@@ -17,6 +17,7 @@ from lance_spark._proto import index_pb2
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zones import FIELDS, Zone, rows_in, zones
@@ -83,20 +84,20 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     return target.trained(_details(size), VERSION)
 
 
-def merge(sources: Sequence[IndexFiles], target: IndexTarget) -> Trained:
-    """Write one index with the zones of all sources, each of which is limited to its `fragments`."""
-    opened = [files.open(FILE) for files in sources]
+def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
+    """Write one index with the zones of all sources, each of which is limited to its `fragments`. The rows must be where they were."""
+    opened = [files.open(FILE) for files, _ in sources]
     schema = _schema(opened[0].schema.field("min").type)
     tables = [pa.Table.from_batches([file.read(schema.names)]).cast(schema) for file in opened]
-    kept = [t.filter(pc.is_in(t["fragment_id"], pa.array(sorted(files.fragments), pa.uint64()))) for t, files in zip(tables, sources)]
+    kept = [t.filter(pc.is_in(t["fragment_id"], pa.array(sorted(files.fragments), pa.uint64()))) for t, (files, _) in zip(tables, sources)]
     merged = pa.concat_tables(kept).sort_by([("fragment_id", "ascending"), ("zone_start", "ascending")])
-    nulls = [null_rows(files, file) for files, file in zip(sources, opened)]
+    nulls = [(null_rows(files, file), translation) for (files, translation), file in zip(sources, opened)]
     size = opened[0].number("rows_per_zone", ROWS_PER_ZONE)
     with target.create(FILE, schema) as out:
         for batch in merged.to_batches():
             out.write(batch)
         out.metadata["rows_per_zone"] = str(size)
-        known = [n for n in nulls if n is not None]
+        known = [translation.rows(found) for found, translation in nulls if found is not None]
         if len(known) == len(nulls):
             out.attach(NULL_BITMAP, serialise_row_addresses(union(known)))
     return target.trained(_details(size), VERSION)
