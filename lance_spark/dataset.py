@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
+from typing import Self
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from lance_spark.table.changes.optimize import Optimizer
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.indexes.methods import IndexMethods
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
@@ -38,7 +40,7 @@ from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, 
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(IndexMethods):
     """One version of a Lance table. It is immutable: methods that change the table return another Dataset.
 
     Examples:
@@ -271,7 +273,7 @@ class Dataset:
 
     @property
     def optimize(self) -> Optimizer[Dataset]:
-        """Compact the table: `optimize.compact_files()`."""
+        """Compact the table, `optimize.compact_files()`, or extend its indexes, `optimize.optimize_indices()`."""
         return Optimizer(self.snapshot, self._at)
 
     def restore(self) -> Dataset:
@@ -315,9 +317,9 @@ class Dataset:
     def _at(self, version: int) -> Dataset:
         return Dataset(reopened(self.snapshot, version))
 
-    def _changed(self, snapshot: Snapshot) -> Dataset:
+    def _changed(self, snapshot: Snapshot) -> Self:
         own = self.snapshot
-        return Dataset(replace(snapshot, allow_other_stores=own.allow_other_stores, verify_checksums=own.verify_checksums))
+        return type(self)(replace(snapshot, allow_other_stores=own.allow_other_stores, verify_checksums=own.verify_checksums))
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)

@@ -33,12 +33,13 @@ from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, update
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
+from lance_spark.verbs.indexes import IndexVerbs
 from lance_spark.verbs.merge import Clause, When
 from lance_spark.verbs.target import Target, named_target
 
 
 @dataclass(frozen=True)
-class LanceTable:
+class LanceTable(IndexVerbs):
     """A Lance table in a Spark session. Every verb acts on the latest version, runs on the executors and makes one commit.
 
     All verbs take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A change with an

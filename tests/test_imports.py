@@ -27,6 +27,7 @@ ROOMS = [
     "dataset",
     "inspection",
     "table/changes",
+    "table/indexes",
     "table/scan",
     "table/write",
     "table/commit",

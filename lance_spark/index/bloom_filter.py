@@ -19,7 +19,7 @@ from lance_spark.index.row_sets import serialise_row_addresses
 from lance_spark.index.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zone_map import NULL_BITMAP, null_rows, nulls_of, positive
-from lance_spark.index.zones import FIELDS, rows_in, zones
+from lance_spark.index.zones import FIELDS, check_complete, rows_in, zones
 from lance_spark.predicate.tree import And, Column, Compare, Expression, In, IsNull, Literal, Or
 
 FILE = "bloomfilter.lance"
@@ -138,6 +138,17 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     return target.trained(b"", VERSION)
 
 
+def parameters(files: IndexFiles, details: bytes) -> dict[str, object]:
+    """The parameters of an existing segment."""
+    file = files.open(FILE)
+    items = max(1, file.number("bloomfilter_item", VALUES_PER_ZONE))
+    try:
+        probability = float(file.metadata.get("bloomfilter_probability", PROBABILITY))
+    except ValueError as e:
+        raise CorruptFileError(f"{file.path}: bloomfilter_probability is not a number: {e}") from e
+    return {"number_of_items": items, "probability": probability if 0 < probability < 1 else PROBABILITY}
+
+
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(_SCHEMA)]
 
@@ -147,6 +158,7 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
     opened = [files.open(FILE) for files, _ in sources]
     with target.create(FILE, _SCHEMA) as out:
         for (files, _), file in zip(sources, opened):
+            check_complete(file.read(_PLACES[:1]).column(0).to_numpy(), files.fragments, file.path)
             for batch in file.batches(_SCHEMA.names):
                 kept = np.isin(batch.column(0).to_numpy(), np.fromiter(files.fragments, np.uint64, len(files.fragments)))
                 out.put(*batch.filter(pa.array(kept)).columns)

@@ -16,6 +16,7 @@ from lance_spark.predicate.tree import Column, Expression
 
 Search = Callable[[IndexFiles, Expression, Column, bytes], Found | None]
 Train = Callable[[Iterable[pa.RecordBatch], pa.DataType, IndexTarget, Mapping[str, object]], Trained]
+Parameters = Callable[[IndexFiles, bytes], dict[str, object]]
 Rewrite = Callable[[Sequence[tuple[IndexFiles, Translation]], IndexTarget], Trained]
 
 
@@ -24,7 +25,8 @@ class Kind:
     """A kind of index: its `name`, its `module` in this folder and the newest `version` known.
 
     In tables with stable row ids, segments of version `addresses_from` or later name rows by address, others by row id (None: always by
-    id). `exact` kinds decide alone which rows satisfy a condition.
+    id). `exact` kinds decide alone which rows satisfy a condition. `package` is that of the details message. `zoned` kinds summarise
+    zones of rows, which cannot follow rows that move.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Kind:
     version: int
     addresses_from: int | None
     exact: bool
+    package: str = "lance.table"
+    zoned: bool = False
 
     def has_addresses(self, version: int | None, stable_row_ids: bool) -> bool:
         """Whether a segment of this index_version names rows by address."""
@@ -49,6 +53,12 @@ class Kind:
         """
         train: Train = importlib.import_module(f"lance_spark.index.{self.module}").train
         return train
+
+    @property
+    def parameters(self) -> Parameters:
+        """`parameters(files, details)` of a `zoned` kind: the parameters that a segment was built with."""
+        parameters: Parameters = importlib.import_module(f"lance_spark.index.{self.module}").parameters
+        return parameters
 
     @property
     def rewrite(self) -> Rewrite:
@@ -71,8 +81,8 @@ KINDS: dict[str, Kind] = {
     "BitmapIndexDetails": Kind("BITMAP", "bitmap", 0, None, exact=True),
     "LabelListIndexDetails": Kind("LABEL_LIST", "label_list", 1, None, exact=True),
     "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None, exact=False),
-    "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, exact=False),
-    "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, exact=False),
+    "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, exact=False, package="lance.index.pb", zoned=True),
+    "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, exact=False, zoned=True),
 }
 """In the order in which the indexes of one column are asked."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.index.answer import Rows, numbers_of, of_numbers, offsets
+from lance_spark.errors import InvalidOperationError
+from lance_spark.index.answer import Rows, numbers_of, of_numbers, offsets, union
 
 
 class Translation(Protocol):
@@ -42,6 +44,25 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """Several translations, one after the other."""
+
+    links: Sequence[Translation]
+
+    def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Translation`."""
+        exist = np.ones(len(numbers), np.bool_)
+        for link in self.links:
+            numbers, there = link.numbers(numbers)
+            exist &= there
+        return numbers, exist
+
+    def rows(self, rows: Rows) -> Rows:
+        """See `Translation`."""
+        return reduce(lambda found, link: link.rows(found), self.links, rows)
+
+
+@dataclass(frozen=True)
 class OldFragment:
     """A rewritten fragment: its id, its number of rows, and the offsets of the rows that were kept (None: all)."""
 
@@ -64,58 +85,57 @@ class Group:
 
 
 class Moves:
-    """Translates the addresses of rows. Rows of other fragments than those of `groups` stay where they are."""
+    """Translates the addresses of rows. Rows of other fragments than those of `groups` stay where they are.
+
+    Raises InvalidOperationError for a group whose new fragments do not have as many rows as the old ones kept.
+    """
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        self._old: dict[int, tuple[Group, int, OldFragment]] = {}
+        # All kept rows have numbers in the order of the groups; the new fragments of all groups, laid end to end, have them in this order.
+        old: list[tuple[int, int, int, bool]] = []
+        kept = [np.empty(0, np.uint64)]
+        first = after = 0
         for group in groups:
-            first = 0
-            for old in group.old:
-                self._old[old.id] = group, first, old
-                first += old.kept_rows
-
-    @property
-    def fragments(self) -> BitMap:
-        """The ids of the rewritten fragments."""
-        return BitMap(self._old)
+            for fragment in group.old:
+                old.append((fragment.id, first, fragment.rows, fragment.kept is not None))
+                if fragment.kept is not None:
+                    kept.append(offsets(fragment.kept) + np.uint64(fragment.id << 32))
+                first += fragment.kept_rows
+            after += sum(rows for _, rows in group.new)
+            if first != after:
+                raise InvalidOperationError(f"a compaction kept {first} rows, but the new fragments have {after} rows")
+        old.sort()
+        self._ids, self._first, self._rows = (np.array([o[i] for o in old], np.int64) for i in range(3))
+        self._has_kept = np.array([o[3] for o in old], np.bool_)
+        self._kept = np.sort(np.concatenate(kept))
+        new = [fragment for group in groups for fragment in group.new]
+        self._new_ids = np.array([i for i, _ in new], np.uint64)
+        self._new_starts = np.cumsum([0, *(rows for _, rows in new)])
 
     def numbers(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Translation`."""
-        high = (addresses >> np.uint64(32)).astype(np.int64)
-        new, exist = addresses.copy(), np.ones(len(addresses), np.bool_)
-        for fragment in np.unique(high).tolist():
-            if fragment in self._old:
-                here = high == fragment
-                new[here], exist[here] = self._moved(fragment, addresses[here].astype(np.uint32))
+        if not len(self._ids):
+            return addresses, np.ones(len(addresses), np.bool_)
+        high, low = (addresses >> np.uint64(32)).astype(np.int64), (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        at = np.minimum(np.searchsorted(self._ids, high), len(self._ids) - 1)
+        moved = self._ids[at] == high
+        exist = ~moved | (low < self._rows[at])
+        place = self._first[at] + low
+        partly = moved & self._has_kept[at]
+        if partly.any():
+            found = np.searchsorted(self._kept, addresses[partly])
+            there = self._kept[np.minimum(found, max(len(self._kept) - 1, 0))] == addresses[partly] if len(self._kept) else found < 0
+            exist[partly] &= there
+            place[partly] = self._first[at[partly]] + found - np.searchsorted(self._kept, high[partly].astype(np.uint64) << np.uint64(32))
+        real = moved & exist
+        new = addresses.copy()
+        which = np.searchsorted(self._new_starts, place[real], side="right") - 1
+        new[real] = (self._new_ids[which] << np.uint64(32)) + (place[real] - self._new_starts[which]).astype(np.uint64)
         return new, exist
 
     def rows(self, rows: Rows) -> Rows:
         """See `Translation`."""
-        stay = {fragment: found for fragment, found in rows.items() if fragment not in self._old}
-        moved = [np.empty(0, np.uint64)]
-        for fragment, found in rows.items():
-            if fragment in self._old:
-                new, exist = self._moved(fragment, offsets(found))
-                moved.append(new[exist])
-        for fragment, found in of_numbers(np.concatenate(moved)).items():
-            stay[fragment] = stay[fragment] | found if fragment in stay else found
-        return stay
-
-    def _moved(self, fragment: int, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        group, first, old = self._old[fragment]
-        if old.kept is None:
-            place, exist = before.astype(np.int64), before < old.rows
-        else:
-            kept = offsets(old.kept)
-            place = np.searchsorted(kept, before)
-            exist = place < len(kept)
-            exist[exist] = kept[place[exist]] == before[exist]
-        place += first
-        starts = np.cumsum([0, *(rows for _, rows in group.new)])
-        number = np.searchsorted(starts, place, side="right") - 1
-        exist &= number < len(group.new)
-        number = np.minimum(number, max(len(group.new) - 1, 0))
-        if not group.new:
-            return np.zeros(len(before), np.uint64), np.zeros(len(before), np.bool_)
-        ids = np.array([i for i, _ in group.new], np.uint64)
-        return (ids[number] << np.uint64(32)) + (place - starts[number]).astype(np.uint64), exist
+        ids = set(self._ids.tolist())
+        stay = {fragment: found for fragment, found in rows.items() if fragment not in ids}
+        new, exist = self.numbers(numbers_of({fragment: found for fragment, found in rows.items() if fragment in ids}))
+        return union((stay, of_numbers(new[exist])))

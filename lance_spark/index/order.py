@@ -12,12 +12,13 @@ _BITS = {16: np.int16, 32: np.int32, 64: np.int64}
 
 def sort_order(values: pa.Array) -> np.ndarray:
     """The positions of the values in order; equal values stay as they are."""
-    if not types.is_floating(values.type):
-        order: np.ndarray = pc.sort_indices(values, null_placement="at_start").to_numpy().astype(np.int64)
-        return order
     known = np.flatnonzero(np.asarray(values.is_valid()))
     nulls = np.flatnonzero(np.asarray(values.is_null()))
-    return np.concatenate([nulls, known[np.argsort(_keys(values)[known], kind="stable")]])
+    if types.is_floating(values.type):
+        order = np.argsort(_keys(values)[known], kind="stable")
+    else:
+        order = pc.sort_indices(values.drop_null()).to_numpy().astype(np.int64)
+    return np.concatenate([nulls, known[order]])
 
 
 def first_of_equals(values: pa.Array) -> np.ndarray:

@@ -20,7 +20,7 @@ from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
-from lance_spark.index.zones import FIELDS, Zone, rows_in, zones
+from lance_spark.index.zones import FIELDS, Zone, check_complete, rows_in, zones
 from lance_spark.predicate.one_column import holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
 from lance_spark.predicate.tree import Column, Expression
@@ -89,6 +89,8 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
     opened = [files.open(FILE) for files, _ in sources]
     schema = _schema(opened[0].schema.field("min").type)
     tables = [pa.Table.from_batches([file.read(schema.names)]).cast(schema) for file in opened]
+    for table, (files, _), file in zip(tables, sources, opened):
+        check_complete(table["fragment_id"].to_numpy(), files.fragments, file.path)
     kept = [t.filter(pc.is_in(t["fragment_id"], pa.array(sorted(files.fragments), pa.uint64()))) for t, (files, _) in zip(tables, sources)]
     merged = pa.concat_tables(kept).sort_by([("fragment_id", "ascending"), ("zone_start", "ascending")])
     nulls = [(null_rows(files, file), translation) for (files, translation), file in zip(sources, opened)]
@@ -101,6 +103,11 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
         if len(known) == len(nulls):
             out.attach(NULL_BITMAP, serialise_row_addresses(union(known)))
     return target.trained(_details(size), VERSION)
+
+
+def parameters(files: IndexFiles, details: bytes) -> dict[str, object]:
+    """The parameters of an existing segment."""
+    return {"rows_per_zone": max(1, files.open(FILE).number("rows_per_zone", ROWS_PER_ZONE))}
 
 
 def positive(parameters: Mapping[str, object], name: str, default: int) -> int:
@@ -132,8 +139,9 @@ def _summary(zone: Zone) -> tuple[pa.Scalar, pa.Scalar, int, int]:
     values = zone.values
     if types.is_floating(values.type):
         return _float_summary(values)
-    found = pc.min_max(values)
-    return found["min"], found["max"], values.null_count, 0
+    # Arrow does not order durations.
+    found = pc.min_max(values.cast(pa.int64()) if types.is_duration(values.type) else values)
+    return found["min"].cast(values.type), found["max"].cast(values.type), values.null_count, 0
 
 
 def _float_summary(values: pa.Array) -> tuple[pa.Scalar, pa.Scalar, int, int]:

@@ -75,8 +75,7 @@ def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], 
     if any(c.type != pa.uint64() or c.null_count for c in columns):
         raise CorruptFileError(f"{what}: expected the places of zones as uint64 without nulls, found {[str(c.type) for c in columns]}")
     fragment, start, length = (c.to_numpy() for c in columns)
-    if missing := sizes.keys() - np.unique(fragment).tolist():
-        raise CorruptFileError(f"{what}: the index covers fragment {min(missing)}, but has no zones of it")
+    check_complete(fragment, sizes, what)
     known = kept & np.isin(fragment, np.fromiter(sizes, np.uint64, len(sizes)))
     fragment, start, length = fragment[known], start[known], length[known]
     if (start + length < start).any():
@@ -92,3 +91,9 @@ def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], 
             raise CorruptFileError(f"{what}: a zone of fragment {f} ends at row {b}, but the fragment has {sizes[f]} rows")
         rows.setdefault(f, BitMap()).add_range(a, b)
     return rows
+
+
+def check_complete(fragments: np.ndarray, sizes: Mapping[int, int], what: str) -> None:
+    """Raise CorruptFileError if one of the fragments in `sizes` has no zones, whose fragments are `fragments`."""
+    if missing := sizes.keys() - np.unique(fragments).tolist():
+        raise CorruptFileError(f"{what}: the index covers fragment {min(missing)}, but has no zones of it")

@@ -23,9 +23,9 @@ from lance_spark.namespace.partitioned.root import READ_VERSION, PartitionedVers
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions, plan_compaction
 from lance_spark.table.changes.optimize import optimize
-from lance_spark.table.changes.runner import Here
 from lance_spark.table.maintenance.cleanup import UNVERIFIED_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.write import NO_OPTIONS

@@ -17,9 +17,9 @@ from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow, quoted
 from lance_spark.table.changes.alter_types import RetypePlan, retyped
 from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
-from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
 from lance_spark.table.write.conform import check_fits

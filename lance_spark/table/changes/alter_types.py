@@ -20,9 +20,9 @@ from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.table.changes.column_files import ColumnFile, column_target
 from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import RowChanges, Written
-from lance_spark.table.changes.runner import Runner
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.write import WriteTarget

@@ -7,14 +7,21 @@ split. Implements "Rewrite" of the transaction specification; the choice is that
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pyroaring import BitMap
+
+from lance_spark.errors import CommitStateUnknownError, LanceError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.operations import Rewrite, RewriteGroup
+from lance_spark.metadata.operations import ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
+from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.indexes.follow import follow, followers, needs_addresses
+from lance_spark.table.indexes.segment import discard
 from lance_spark.table.scan.plan import all_live_rows
+from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 
 TOO_LARGE = 2
@@ -26,8 +33,9 @@ class CompactionOptions:
     """Options of compaction. The names and defaults are those of pylance.
 
     Fragments with fewer rows than `target_rows_per_fragment` are joined. With `materialize_deletions`, fragments are rewritten if the
-    fraction of deleted rows exceeds `materialize_deletions_threshold`. In tables without stable row ids, fragments that an index covers
-    are skipped unless `drop_index_coverage` is True; then the index no longer covers their rows until it is optimized.
+    fraction of deleted rows exceeds `materialize_deletions_threshold`. In tables without stable row ids, fragments are
+    skipped if an index covers them that cannot follow their rows, such as a vector index, unless `drop_index_coverage` is True; then
+    the index no longer covers their rows until it is optimized.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -61,6 +69,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     Neighbouring fragments are joined only if the same indexes cover them.
     """
     covers = _covers(snapshot)
+    held = set() if snapshot.manifest.has_stable_row_ids or options.drop_index_coverage else _immovable(snapshot)
     groups: list[tuple[Fragment, ...]] = []
     left_out: list[int] = []
     bin_: list[tuple[Fragment, int]] = []
@@ -73,7 +82,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
         wanted = (fragments is None or fragment.id in fragments) and _is_candidate(fragment, live, options)
         indexes = covers(fragment.id)
-        if wanted and indexes and not snapshot.manifest.has_stable_row_ids and not options.drop_index_coverage:
+        if wanted and indexes & held:
             left_out.append(fragment.id)
             wanted = False
         if not wanted or (bin_ and indexes != covered_by):
@@ -89,6 +98,12 @@ def _covers(snapshot: Snapshot) -> Callable[[int], frozenset[str]]:
     """Return a function: fragment id -> the index segments that cover it. A segment without recorded coverage covers all."""
     segments = [(i.uuid.hex(), fragments_of(i)) for i in snapshot.manifest.indexes if i.name not in SYSTEM_INDEXES]
     return lambda fragment_id: frozenset(uuid for uuid, covered in segments if covered is None or fragment_id in covered)
+
+
+def _immovable(snapshot: Snapshot) -> set[str]:
+    """The segments that cannot follow their rows."""
+    segments = {i.uuid for i in snapshot.manifest.indexes if i.name not in SYSTEM_INDEXES}
+    return {uuid.hex() for uuid in segments - followers(snapshot).keys()} if segments else set()
 
 
 def _is_candidate(fragment: Fragment, live: int, options: CompactionOptions) -> bool:
@@ -129,10 +144,32 @@ class Compacted:
     new: tuple[Fragment, ...]
 
 
-def commit_compaction(snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str]) -> Snapshot:
+def commit_compaction(runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str]) -> Snapshot:
     """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
+    Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own.
     Raises what `table.commit.commit.commit` raises.
     """
-    operation = Rewrite(tuple(RewriteGroup(c.old, c.new) for c in done))
-    return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
+    groups = tuple(RewriteGroup(c.old, c.new) for c in done)
+    rewritten: tuple[RewrittenIndex, ...] = ()
+    if snapshot.manifest.indexes and needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
+        groups = _with_reserved_ids(snapshot, groups)
+        rewritten = follow(runner, snapshot, groups)
+    try:
+        return commit(snapshot.store, Transaction(snapshot.version, Rewrite(groups, rewritten), properties=properties), base=snapshot)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        discard(snapshot.store, *(segment.new_id for segment in rewritten))
+        raise
+
+
+def _with_reserved_ids(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:
+    """The groups with ids for their new fragments that no other writer can take."""
+    count = sum(len(g.new_fragments) for g in groups)
+    if not count:
+        return tuple(groups)
+    reserved = commit(snapshot.store, Transaction(snapshot.version, ReserveFragments(count)), base=snapshot)
+    first = highest_fragment_id(reserved.manifest) - count + 1
+    numbers = iter(range(first, first + count))
+    return tuple(replace(g, new_fragments=tuple(replace(f, id=next(numbers)) for f in g.new_fragments)) for g in groups)

@@ -18,10 +18,11 @@ from lance_spark.table.changes.compaction import (
     plan_compaction,
 )
 from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
-from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, discard, rewrite_target
 
@@ -63,7 +64,7 @@ def optimize(
     for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
         with in_use(snapshot):
             done = runner.run(tasks, compact)
-        result = _add(result, *_commit(snapshot, done, write, tasks[0].target))
+        result = _add(result, *_commit(runner, snapshot, done, write, tasks[0].target))
     return result
 
 
@@ -83,11 +84,11 @@ def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOp
 
 
 def _commit(
-    snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
+    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
 ) -> tuple[int, Sequence[Compacted], int]:
     """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
     try:
-        return commit_compaction(snapshot, done, write.noted).version, done, 0
+        return commit_compaction(runner, snapshot, done, write.noted).version, done, 0
     except CommitConflictError as e:
         if not e.retryable or len(done) == 1:
             _discard(target, done)
@@ -99,7 +100,7 @@ def _commit(
     except LanceError:
         _discard(target, done)
         raise
-    results = [_commit(snapshot, [one], write, target) for one in done]
+    results = [_commit(runner, snapshot, [one], write, target) for one in done]
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
 
 
@@ -137,3 +138,14 @@ class Optimizer(Generic[Result]):
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
         options = CompactionOptions(target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold)
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
+
+    def optimize_indices(
+        self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
+    ) -> Result:
+        """Extend indexes (None: all) to the fragments that they do not cover.
+
+        The new rows and the newest `num_indices_to_merge` segments are joined to one segment (None: all segments; 0: the new rows get a
+        segment of their own). `retrain` builds the indexes again. Segments with too many rows for memory are not joined.
+        """
+        how = Optimization(num_indices_to_merge, index_names, retrain)
+        return self.result(optimize_indices(Here(), self.snapshot, how, {}).version)

@@ -17,8 +17,8 @@ from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget,
 from lance_spark.table.changes.new_columns import Formulas, add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.row_tasks import matched_rows, plan_rows, run_row_task
-from lance_spark.table.changes.runner import Here, Runner
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.write import WriteOptions

@@ -30,6 +30,11 @@ def moved_rows(rows: Rows, indexes: Sequence[IndexMetadata]) -> Rows:
     return rows
 
 
+def reuse_moves(indexes: Sequence[IndexMetadata]) -> Sequence[Moves]:
+    """The moves of rows that the fragment reuse index records, oldest first."""
+    return [Moves([_group(group) for group in version.groups]) for version in reuse_history(tuple(indexes)) or ()]
+
+
 def reused_fragments(indexes: Sequence[IndexMetadata]) -> dict[int, int]:
     """The number of rows of each fragment that the fragment reuse index says was rewritten."""
     groups = [group for version in reuse_history(tuple(indexes)) or () for group in version.groups]

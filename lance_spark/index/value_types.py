@@ -1,0 +1,37 @@
+"""The types of columns that each kind of index can be built for: those of other writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.types as types
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(types.is_string(t) or types.is_large_string(t))
+
+
+def _is_hashable(t: pa.DataType) -> bool:
+    plain = types.is_integer(t) or types.is_float32(t) or types.is_float64(t) or types.is_date(t) or types.is_time(t)
+    return bool(plain or types.is_timestamp(t) or _is_text(t) or types.is_binary(t) or types.is_large_binary(t))
+
+
+def _is_ordered(t: pa.DataType) -> bool:
+    more = types.is_boolean(t) or types.is_float16(t) or types.is_duration(t) or types.is_decimal(t) or types.is_fixed_size_binary(t)
+    return bool(_is_hashable(t) or more)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool((types.is_list(t) or types.is_large_list(t)) and _is_ordered(t.value_type))
+
+
+TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
+    "BTREE": _is_ordered,
+    "BITMAP": _is_ordered,
+    "ZONEMAP": _is_ordered,
+    "BLOOMFILTER": _is_hashable,
+    "NGRAM": _is_text,
+    "LABEL_LIST": _is_list,
+}
+"""By the name of the kind."""

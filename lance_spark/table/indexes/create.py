@@ -1,0 +1,124 @@
+"""Creating and dropping indexes. Large tables get several segments: each is built from some fragments, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.manifest import check_writable
+from lance_spark.metadata.operations import CreateIndex
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
+from lance_spark.table.commit.commit import commit, with_own_ids
+from lance_spark.table.indexes.segment import BuildTask, Definition, build, define, discard, metadata
+from lance_spark.table.scan.plan import plan_fragments, plan_group
+from lance_spark.table.scan.runner import Runner
+from lance_spark.table.versions.snapshot import Snapshot, in_use
+
+MAX_SEGMENT_BYTES = 256 << 20
+"""Bytes of values and row numbers that one segment is built from; a fragment is never divided."""
+
+MIN_SEGMENT_BYTES = 32 << 20
+"""Less is not worth a segment for each core."""
+
+_NUMBER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class NewIndex:
+    """The arguments of `create_index`; see `Dataset.create_scalar_index`."""
+
+    column: str
+    kind: str
+    name: str | None
+    replace: bool
+    train: bool
+    parameters: dict[str, object]
+
+
+def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: dict[str, str]) -> Snapshot:
+    """Build an index of all rows and commit it. Raises what `define` and `commit` raise."""
+    snapshot = with_own_ids(snapshot)
+    definition = define(snapshot, new.column, new.kind, new.name, new.parameters)
+    before = segments_of(snapshot, definition.name)
+    if before and not new.replace:
+        raise InvalidOptionError(f"{snapshot} already has an index {definition.name!r}; drop it, give another name, or pass replace=True")
+    fragments = snapshot.manifest.fragments if new.train else ()
+    built = build_segments(runner, snapshot, definition, fragments)
+    return commit_segments(snapshot, built, before, properties)
+
+
+def drop_index(snapshot: Snapshot, name: str, properties: dict[str, str]) -> Snapshot:
+    """Drop all segments of an index in one commit. Raises InvalidOptionError."""
+    segments = segments_of(snapshot, name)
+    if not segments or name in SYSTEM_INDEXES:
+        raise no_index(snapshot, name)
+    return commit_segments(snapshot, (), segments, properties)
+
+
+def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
+    """The segments of an index; none if there is no such index."""
+    return tuple(i for i in snapshot.manifest.indexes if i.name == name)
+
+
+def no_index(snapshot: Snapshot, name: str) -> InvalidOptionError:
+    """The error for an unknown index."""
+    names = sorted({i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES)
+    return InvalidOptionError(f"{snapshot} has no index {name!r}; its indexes are: {', '.join(names) or 'none'}")
+
+
+def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[IndexMetadata]:
+    """Write new segments for these fragments, one without rows if there are none. If this fails, their files are deleted."""
+    check_writable(snapshot.manifest, snapshot.store.uri)
+    groups = _groups(runner, snapshot, definition, fragments) or [()]
+    numbers = definition.numbers(snapshot)
+    plan = definition.scan(snapshot)
+    tasks = [BuildTask(definition, plan_group(snapshot, plan, group), numbers, snapshot.store) for group in groups]
+    try:
+        with in_use(snapshot):
+            done = runner.run(tasks, build)
+    except BaseException:
+        discard(snapshot.store, *(task.uuid for task in tasks))
+        raise
+    covered = [BitMap(f.id for f in group) for group in groups]
+    return [metadata(definition, snapshot, task.uuid, trained, of) for task, trained, of in zip(tasks, done, covered)]
+
+
+def _groups(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[tuple[Fragment, ...]]:
+    """Neighbouring fragments for one segment each."""
+    sizes = {
+        scan.parts[0].fragment.id: scan.num_bytes + _NUMBER_BYTES * scan.num_rows
+        for scan in plan_fragments(snapshot, definition.scan(snapshot), {f.id for f in fragments})
+        if scan.parts
+    }
+    most = min(
+        MAX_SEGMENT_BYTES, max(MIN_SEGMENT_BYTES, sum(sizes.values()) // runner.cores + 1 if runner.cores > 1 else MAX_SEGMENT_BYTES)
+    )
+    groups: list[list[Fragment]] = []
+    size = 0
+    for fragment in fragments:
+        own = sizes.get(fragment.id, 0)
+        if not groups or size + own > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(fragment)
+        size += own
+    return [tuple(group) for group in groups]
+
+
+def commit_segments(
+    snapshot: Snapshot, new: Sequence[IndexMetadata], removed: Collection[IndexMetadata], properties: dict[str, str]
+) -> Snapshot:
+    """Add and remove segments in one version. If the commit has certainly failed, the files of the new ones are deleted."""
+    transaction = Transaction(snapshot.version, CreateIndex(tuple(new), tuple(removed)), properties=properties)
+    try:
+        return commit(snapshot.store, transaction, base=snapshot)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        discard(snapshot.store, *(index.uuid for index in new))
+        raise

@@ -1,0 +1,152 @@
+"""Indexes follow the rows that a compaction moves: segments with addresses are written anew, and zones are summarised again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.moves import Chain, Group, Moves, OldFragment, Translation
+from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.indexes.optimize import definition_of, index_files
+from lance_spark.table.indexes.segment import BuildTask, Definition, build, discard, folder
+from lance_spark.table.scan.plan import ScanTask, plan_group
+from lance_spark.table.scan.runner import Runner
+from lance_spark.table.versions.snapshot import Snapshot
+
+_LOG = logging.getLogger(__name__)
+
+
+def followers(snapshot: Snapshot) -> dict[bytes, Definition]:
+    """The segments, by uuid, that can follow their rows. Those of row ids are among them: their rows keep their names."""
+    indexes = snapshot.manifest.indexes
+    found = {}
+    for index, now in zip(indexes, through_reuse(indexes)):
+        # Rows that already moved are named by their old addresses: the index must be optimized first.
+        if index.name not in SYSTEM_INDEXES and fragments_of(index) == fragments_of(now):
+            definition = definition_of(snapshot, [index])
+            if definition is not None:
+                found[index.uuid] = definition
+    return found
+
+
+@dataclass(frozen=True)
+class FollowTask:
+    """Writes a segment anew for rows that moved. `scan` reads the rows of the new fragments, for kinds of zones."""
+
+    snapshot: Snapshot
+    segment: IndexMetadata
+    definition: Definition
+    groups: tuple[RewriteGroup, ...]
+    scan: ScanTask | None
+    uuid: bytes = field(default_factory=lambda: uuid4().bytes)
+
+
+def needs_addresses(snapshot: Snapshot, fragments: BitMap) -> list[tuple[IndexMetadata, Definition]]:
+    """The segments that can follow and name rows of these fragments by address."""
+    stable, definitions = snapshot.manifest.has_stable_row_ids, followers(snapshot)
+    return [
+        (index, definitions[index.uuid])
+        for index in snapshot.manifest.indexes
+        if index.uuid in definitions
+        and definitions[index.uuid].kind.has_addresses(index.index_version, stable)
+        and (fragments_of(index) or BitMap()) & fragments
+    ]
+
+
+def follow(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewrittenIndex, ...]:
+    """Write the segments for the rows of `groups`, whose new fragments have their final ids.
+
+    A segment that cannot be read is left as it is: it no longer covers the rows.
+    """
+    moved = BitMap(f.id for group in groups for f in group.old_fragments)
+    tasks = []
+    for segment, definition in needs_addresses(snapshot, moved):
+        own = tuple(g for g in groups if BitMap(f.id for f in g.old_fragments) & (fragments_of(segment) or BitMap()))
+        new = [f for g in own for f in g.new_fragments]
+        scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
+        tasks.append(FollowTask(snapshot, segment, definition, own, scan))
+    try:
+        done = runner.run(tasks, write_anew)
+    except BaseException:
+        discard(snapshot.store, *(task.uuid for task in tasks))
+        raise
+    return tuple(_rewritten(task, trained) for task, trained in zip(tasks, done) if trained is not None)
+
+
+def _rewritten(task: FollowTask, trained: Trained) -> RewrittenIndex:
+    old = task.segment
+    return RewrittenIndex(old.uuid, task.uuid, old.details_type, old.details, old.index_version or 0, trained.files)
+
+
+def write_anew(task: FollowTask) -> Trained | None:
+    """Write one segment; None if the old one cannot be read. If this fails, the files are deleted."""
+    target = IndexTarget(task.snapshot.store, folder(task.uuid))
+    try:
+        return _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
+    except (CorruptFileError, UnsupportedFeatureError, MissingFileError) as e:
+        _LOG.warning("%s: a segment of index %r does not follow its rows: %s", task.snapshot, task.segment.name, e)
+        discard(target.store, task.uuid)
+        return None
+    except BaseException:
+        discard(target.store, task.uuid)
+        raise
+
+
+def _of_addresses(task: FollowTask, target: IndexTarget) -> Trained:
+    covered = fragments_of(task.segment) or BitMap()
+    files = index_files(task.snapshot, task.segment, task.definition.field, covered)
+    moves = Moves([_group(task.snapshot, group) for group in task.groups])
+    return task.definition.kind.rewrite([(files, Chain((_Existing(BitMap(files.fragments)), moves)))], target)
+
+
+@dataclass(frozen=True)
+class _Existing(Translation):
+    """Only rows of these fragments: an index may still name rows of others, which are gone."""
+
+    fragments: BitMap
+
+    def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return numbers, np.isin((numbers >> np.uint64(32)).astype(np.uint32), np.asarray(self.fragments.to_array(), np.uint32))
+
+    def rows(self, rows: dict[int, BitMap]) -> dict[int, BitMap]:
+        return {fragment: found for fragment, found in rows.items() if fragment in self.fragments}
+
+
+def _group(snapshot: Snapshot, group: RewriteGroup) -> Group:
+    old = tuple(OldFragment(f.id, f.physical_rows, _kept(snapshot, f)) for f in group.old_fragments)
+    return Group(old, tuple((f.id, f.physical_rows) for f in group.new_fragments))
+
+
+def _kept(snapshot: Snapshot, fragment: Fragment) -> BitMap | None:
+    if fragment.deletion is None:
+        return None
+    return BitMap(range(fragment.physical_rows)) - BitMap(read_deletions(fragment, snapshot.locations).astype(np.uint32))
+
+
+def _of_zones(task: FollowTask, target: IndexTarget) -> Trained:
+    """The zones of the fragments that stay, and new ones of the new fragments."""
+    assert task.scan is not None
+    snapshot, definition = task.snapshot, task.definition
+    moved = BitMap(f.id for g in task.groups for f in g.old_fragments)
+    covered = (fragments_of(task.segment) or BitMap()) - moved
+    part = BuildTask(definition, task.scan, definition.numbers(snapshot), target.store)
+    trained = build(part)
+    try:
+        sizes = {f.id: f.physical_rows for g in task.groups for f in g.new_fragments}
+        files = IndexFiles(target.store, part.folder, definition.field, sizes, sizes={f.path: f.size for f in trained.files})
+        nothing = Chain(())
+        sources = [(index_files(snapshot, task.segment, definition.field, covered), nothing), (files, nothing)]
+        return definition.kind.rewrite(sources if covered else sources[1:], target)
+    finally:
+        discard(target.store, part.uuid)

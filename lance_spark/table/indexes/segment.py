@@ -1,0 +1,133 @@
+"""Segments of indexes: how the rows of one are given to its kind, and what the manifest stores about it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as default
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.index.kinds import KINDS, Kind
+from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.index.value_types import TAKES
+from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.metadata.locations import INDICES
+from lance_spark.predicate.evaluate import raw_values
+from lance_spark.predicate.tree import Column
+from lance_spark.schema.schema import Field, quoted
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import ScanPlan, ScanTask
+from lance_spark.table.versions.snapshot import Snapshot
+
+UNSUPPORTED = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An index: its name, the path and the field of its column, the type URL of its kind, and the parameters of its kind."""
+
+    name: str
+    path: tuple[str, ...]
+    field: Field
+    details_type: str
+    parameters: Mapping[str, object] = default(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the index."""
+        return KINDS[self.details_type.rpartition(".")[2]]
+
+    def numbers(self, snapshot: Snapshot) -> str:
+        """The column of the scan that identifies the rows of new segments."""
+        stable = snapshot.manifest.has_stable_row_ids
+        return "_rowaddr" if self.kind.has_addresses(self.kind.new_version(0, stable), stable) else "_rowid"
+
+    def scan(self, snapshot: Snapshot) -> ScanPlan:
+        """What a scan must read to build the index."""
+        return ScanPlan(columns=(quoted(self.path), self.numbers(snapshot)))
+
+
+def define(snapshot: Snapshot, column: str, kind: str, name: str | None, parameters: Mapping[str, object]) -> Definition:
+    """The definition of a new index. Raises InvalidOptionError, SchemaMismatchError or UnsupportedFeatureError."""
+    wanted = kind.upper()
+    url = next((f"/{k.package}.{message}" for message, k in KINDS.items() if k.name == wanted), None)
+    if url is None or wanted not in TAKES:
+        known = ", ".join(TAKES)
+        if wanted in UNSUPPORTED or wanted.startswith("IVF"):
+            raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {known}")
+        raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {known}")
+    steps = snapshot.manifest.schema.resolve(column)
+    found = steps[-1]
+    if found.logical_type == "json" or found.is_blob or not TAKES[wanted](found.type):
+        raise InvalidOptionError(f"an index of the kind {wanted} cannot be built for column {column!r} of type {found.type}")
+    path = tuple(f.name for f in steps)
+    return Definition(name or f"{'.'.join(path)}_idx", path, found, url, dict(parameters))
+
+
+@dataclass(frozen=True)
+class BuildTask:
+    """Builds one segment from the rows of a scan of `definition.scan`."""
+
+    definition: Definition
+    scan: ScanTask
+    numbers: str
+    store: Store
+    uuid: bytes = default(default_factory=lambda: uuid.uuid4().bytes)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the segment."""
+        return folder(self.uuid)
+
+
+def folder(unique: bytes) -> str:
+    """The folder of a segment with this uuid, in the store of its table."""
+    return f"{INDICES}/{uuid.UUID(bytes=unique)}"
+
+
+def build(task: BuildTask) -> Trained:
+    """Write the files of the segment. If this fails, they are deleted."""
+    definition = task.definition
+    try:
+        return definition.kind.train(_rows(task), definition.field.type, IndexTarget(task.store, task.folder), definition.parameters)
+    except BaseException:
+        discard(task.store, task.uuid)
+        raise
+
+
+def _rows(task: BuildTask) -> Iterator[pa.RecordBatch]:
+    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
+
+    column = Column(task.definition.path, task.definition.field.type)
+    for batch in read_task(task.scan) if task.scan.parts else ():
+        yield pa.RecordBatch.from_arrays([raw_values(column, batch), batch.column(task.numbers)], names=["value", "row"])
+
+
+def discard(store: Store, *uuids: bytes) -> None:
+    """Delete the files of segments that no version names. Best effort: cleanup finds the rest."""
+    for unique in uuids:
+        try:
+            store.delete_folder(folder(unique))
+        except StorageError:
+            continue
+
+
+def metadata(definition: Definition, snapshot: Snapshot, unique: bytes, trained: Trained, fragments: BitMap) -> IndexMetadata:
+    """What the manifest stores about a new segment, built from the rows of these fragments of `snapshot`."""
+    return IndexMetadata(
+        uuid=unique,
+        name=definition.name,
+        fields=(definition.field.id,),
+        dataset_version=snapshot.version,
+        fragment_bitmap=fragments.serialize(),
+        details_type=definition.details_type,
+        details=trained.details,
+        index_version=definition.kind.new_version(trained.version, snapshot.manifest.has_stable_row_ids),
+        created_at=int(time.time() * 1000),
+        files=trained.files,
+    )

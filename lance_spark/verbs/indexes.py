@@ -1,0 +1,57 @@
+"""CREATE, DROP and OPTIMIZE INDEX: tasks on the executors build the segments of indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
+from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.verbs.job import OnExecutors
+from lance_spark.verbs.target import Target
+
+
+class IndexVerbs:
+    """What a `LanceTable` does with indexes."""
+
+    _target: Target
+
+    def createIndex(self, column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> int:
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP or BLOOMFILTER.
+
+        The tasks build a segment each, from some fragments. The default name is the column's with "_idx"; an existing index of that name
+        is an error unless `replace` is true. For parameters see `Dataset.create_scalar_index`. Returns the new version.
+
+        Examples:
+            >>> from lance_spark import LanceTable
+            >>> spark.range(10).write.format("lance").mode("append").save("/tmp/t.lance")
+            >>> table = LanceTable.forPath(spark, "/tmp/t.lance")
+            >>> version = table.createIndex("id", "BTREE")
+            >>> [index["name"] for index in table.listIndices()]
+            ['id_idx']
+        """
+        new = NewIndex(column, kind, name, replace, True, parameters)
+        return create_index(self._executors(), self._target.latest(), new, {}).version
+
+    def dropIndex(self, name: str) -> int:
+        """Drop an index of any kind. Raises InvalidOptionError if there is none with this name. Returns the new version."""
+        return drop_index(self._target.latest(), name, {}).version
+
+    def optimizeIndices(
+        self, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
+    ) -> int:
+        """Extend indexes (None: all) to the fragments that they do not cover; see `Dataset.optimize`. Returns the latest version."""
+        how = Optimization(num_indices_to_merge, index_names, retrain)
+        return optimize_indices(self._executors(), self._target.latest(), how, {}).version
+
+    def listIndices(self) -> list[dict[str, Any]]:
+        """The segments of all indexes, see `table.indexes.describe.list_indices`."""
+        return list_indices(self._target.latest())
+
+    def indexStatistics(self, name: str) -> dict[str, Any]:
+        """The kind, size and coverage of an index, see `table.indexes.describe.index_statistics`."""
+        return index_statistics(self._target.latest(), name)
+
+    def _executors(self) -> OnExecutors:
+        return OnExecutors(self._target.spark, self._target.cores())

@@ -1,0 +1,140 @@
+"""Indexes that are made and kept by this package give the rows of a scan, here and in pylance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.index.value_types import TAKES
+from tests.table.indexes.columns import conditions, table
+
+ROWS = table(2000)
+
+
+KINDS = [
+    ("BTREE", False),
+    ("BTREE", True),
+    ("BITMAP", False),
+    ("LABEL_LIST", True),
+    ("NGRAM", True),
+    ("ZONEMAP", True),
+    ("BLOOMFILTER", False),
+]
+"""Kinds, and whether the table has stable row ids."""
+
+
+def ids(rows: pa.Table) -> list[int]:
+    return sorted(rows["id"].to_pylist())
+
+
+def check(path: Path, columns: list[str]) -> set[str]:
+    """Compare all conditions with and without indexes, here and in pylance; return the indexes that `explain` names."""
+    ours, theirs = Dataset.open(path), lance.dataset(path)
+    used: set[str] = set()
+    for column in columns:
+        for condition in conditions(column):
+            rows, scanned = (ids(ours.scan(columns=["id"], filter=condition, use_scalar_index=use).to_table()) for use in (True, False))
+            assert rows == scanned, condition
+            explained = ours.scan(columns=["id"], filter=condition).explain()
+            used |= {name for name in (f"{column}_idx",) if name in explained}
+            check_pylance(theirs, condition)
+    return used
+
+
+def check_pylance(theirs: lance.LanceDataset, condition: str) -> None:
+    if "isnan" in condition or " X'" in condition or "price" in condition:
+        return  # not in its dialect
+    text = condition.replace("arrays_overlap", "array_has_any").replace("array(", "make_array(")
+    rows, scanned = (ids(theirs.scanner(columns=["id"], filter=text, use_scalar_index=use).to_table()) for use in (True, False))
+    assert rows == scanned, condition
+
+
+@pytest.mark.parametrize(("kind", "stable"), KINDS)
+def test_every_kind_answers_as_a_scan_does_for_every_type(kind: str, stable: bool, tmp_path: Path) -> None:
+    columns = [f.name for f in ROWS.schema if TAKES[kind](f.type) and f.name != "id"]
+    Dataset.write(tmp_path, ROWS, max_rows_per_file=700, enable_stable_row_ids=stable)
+    lance.dataset(tmp_path).delete("id % 7 = 3")
+    made = Dataset.open(tmp_path)
+    for column in columns:
+        made = made.create_scalar_index(column, kind)
+    used = check(tmp_path, columns)
+    assert len(used) >= 0.7 * len(columns) or kind == "NGRAM"
+    probe = {"NGRAM": "contains(text, 'def')", "LABEL_LIST": "array_has(labels, 't3')"}.get(kind, "small = 5")
+    assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter=probe).explain_plan()
+    lance.write_dataset(ROWS.slice(0, 100), tmp_path, mode="append")
+    delta = Dataset.open(tmp_path).optimize.optimize_indices(num_indices_to_merge=0)
+    assert len(delta.list_indices()) == 2 * len(columns)
+    check(tmp_path, columns[:3])
+    merged = delta.optimize.optimize_indices()
+    assert len(merged.list_indices()) == len(columns)
+    assert all(merged.index_statistics(f"{c}_idx")["num_unindexed_rows"] == 0 for c in columns)
+    check(tmp_path, columns[:3])
+    lance.write_dataset(ROWS.slice(0, 100), tmp_path, mode="append")
+    lance.dataset(tmp_path).optimize.optimize_indices()
+    assert len(Dataset.open(tmp_path).list_indices()) == len(columns)
+    check(tmp_path, columns[:3])
+
+
+def test_merging_leaves_out_the_old_values_of_updated_rows_with_stable_row_ids(tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, pa.table({"id": range(100), "v": [1] * 100}), enable_stable_row_ids=True)
+    made = made.create_scalar_index("v", "BITMAP").update({"v": "2"}, "id < 10").optimize.optimize_indices()
+    assert len(made.list_indices()) == 1
+    assert (made.count_rows("v = 1"), made.count_rows("v = 2")) == (90, 10)
+    assert lance.dataset(tmp_path).count_rows("v = 1") == 90
+
+
+@pytest.mark.parametrize("kind", sorted(TAKES))
+def test_an_index_of_no_rows_is_extended_later(kind: str, tmp_path: Path) -> None:
+    column = {"LABEL_LIST": "labels", "NGRAM": "text"}.get(kind, "small")
+    empty = Dataset.write(tmp_path, ROWS.slice(0, 0)).create_scalar_index(column, kind)
+    assert lance.dataset(tmp_path).describe_indices()[0].name == f"{column}_idx"
+    assert empty.count_rows(f"{column} IS NULL") == 0
+    filled = Dataset.write(tmp_path, ROWS, mode="append").create_scalar_index(column, kind, name="untrained", train=False)
+    assert filled.index_statistics("untrained")["num_indexed_rows"] == 0
+    check(tmp_path, [column])
+    done = filled.optimize.optimize_indices()
+    assert done.index_statistics("untrained")["num_unindexed_rows"] == 0
+    check(tmp_path, [column])
+
+
+def test_an_index_is_replaced_dropped_and_listed(tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, pa.table({"s": [{"x": i} for i in range(10)]})).create_scalar_index("s.x", "BTREE")
+    (first,) = made.list_indices()
+    assert (first["name"], first["fields"], first["fragment_ids"]) == ("s.x_idx", ["s.x"], {0})
+    with pytest.raises(InvalidOptionError, match="already has an index"):
+        made.create_scalar_index("s.x", "BITMAP", replace=False)
+    replaced = made.create_scalar_index("s.x", "BITMAP")
+    assert [i["type"] for i in replaced.list_indices()] == ["BITMAP"]
+    assert replaced.count_rows("s.x = 3") == lance.dataset(tmp_path).count_rows("s.x = 3") == 1
+    dropped = replaced.drop_index("s.x_idx")
+    assert dropped.list_indices() == lance.dataset(tmp_path).describe_indices() == []
+    with pytest.raises(InvalidOptionError, match=r"no index 's\.x_idx'"):
+        dropped.drop_index("s.x_idx")
+
+
+def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
+    plain = Dataset.write(tmp_path, ROWS.slice(0, 10))
+    for column, kind in (("flag", "BLOOMFILTER"), ("small", "NGRAM"), ("text", "LABEL_LIST"), ("labels", "BTREE"), ("half", "BLOOMFILTER")):
+        with pytest.raises(InvalidOptionError, match=f"of the kind {kind} cannot be built for column '{column}'"):
+            plain.create_scalar_index(column, kind)
+    with pytest.raises(InvalidOptionError, match="unknown kind of index 'HASH'"):
+        plain.create_scalar_index("small", "HASH")
+    with pytest.raises(UnsupportedFeatureError, match="INVERTED is not supported"):
+        plain.create_scalar_index("text", "INVERTED")
+    with pytest.raises(InvalidOptionError, match="rows_per_zone"):
+        plain.create_scalar_index("small", "ZONEMAP", rows_per_zone=0)
+    assert not list(tmp_path.glob("_indices/*"))
+
+
+def test_zones_and_filters_have_the_given_size(tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, ROWS).create_scalar_index("id", "ZONEMAP", rows_per_zone=100)
+    assert lance.dataset(tmp_path).stats.index_stats("id_idx")["indices"] == [{"num_zones": 20, "rows_per_zone": 100}]
+    made.create_scalar_index("id", "BLOOMFILTER", name="bloom", number_of_items=500, probability=0.1)
+    Dataset.write(tmp_path, ROWS.slice(0, 300), mode="append").optimize.optimize_indices()
+    assert lance.dataset(tmp_path).stats.index_stats("id_idx")["indices"] == [{"num_zones": 23, "rows_per_zone": 100}]
+    check(tmp_path, ["id"])
