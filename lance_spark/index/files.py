@@ -9,17 +9,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.reader import DataFileReader, open_data_file
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
+
+if TYPE_CHECKING:
+    from lance_spark.file.reader import DataFileReader
 
 MAX_CACHED_BYTES = 64 << 20
 """Bytes of indexes that stay in memory in each process."""
@@ -152,6 +154,8 @@ class IndexFiles:
 
     def open(self, name: str) -> IndexFile:
         """Open the file `name`. Raises MissingFileError or CorruptFileError."""
+        from lance_spark.file.reader import open_data_file  # loads the decoders
+
         path = f"{self.folder}/{name}"
 
         def opened() -> IndexFile:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_spark.file.writer import DataFileWriter
 from lance_spark.metadata.fragment import IndexFile
 from lance_spark.schema.schema import from_arrow
 from lance_spark.schema.storage_version import V2_2
 from lance_spark.storage.store import Store
+
+if TYPE_CHECKING:
+    from lance_spark.file.writer import DataFileWriter
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class IndexTarget:
     @contextmanager
     def create(self, name: str, schema: pa.Schema) -> Iterator[IndexFileWriter]:
         """Write the file `name` in the block. If the block raises, the file is not completed."""
+        from lance_spark.file.writer import DataFileWriter  # loads the kernels, which the driver does not need
+
         with self.store.create(f"{self.folder}/{name}") as out:
             writer = IndexFileWriter(DataFileWriter(out, from_arrow(schema), V2_2), schema)
             yield writer

@@ -73,16 +73,34 @@ def test_only_fragments_with_matching_rows_are_compacted(spark: SparkSession, ur
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [100, 100, 200]
 
 
-def test_fragments_that_an_index_covers_are_skipped_and_listed(spark: SparkSession, uri: str) -> None:
+def test_scalar_indexes_follow_their_rows(spark: SparkSession, uri: str) -> None:
+    for start in range(0, 400, 100):
+        lance.write_dataset(rows(100, start), uri, mode="append")
+    table = LanceTable.forPath(spark, uri)
+    table.createIndex("id", "BTREE")
+    table.createIndex("id", "ZONEMAP", name="zones")
+    table.delete("id % 10 = 1")
+    done = table.optimize().executeCompaction()
+    assert (done.left_out, done.fragments_removed, done.fragments_added) == ((), 4, 1)
+    assert [table.indexStatistics(name)["num_unindexed_rows"] for name in ("id_idx", "zones")] == [0, 0]
+    assert lance.dataset(uri).to_table(filter="id = 150 OR id = 151")["id"].to_pylist() == [150]
+    assert table.toDF().where("id IN (150, 151, 399)").count() == 2
+
+
+def test_fragments_of_an_index_that_cannot_follow_are_skipped_and_listed(spark: SparkSession, uri: str) -> None:
     for start in range(0, 200, 100):
-        lance.write_dataset(rows(100, start), uri, mode="append")
-    lance.dataset(uri).create_scalar_index("id", "BTREE")
+        lance.write_dataset(words(100, start), uri, mode="append")
+    lance.dataset(uri).create_scalar_index("word", "INVERTED")
     for start in range(200, 400, 100):
-        lance.write_dataset(rows(100, start), uri, mode="append")
+        lance.write_dataset(words(100, start), uri, mode="append")
     done = LanceTable.forPath(spark, uri).optimize().executeCompaction()
     assert done.left_out == (0, 1)
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [100, 100, 200]
-    assert lance.dataset(uri).to_table(filter="id = 150").num_rows == 1
+    assert lance.dataset(uri).to_table(full_text_query="w150").num_rows == 1
     LanceTable.forPath(spark, uri).optimize().executeCompaction(drop_index_coverage=True)
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [200, 200]
-    assert lance.dataset(uri).to_table(filter="id = 150 OR id = 350").num_rows == 2
+    assert lance.dataset(uri).to_table(full_text_query="w150 w350").num_rows == 2
+
+
+def words(count: int, start: int) -> pa.Table:
+    return pa.table({"id": range(start, start + count), "word": [f"w{i}" for i in range(start, start + count)]})
