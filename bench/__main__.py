@@ -40,6 +40,7 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
     lineitem, orders, part = tpch["lineitem"], tpch["orders"], tpch["part"]
     vectors = data.vectors(FOLDER, 10_000 if quick else 200_000)
     wide = data.wide(FOLDER, 10_000 if quick else 200_000)
+    labels, keys = data.labels(FOLDER, 500_000 if quick else 20_000_000), data.labels(FOLDER, 100_000 if quick else 4_000_000)
     many = data.fragments(FOLDER, 100 if quick else 2000)
     two = ["l_orderkey", "l_extendedprice"]
     days, key = "l_shipdate >= DATE '1995-06-01' AND l_shipdate < DATE '1995-06-26'", f"key = {wide.rows // 2}"
@@ -60,6 +61,8 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
     yield "Q6", lambda: query(spark, "TPC-H Q6", QUERIES[6], [lineitem])
     yield "Q14", lambda: query(spark, "TPC-H Q14", QUERIES[14], [lineitem, part])
     yield "TPC-H, all", lambda: works.tpch(spark, list(tpch.values()))
+    yield "group by", lambda: works.group_by(spark, "group by a label", "label", labels)
+    yield "group by unique keys", lambda: works.group_by(spark, "group by unique keys", "key", keys)
     yield "vectors", lambda: scan(spark, vectors, "full scan of 384-dim vectors")
     yield "vectors by id", lambda: scan(spark, vectors, "1,000 vectors by id", condition=ids)
     yield "write", lambda: works.write(spark, lineitem)

@@ -89,6 +89,17 @@ def wide(folder: Path, rows: int) -> Table:
     return _table(folder, f"wide{rows}", make)
 
 
+def labels(folder: Path, rows: int) -> Table:
+    """Unique keys in no order, labels of which there are few, and numbers."""
+
+    def make() -> pa.Table:
+        rng = np.random.default_rng(13)
+        names = pa.array([f"label {n}" for n in range(200)]).take(pa.array(rng.integers(0, 200, rows)))
+        return pa.table({"key": rng.permutation(rows), "label": names, "n": rng.integers(0, 1_000_000, rows)})
+
+    return _table(folder, f"labels{rows}", make)
+
+
 def fragments(folder: Path, count: int) -> Table:
     """A table with `count` fragments of ten rows."""
     table = pa.table({"id": np.arange(10 * count), "x": np.arange(10 * count) / 7})

@@ -21,6 +21,7 @@ FORMATS = {"ours": "lance", "pylance": "pylance", "parquet": "parquet"}
 JOIN = """SELECT count(*), sum(l_extendedprice) FROM lineitem JOIN part ON l_partkey = p_partkey
     WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"""
 TOP = "SELECT * FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 10"
+GROUPS = "SELECT {0}, count(*), sum(n), max(n) FROM {1} GROUP BY {0}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,19 @@ def tpch(spark: SparkSession, tables: Sequence[Table]) -> Work:
         return run
 
     return Work("TPC-H, all 22 queries", {c: of(c) for c in ("ours", "parquet")})
+
+
+def group_by(spark: SparkSession, name: str, key: str, table: Table) -> Work:
+    """Aggregates by a key; Spark produces every group and discards it."""
+
+    def of(contestant: str) -> Run:
+        def run() -> None:
+            load(spark, contestant, table).createOrReplaceTempView(table.name)
+            consume(spark.sql(GROUPS.format(key, table.name)))
+
+        return run
+
+    return Work(name, {c: of(c) for c in FORMATS})
 
 
 def write(spark: SparkSession, table: Table) -> Work:

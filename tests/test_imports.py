@@ -22,6 +22,7 @@ ROOMS = [
     "spark",
     "spark/planner",
     "spark/planner/row_level",
+    "spark/aggregation",
     "namespace/partitioned",
     "namespace",
     "dataset",

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.scan import PartitionedTask, partitioned_row_counts, plan_partitioned, read_partitioned
+from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import start_task
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
@@ -61,7 +62,10 @@ class Partitioning:
 
 
 class LanceReader(DataSourceReader):
-    """The reader of one plan over a version of a table or of a partitioned namespace. Only the conversion is pickled for the executors."""
+    """The reader of one plan over a version of a table or of a partitioned namespace.
+
+    Only the conversion and the aggregation are pickled for the executors.
+    """
 
     def __init__(
         self,
@@ -70,12 +74,14 @@ class LanceReader(DataSourceReader):
         conversion: Conversion,
         rows_only: bool = False,
         size: Partitioning = Partitioning(),
+        aggregation: Aggregation | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._plan = plan
         self._conversion = conversion
         self._rows_only = rows_only
         self._size = size
+        self._aggregation = aggregation
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
@@ -97,8 +103,17 @@ class LanceReader(DataSourceReader):
             for rows in partitioned_row_counts(task) if isinstance(task, PartitionedTask) else row_counts(task):
                 yield blank(self._conversion.promised, rows)
         else:
-            for batch in read_partitioned(task) if isinstance(task, PartitionedTask) else read_task(task):
-                yield self._conversion.apply(batch)
+            batches = read_partitioned(task) if isinstance(task, PartitionedTask) else read_task(task)
+            if self._aggregation is None:
+                yield from map(self._conversion.apply, batches)
+            elif self._aggregation.counts_rows:
+                yield from (_repeated(batch.column(0), self._aggregation.result) for batch in batches)
+            else:
+                yield from partial(self._aggregation, map(self._conversion.apply, batches))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_conversion": self._conversion}
+        return {"_conversion": self._conversion, "_aggregation": self._aggregation}
+
+
+def _repeated(column: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([column] * len(schema), schema=schema)

@@ -97,7 +97,7 @@ class LanceDataSource(DataSource):
         snapshot = self._opened()
         plan = self._plan(snapshot)
         self._check_declared(plan)
-        if not self._request.aggregates:
+        if not self._request.is_aggregated:
             own = plan.schema(snapshot)
             names = set(own.names)
             if any(f.name in schema.names and f.name not in names for f in ROW_COLUMNS):
@@ -105,9 +105,13 @@ class LanceDataSource(DataSource):
             if schema.names != own.names or schema != to_spark(own):
                 plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
         plan = self._request.apply(plan, plan.known(snapshot))
-        conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
+        given, aggregation = promised(schema), None
+        if self._request.is_aggregated:
+            aggregation = self._request.aggregation(plan.known(snapshot), given)
+            given = promised(to_spark(plan.schema(snapshot)))
+        conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
-        return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size)
+        return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size, aggregation)
 
     def _check_declared(self, plan: ScanPlan) -> None:
         """Raise InvalidOptionError for an option that adds a column which the session catalog, where Spark looks, does not have."""

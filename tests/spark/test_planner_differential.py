@@ -194,6 +194,47 @@ def query(rng: random.Random) -> str:
     return " UNION ALL ".join(parts)
 
 
+def aggregate(rng: random.Random) -> str:
+    """A random aggregate: most are computed by the reader."""
+    name, exact = rng.choice([*PLAIN, *NESTED, "st", "arr"]), rng.choice(EXACT)
+    decimals = ["dec", "dec6", "(1 - dec)", "(dec + dec6)", "dec * dec6", "dec * (1 - dec6) * (1 + dec)", "CAST(b AS decimal(4, 1)) * dec"]
+    others = ["b", "i", "st.p", "l", "-dec", "dec / 3", "CAST(i AS bigint) * 2", "CASE WHEN i = 3 THEN dec ELSE 0 END", "length(s)", "1"]
+    number = rng.choice(decimals if rng.random() < 0.6 else others)
+    return rng.choice(
+        [
+            "count(*)",
+            f"count({name})",
+            f"min({exact})",
+            f"max({exact})",
+            f"sum({number})",
+            f"sum({number})",
+            f"avg({number})",
+            f"avg({number})",
+            f"max({rng.choice(decimals)})",
+            f"try_sum({rng.choice(['l', 'dec'])})",
+            f"sum({number}) FILTER (WHERE {condition(rng, 0)})",
+            "sum(DISTINCT i)",
+        ]
+    )
+
+
+def aggregation(rng: random.Random) -> str:
+    """A random statement with aggregates."""
+    keys = rng.sample([*PLAIN, *NESTED], rng.choice([0, 1, 1, 2]))
+    functions = [aggregate(rng) for _ in range(rng.randint(0 if keys else 1, 4))]
+    where = f" WHERE {condition(rng, 1)}" if rng.random() < 0.6 else ""
+    having = f" HAVING count(*) > {rng.choice([1, 9])}" if rng.random() < 0.2 else ""
+    return f"SELECT {', '.join([*keys, *functions])} FROM t{where}{' GROUP BY ' if keys else ''}{', '.join(keys)}{having}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_aggregates(spark: SparkSession, tables: dict[str, Any], seed: int) -> None:
+    rng = random.Random(seed)
+    with settings(spark, ansi__enabled=str(seed % 2 == 0).lower(), session__timeZone="America/New_York"):
+        found = differences(spark, tables, [aggregation(rng) for _ in range(12)], without=seed == 0)
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_queries(spark: SparkSession, tables: dict[str, Any], seed: int) -> None:
     rng = random.Random(seed)
@@ -229,6 +270,22 @@ QUERIES = [
     "SELECT i, t, grouping(t), count(*) FROM t GROUP BY ROLLUP (i, t)",
     "SELECT count(DISTINCT i), count(DISTINCT s) FILTER (WHERE id > 100), count(*) FILTER (WHERE i = 3) FROM t",
     "SELECT sum(i), avg(dec), count(*) FROM t WHERE i BETWEEN -10 AND 10",
+    "SELECT sum(l) FROM t",
+    "SELECT try_sum(l), try_avg(l), avg(l), avg(i) FROM t",
+    "SELECT i, sum(l) FROM t WHERE l < 9 AND l > -9 GROUP BY i",
+    "SELECT d, f, count(*), sum(i) FROM t GROUP BY d, f",
+    "SELECT s, t, count(*), sum(b), avg(b), sum(dec6 * dec), sum(dec * (1 - dec6)) FROM t GROUP BY s, t",
+    "SELECT st.p, st.q.r, sum(st.p), count(st) FROM t GROUP BY st.p, st.q.r",
+    "SELECT DISTINCT dt, ts, ntz FROM t",
+    "SELECT avg(dec), avg(dec6), avg(dec * dec6), sum(dec * dec6 * (1 + dec)), sum(dec * dec * dec6) FROM t",
+    "SELECT bin, max(bin), min(t), max(dt), max(ts), max(dec * dec6), min(dec - dec6) FROM t GROUP BY bin",
+    "SELECT `dot.ted`, `tick``ed`, sum(`dot.ted`) FROM t GROUP BY 1, 2",
+    "SELECT s COLLATE UTF8_LCASE, count(*) FROM t GROUP BY 1",
+    "SELECT max(s) AS a0, i AS s FROM t GROUP BY i ORDER BY a0, s LIMIT 3",
+    "SELECT sum(dec), count(*), count(i), max(s) FROM t WHERE id < 0",
+    "SELECT i, sum(dec) FROM t WHERE id < 0 GROUP BY i",
+    "SELECT sum(dec) FROM (SELECT dec FROM t ORDER BY id LIMIT 9)",
+    "SELECT a.i, a.n, b.n FROM (SELECT i, count(*) n FROM t GROUP BY i) a JOIN (SELECT i, sum(dec) n FROM t GROUP BY i) b ON a.i = b.i",
     "SELECT min(f), max(f), min(d), max(d) FROM t",
     "SELECT min(t), max(t), min(bin), max(bin), min(dt), max(ts), min(ntz), max(dec6), min(b) FROM t",
     "SELECT max(id) + 1, count(*) * 2 FROM t WHERE i = 3",

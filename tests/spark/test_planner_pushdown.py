@@ -9,11 +9,13 @@ import pickle
 import shutil
 import struct
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -137,6 +139,64 @@ def test_aggregates_give_one_row_of_each_task(df: DataFrame) -> None:
     assert rows_read(filtered) == 1
     assert filtered.collect() == [Row(n=10, a=9)]
     assert df.where("id < 0").agg(F.count("*").alias("n"), F.max("a").alias("a")).collect() == [Row(n=0, a=None)]
+
+
+@pytest.mark.usefixtures("plainly")
+def test_groups_are_aggregated_by_the_reader(df: DataFrame) -> None:
+    grouped = df.groupBy("a", "st.q.r").agg(F.count("*"), F.sum("id"), F.max("s"), F.count("f"))
+    assert "PushedAggregates: [COUNT(*), SUM(id), MAX(s), COUNT(f)] BY [a, st.q.r]" in scans(grouped)[0]
+    groups = {(i % 10 if i % 7 else None, f"r{i % 5}" if i % 11 else None) for i in range(ROWS)}
+    assert rows_read(grouped) == len(groups) < 30
+    assert sum(row[3] for row in grouped.collect()) == sum(range(ROWS))
+    assert rows_read(df.where("id >= 990").groupBy("a").count()) == 8
+    assert rows_read(df.select("a").distinct()) == 11
+
+
+@pytest.mark.usefixtures("plainly")
+def test_nearly_unique_keys_are_grouped_by_spark(spark: SparkSession, load: Load, uri: str) -> None:
+    Dataset.write(uri, pa.table({"k": range(40_000), "n": [1] * 40_000}))
+    grouped = load(uri).groupBy("k").agg(F.sum("n"), F.count("*"))
+    assert "SUM(n), COUNT(*)] BY [k]" in scans(grouped)[0]
+    assert grouped.agg(F.sum("sum(n)"), F.count("*")).collect() == [(40_000, 40_000)]
+
+
+def test_groups_have_neither_deleted_rows_nor_those_without_the_condition(load: Load, uri: str) -> None:
+    dataset = Dataset.write(uri, pa.table({"k": ["even", "odd"] * 500, "n": range(1000)}), max_rows_per_file=300)
+    dataset.delete("n % 3 = 0")
+    kept = [n for n in range(10, 1000) if n % 3]
+    even, odd = [n for n in kept if n % 2 == 0], [n for n in kept if n % 2]
+    found = load(uri, filter="n >= 10").groupBy("k").agg(F.sum("n"), F.count("*")).collect()
+    assert sorted(found) == [("even", sum(even), len(even)), ("odd", sum(odd), len(odd))]
+
+
+def test_sums_of_floats_are_pushed_only_if_the_session_allows_it(spark: SparkSession, df: DataFrame) -> None:
+    """The order of the additions changes the last digit."""
+    floats = [F.sum("f"), F.avg("f"), F.avg("a")]
+    for function in floats:
+        assert "PushedAggregates" not in scans(df.agg(function))[0]
+    expected = df.agg(*floats).collect()
+    spark.conf.set("spark.lance.pushFloatAggregates", "true")
+    try:
+        allowed = df.agg(*floats)
+        assert "PushedAggregates: [SUM(f), COUNT(f), SUM(a), COUNT(a)]" in scans(allowed)[0]
+        assert allowed.collect() == expected
+        # A sum of longs can overflow, while Spark's average adds up doubles.
+        assert "PushedAggregates" not in scans(df.agg(F.avg("id")))[0]
+    finally:
+        spark.conf.unset("spark.lance.pushFloatAggregates")
+
+
+def test_arithmetic_on_decimals_is_exact_or_an_error(load: Load, uri: str) -> None:
+    large, small = Decimal(9 * 10**37), Decimal("1.50")
+    types = [("x", pa.decimal128(38, 0)), ("y", pa.decimal128(15, 2))]
+    rows = [(large, small), (None, None), (Decimal(2), small), (Decimal(-2), Decimal("-0.25"))]
+    Dataset.write(uri, pa.table([pa.array(c, t) for c, (_, t) in zip(zip(*rows), types)], [name for name, _ in types]))
+    df = load(uri)
+    products = df.where("x < 10").agg(F.expr("sum(x * y)"), F.expr("sum(y * (1 - y))"), F.expr("max(x + y)"), F.expr("avg(y)"))
+    assert "SUM(x * y), SUM(y * (1 - y)), MAX(x + y)" in scans(products)[0]
+    assert products.collect() == [(Decimal("3.50"), Decimal("-1.0625"), Decimal("3.50"), Decimal("0.625000"))]
+    with pytest.raises(PySparkException, match="arithmetic overflow"):
+        df.agg(F.expr("sum(x * y)")).collect()
 
 
 def test_aggregates_without_functions_have_one_row(df: DataFrame) -> None:

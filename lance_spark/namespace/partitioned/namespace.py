@@ -32,7 +32,6 @@ from lance_spark.storage.store import Store
 from lance_spark.table.changes.compaction import COMPACTION
 from lance_spark.table.changes.replace_where import check_rows
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
-from lance_spark.table.scan.aggregate import Aggregate
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.write.write import Data, WriteOptions, as_reader
 
@@ -156,7 +155,7 @@ class PartitionedNamespace:
 
     def count_rows(self, filter: str | Predicate | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only manifests are read."""
-        plan = ScanPlan((), aggregates=(Aggregate("count"),))
+        plan = ScanPlan((), counts_rows=True)
         if filter is not None:
             plan = replace(plan, predicate=self.scan(filter=filter).plan.predicate)
         counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in read_partitioned(task))

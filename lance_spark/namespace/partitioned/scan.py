@@ -20,9 +20,8 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import Predicate, conjunction, evaluate
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.table.scan.aggregate import Aggregate, aggregated
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, Part, ScanPlan, ScanTask, all_live_rows, cut, grouped, plan_parts, row_bytes
-from lance_spark.table.scan.task import read_task, row_counts
+from lance_spark.table.scan.task import counted, read_task, row_counts
 
 _FIRST_LEAVES = 32
 """With a limit and no predicate, this many tables are opened at a time until there are enough rows."""
@@ -35,7 +34,7 @@ class Finish:
     schema: pa.Schema
     constants: dict[str, pa.Scalar]
     predicate: Predicate | None
-    aggregates: tuple[Aggregate, ...]
+    counts_rows: bool
     given: tuple[str, ...]
     table: str
 
@@ -91,7 +90,7 @@ class PartitionedTask:
 
 
 def read_partitioned(task: PartitionedTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or rows of aggregates, one for each table."""
+    """The rows of a task in batches with the schema of the plan, or rows with their number, one for each table."""
     yield from window((batch for leaf in task.leaves for batch in _read(leaf)), task.offset, task.limit)
 
 
@@ -110,8 +109,8 @@ def _read(leaf: LeafTask) -> Iterator[pa.RecordBatch]:
         yield from read_task(task)
         return
     batches = (finish.complete(batch, rows) for batch, rows in _raw(task))
-    if finish.aggregates:
-        yield aggregated(finish.aggregates, batches)
+    if finish.counts_rows:
+        yield counted(sum(batch.num_rows for batch in batches))
         return
     yield from (batch.select(list(finish.given)) for batch in batches if batch.num_rows)
 
@@ -160,7 +159,7 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
         parts = [p for p in cut(parts, plan.offset, limit) if isinstance(p, _LeafPart)]
     groups = _groups(views, parts, plan, cores, max_bytes)
     whole = ScanPlan(plan.columns, plan.predicate, None, 0, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
-    whole = replace(whole, aggregates=plan.aggregates, order=plan.order, task_limit=plan.task_limit)
+    whole = replace(whole, counts_rows=plan.counts_rows, order=plan.order, task_limit=plan.task_limit)
     outer = (0, None) if exact else (plan.offset, plan.limit)
     return [
         PartitionedTask(_leaf_tasks(version, shape.manifest.schema, views, whole, group), len(leaves), total, *outer) for group in groups
@@ -200,7 +199,7 @@ def _groups(views: Sequence[LeafView], parts: Sequence[Part], plan: ScanPlan, co
     own = [p for p in parts if isinstance(p, _LeafPart)]
     if plan.predicate is not None and (plan.limit is not None or plan.offset):
         return [own]
-    if plan.aggregates and all(a.column is None for a in plan.aggregates) and plan.predicate is None:
+    if plan.counts_rows and plan.predicate is None:
         return [own]
     sizes: list[float] = []
     first: list[float] = []
@@ -228,8 +227,8 @@ def _leaf_tasks(
     by_leaf: dict[int, list[Part]] = {}
     for part in group:
         by_leaf.setdefault(part.leaf, []).append(part)
-    if plan.aggregates and (not group or not plan.fields_to_read(version.shape).fields):
-        # A count is one row for all tables, and aggregates of no rows are one row, too.
+    if plan.counts_rows and (not group or not plan.fields_to_read(version.shape).fields):
+        # The result is one row for all tables, and also if there are none.
         return (LeafTask(plan_parts(version.shape, plan, list(group))),)
     return tuple(_leaf_task(version, views[i], plan, parts) for i, parts in by_leaf.items())
 
@@ -248,7 +247,7 @@ def _leaf_task(version: PartitionedVersion, view: LeafView, plan: ScanPlan, part
     pushed = None if plan.predicate is None else _without(plan.predicate, apart)
     inner = ScanPlan(read, pushed, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
     given = tuple(f.name for f in plan.fields(version.shape).fields)
-    finish = Finish(needed.to_arrow(), constants, plan.predicate, plan.aggregates, given, str(view.snapshot))
+    finish = Finish(needed.to_arrow(), constants, plan.predicate, plan.counts_rows, given, str(view.snapshot))
     return LeafTask(plan_parts(view.snapshot, inner, parts), finish)
 
 

@@ -20,8 +20,9 @@ class Request {
   final List predicates = new ArrayList();
   final ArrayNode filters = PlanJson.array();
   int limit = -1;
-  ArrayNode topN, aggregates;
-  String shownTopN, shownAggregates;
+  ArrayNode topN;
+  String shownTopN;
+  PushedAggregates aggregates;
   boolean rowsOnly = false;
 
   /** The request as JSON: the part common to all requests on the source, and the run-time filters of one execution. */
@@ -29,7 +30,8 @@ class Request {
     json.set("filter", filters.deepCopy().addAll(runtimeFilters));
     if (limit >= 0) json.put("limit", limit);
     if (topN != null) json.set("top", topN);
-    if (aggregates != null) json.set("aggregates", aggregates);
+    if (aggregates != null) json.set("aggregates", aggregates.functions);
+    if (aggregates != null) json.set("keys", aggregates.keys);
     if (rowsOnly) json.put("rows_only", true);
     return PlanJson.text(json);
   }
@@ -41,7 +43,7 @@ class Request {
     if (!runtimePredicates.isEmpty()) out.put("RuntimeFilters", runtimePredicates.toString());
     if (topN != null) out.put("PushedTopN", shownTopN);
     else if (limit >= 0) out.put("PushedLimit", "LIMIT " + limit);
-    if (aggregates != null) out.put("PushedAggregates", shownAggregates);
+    if (aggregates != null) out.put("PushedAggregates", aggregates.shown);
     out.put("ReadSchema", schema.simpleString());
     return out;
   }
@@ -90,11 +92,13 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
 }
 
 /**
- * Collects what Spark pushes down. The reader returns at most n rows or one row of partial aggregates per partition, so Spark computes the final
+ * Collects what Spark pushes down. The reader returns at most n rows or the aggregates of its rows per partition, so Spark computes the final
  * result of a top-N, of a limit after a filter, and of most aggregates.
  */
 class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownTopN,
     SupportsPushDownAggregates {
+  private boolean averagesExactly = true;
+
   LanceScanBuilder(Source source) { super(source); }
 
   public Predicate[] pushPredicates(Predicate[] predicates) {
@@ -141,28 +145,21 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
   /** Only aggregates that the manifest answers are complete, as one row for the whole table. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
     AggregateFunc[] functions = aggregation.aggregateExpressions();
+    // Spark asks before it replaces averages by sums and counts.
+    averagesExactly = averagesExactly && PushedAggregates.averagesExactly(aggregation, source.table.schema());
     for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
     return request.predicates.isEmpty() && aggregation.groupByExpressions().length == 0;
   }
 
   public boolean pushAggregation(Aggregation aggregation) {
-    AggregateFunc[] functions = aggregation.aggregateExpressions();
-    // An aggregate without functions is one row without columns.
-    if (aggregation.groupByExpressions().length > 0 || functions.length == 0) return false;
-    PlanJson json = new PlanJson(source.table.schema());
-    ArrayNode aggregates = PlanJson.array();
-    StructField[] fields = new StructField[functions.length];
-    for (int i = 0; i < functions.length; i++) {
-      JsonNode aggregate = json.aggregate(functions[i]);
-      if (aggregate == null) return false;
-      aggregates.add(aggregate);
-      boolean nullable = !(functions[i] instanceof Count || functions[i] instanceof CountStar);
-      fields[i] = new StructField("a" + i, json.aggregateType(functions[i]), nullable, Metadata.empty());
+    if (!averagesExactly) return false;
+    try {
+      request.aggregates = new PushedAggregates(aggregation, source.table.schema());
+      schema = request.aggregates.schema;
+      return true;
+    } catch (Unsupported e) {
+      return false;
     }
-    request.aggregates = aggregates;
-    request.shownAggregates = Arrays.asList(functions).toString();
-    schema = new StructType(fields);
-    return true;
   }
 }
 

@@ -10,7 +10,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.connector.expressions.*;
-import org.apache.spark.sql.connector.expressions.aggregate.*;
 import org.apache.spark.sql.types.*;
 
 /**
@@ -87,7 +86,7 @@ class PlanJson {
   }
 
   /** `anyType`: only nullness matters, so the column may have any type. */
-  private JsonNode column(NamedReference column, boolean anyType) {
+  JsonNode column(NamedReference column, boolean anyType) {
     DataType type = typeOf(column);
     if (type == null || !anyType && !isComparedExactly(type) && !isFloat(type)) return null;
     if (isFloat(type) && !anyType) isExact = false;
@@ -97,7 +96,8 @@ class PlanJson {
     return node;
   }
 
-  private DataType typeOf(NamedReference column) {
+  /** The type of a column or nested field; null if there is none of this name. */
+  DataType typeOf(NamedReference column) {
     DataType type = schema;
     String[] names = column.fieldNames();
     for (int i = 0; i < names.length; i++) {
@@ -137,33 +137,10 @@ class PlanJson {
     return t.typeName();
   }
 
-  /** An aggregate such as ["max",column], or null if the reader cannot compute it. */
-  JsonNode aggregate(AggregateFunc function) {
-    if (function instanceof CountStar) return array().add("count");
-    Expression argument = argumentOf(function);
-    if (!(argument instanceof NamedReference)) return null;
-    boolean isCount = function instanceof Count;
-    DataType type = typeOf((NamedReference) argument);
-    if (type == null || !isCount && !isComparedExactly(type)) return null;
-    return array().add(isCount ? "count" : function instanceof Min ? "min" : "max").add(column((NamedReference) argument, isCount));
-  }
-
-  /** The result type of an aggregate that `aggregate` accepts. */
-  DataType aggregateType(AggregateFunc function) {
-    boolean isCount = function instanceof CountStar || function instanceof Count;
-    return isCount ? DataTypes.LongType : typeOf((NamedReference) argumentOf(function));
-  }
-
-  private static Expression argumentOf(AggregateFunc function) {
-    if (function instanceof Min) return ((Min) function).column();
-    if (function instanceof Max) return ((Max) function).column();
-    return function instanceof Count && !((Count) function).isDistinct() ? ((Count) function).column() : null;
-  }
-
-  private static boolean isFloat(DataType t) { return t instanceof FloatType || t instanceof DoubleType; }
+  static boolean isFloat(DataType t) { return t instanceof FloatType || t instanceof DoubleType; }
 
   /** Types that the reader compares as Spark does. Strings with a collation are excluded. */
-  private static boolean isComparedExactly(DataType t) {
+  static boolean isComparedExactly(DataType t) {
     return t.equals(DataTypes.StringType) || t instanceof ByteType || t instanceof ShortType || t instanceof IntegerType || t instanceof LongType
         || t instanceof DateType || t instanceof TimestampType || t instanceof TimestampNTZType || t instanceof BooleanType || t instanceof DecimalType
         || t instanceof BinaryType;

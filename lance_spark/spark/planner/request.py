@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
+
+import pyarrow as pa
 
 from lance_spark.predicate import Predicate, conjunction, from_json
 from lance_spark.predicate.from_json import column_from_json
 from lance_spark.schema.schema import Schema
-from lance_spark.table.scan.aggregate import Aggregate
+from lance_spark.spark.aggregation import expression, partial
+from lance_spark.spark.aggregation.partial import Aggregation
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.top_n import SortKey
 
 
 @dataclass(frozen=True)
 class Request:
-    """The request for one scan: conditions that all must hold, and either `limit` rows per task (the first ones by `top`) or aggregates.
+    """The request for one scan: conditions that all must hold, and either `limit` rows per task (the first ones by `top`) or
+    `aggregates` of the rows with equal `keys`.
 
     `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
     schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. Columns and conditions have
@@ -28,6 +32,7 @@ class Request:
     limit: int | None = None
     top: Sequence[tuple[Any, bool, bool]] = ()
     aggregates: Sequence[Sequence[Any]] = ()
+    keys: Sequence[Any] = ()
     rows_only: bool = False
     parallelism: int | None = None
     declared: str | None = None
@@ -48,19 +53,25 @@ class Request:
             predicate=conjunction(conditions) if conditions else None,
             task_limit=self.limit,
             order=tuple(SortKey(column_from_json(c, schema), ascending, nulls_first) for c, ascending, nulls_first in self.top),
-            aggregates=tuple(_aggregate(a, schema) for a in self.aggregates),
         )
-        if self.aggregates:
-            return _only(plan, [a.column.quoted for a in plan.aggregates if a.column is not None])
+        if self.is_aggregated:
+            aggregation = self.aggregation(schema, pa.schema([]))
+            return replace(_only(plan, [column.quoted for column in aggregation.columns()]), counts_rows=aggregation.counts_rows)
         if self.rows_only:
             return _only(plan, () if plan.predicate is None else plan.predicate.columns)
         return plan
 
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether tasks return aggregates instead of rows."""
+        return bool(self.aggregates or self.keys)
+
+    def aggregation(self, schema: Schema, result: pa.Schema) -> Aggregation:
+        """The requested aggregates. `schema` contains all columns of the table; `result` has the keys, then the aggregates."""
+        keys = tuple(column_from_json(key, schema) for key in self.keys)
+        arguments = [expression.from_json(a[1], schema) if len(a) > 1 else None for a in self.aggregates]
+        return Aggregation(keys, tuple(partial.Aggregate(a[0], argument) for a, argument in zip(self.aggregates, arguments)), result)
+
 
 def _only(plan: ScanPlan, columns: Sequence[str]) -> ScanPlan:
     return replace(plan, columns=tuple(columns), with_row_id=False, with_row_address=False)
-
-
-def _aggregate(tree: Sequence[Any], schema: Schema) -> Aggregate:
-    function: Literal["count", "min", "max"] = tree[0]
-    return Aggregate(function, None if len(tree) == 1 else column_from_json(tree[1], schema))

@@ -21,7 +21,6 @@ from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_colum
 from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Schema
-from lance_spark.table.scan.aggregate import Aggregate
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -61,7 +60,7 @@ class ScanPlan:
     `use_scalar_index`: whether the rows that satisfy the predicate are looked up in the indexes of the table where this helps.
 
     The rest is for an engine that does the final step itself, and excludes `limit` and `offset`. `task_limit`: the number of rows
-    needed from each task. `order`: which rows these are. `aggregates` (of `columns`): each task returns one row, see `aggregated`.
+    needed from each task. `order`: which rows these are. `counts_rows`: each task returns one row with the number of its rows.
     """
 
     columns: tuple[str, ...] | None = None
@@ -74,7 +73,7 @@ class ScanPlan:
     blob_handling: BlobHandling = "bytes"
     task_limit: int | None = None
     order: tuple[SortKey, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
+    counts_rows: bool = False
     fragments: frozenset[int] | None = None
     use_scalar_index: bool = True
 
@@ -85,8 +84,8 @@ class ScanPlan:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
         if self.blob_handling not in BLOB_HANDLINGS:
             raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, not {self.blob_handling!r}")
-        if (self.limit is not None or self.offset) and (self.task_limit is not None or self.aggregates):
-            raise ValueError("limit and offset cannot be combined with task_limit or aggregates")
+        if (self.limit is not None or self.offset) and (self.task_limit is not None or self.counts_rows):
+            raise ValueError("limit and offset cannot be combined with task_limit or counts_rows")
 
     def known(self, snapshot: Snapshot) -> Schema:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
@@ -164,7 +163,7 @@ class ScanTask:
     stable_row_ids: bool
     order: tuple[SortKey, ...] = ()
     first: Schema | None = None
-    aggregates: tuple[Aggregate, ...] = ()
+    counts_rows: bool = False
     num_rows: int = 0
     num_bytes: int = 0
     indexes: str = ""
@@ -213,7 +212,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
         parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
-    counting = bool(plan.aggregates) and not fields.fields
+    counting = plan.counts_rows and not fields.fields
     one, whole = offset or limit is not None or counting, plan.fragments is not None
     groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
     task = replace(_task(snapshot, plan, fields), indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
@@ -273,13 +272,13 @@ def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
         locations=snapshot.locations,
         parts=(),
         fields=fields,
-        given=fields if plan.aggregates else plan.fields(snapshot),
+        given=fields if plan.counts_rows else plan.fields(snapshot),
         predicate=plan.predicate,
         offset=0,
         limit=None,
         batch_rows=plan.batch_size or BATCH_ROWS,
         stable_row_ids=snapshot.manifest.has_stable_row_ids,
-        aggregates=plan.aggregates,
+        counts_rows=plan.counts_rows,
     )
 
 

@@ -26,7 +26,6 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.table.scan.aggregate import aggregated, counted
 from lance_spark.table.scan.plan import Part, ScanTask
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.repeated import Repeated
@@ -43,11 +42,11 @@ WINDOW_ROWS = 1 << 20
 
 
 def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or its row of aggregates. Errors name the table, version and file."""
+    """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file."""
     rows, counts, start = 0, Counts(), time.perf_counter()
     try:
-        if task.aggregates:
-            yield counted(task.aggregates, task.num_rows) if not task.fields.fields else aggregated(task.aggregates, _batches(task, counts))
+        if task.counts_rows:
+            yield counted(sum(batch.num_rows for batch in _batches(task, counts)) if task.fields.fields else task.num_rows)
             return
         # A small limit is answered faster without reading more rows.
         batches = prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts)
@@ -58,6 +57,11 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
         raise type(e)(f"{task.table}: {e}") from e
     finally:
         _log(task, rows, counts, time.perf_counter() - start)
+
+
+def counted(rows: int) -> pa.RecordBatch:
+    """The batch of a task that counts its rows."""
+    return pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
 
 def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
