@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -48,12 +48,13 @@ def batches(rows: list[tuple[Any, ...]], size: int) -> list[pa.RecordBatch]:
     return [pa.record_batch([pa.array(c, f.type) for c, f in zip(zip(*part), SCHEMA)], schema=SCHEMA) for part in cut]
 
 
-def combine(function: str, values: list[Any]) -> Any:
+def combine(function: str, values: Iterable[Any]) -> Any:
     """What Spark makes of partial results, or of the values themselves."""
     there = [v for v in values if v is not None]
     if not there:
         return None
-    return {"count": sum, "sum": sum, "min": min, "max": max}[function](there)
+    functions: dict[str, Callable[[list[Any]], Any]] = {"count": sum, "sum": sum, "min": min, "max": max}
+    return functions[function](there)
 
 
 def combined(wanted: Aggregation, found: list[pa.RecordBatch]) -> dict[Any, list[Any]]:
@@ -63,7 +64,7 @@ def combined(wanted: Aggregation, found: list[pa.RecordBatch]) -> dict[Any, list
         batch.validate(full=True)
         for row in zip(*batch.to_pydict().values()):
             groups[row[: len(wanted.keys)]].append(row[len(wanted.keys) :])
-    return {key: [combine(a.function, list(v)) for a, v in zip(wanted.aggregates, zip(*rows))] for key, rows in groups.items()}
+    return {key: [combine(a.function, v) for a, v in zip(wanted.aggregates, zip(*rows))] for key, rows in groups.items()}
 
 
 def expected(rows: list[tuple[Any, ...]], keys: int) -> dict[Any, list[Any]]:
