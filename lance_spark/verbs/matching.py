@@ -12,16 +12,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import sqlglot
 from pyroaring import BitMap
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
@@ -38,6 +36,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.job import run_tasks
 from lance_spark.verbs.target import Target
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 MIN_ROWS = 1 << 20
 """Smaller tables are joined at once, which takes less time than looking for keys."""
@@ -116,6 +117,11 @@ def equal_columns(condition: Condition, alias: str | None, table: StructType, so
 
     `table` and `source` are their schemas. Only conditions as text can be analysed.
     """
+    # The parser takes long to load, and workers load this module without it.
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
     if not isinstance(condition, str):
         return None
     try:
