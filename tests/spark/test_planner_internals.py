@@ -17,8 +17,8 @@ from tests.spark.class_files import references
 from tests.spark.processes import ROOT, START, run
 
 PUBLIC = re.compile(
-    r"org\.apache\.spark\.(sql\.(connector|types|util)\.(?!.*CatalogV2Util)|"
-    r"sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$)"
+    r"org\.apache\.spark\.(sql\.(connector|types|util|vectorized)\.(?!.*CatalogV2Util)|"
+    r"sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$|TaskContext$|util\.TaskCompletionListener$)"
 )
 
 
@@ -35,6 +35,7 @@ def internals(spark: SparkSession) -> Any:
 
 def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, internals: Any) -> None:
     assert list(internals.missing(context_loader(spark))) == []
+    assert internals.columnarComplaint(context_loader(spark)) == ""
 
 
 def test_the_list_matches_the_compiled_classes(spark: SparkSession, internals: Any) -> None:
@@ -58,7 +59,19 @@ def by_name(entries: set[str]) -> set[str]:
     named = {entry for entry in entries if entry.partition("#")[2] in members}
     others = {entry.partition("#")[0] for entry in entries - named if not entry.endswith("#")}
     # A class of which only such members are in use is not named in the compiled classes either.
-    return named | {f"{owner}#" for owner in {entry.partition("#")[0] for entry in named} - others}
+    return by_name_for_columns(entries) | named | {f"{owner}#" for owner in {entry.partition("#")[0] for entry in named} - others}
+
+
+def by_name_for_columns(entries: set[str]) -> set[str]:
+    """The entries that PythonBatches refers to by strings: their class and their member occur in its source."""
+    source = install.sources()["PythonBatches.java"]
+
+    def occurs(entry: str) -> bool:
+        name, _, member = entry.partition("#")
+        member = re.split("[/|]", member.removeprefix("."))[0].rpartition("$$")[2]
+        return name.rpartition(".")[2].partition("$")[0] in source and member.replace("new", "Constructor") in source
+
+    return {entry for entry in entries if occurs(entry)}
 
 
 def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:

@@ -172,6 +172,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   private final List runtimePredicates = new ArrayList();
   private final List runtimeFilters = new ArrayList();
   private LanceBatch batch;
+  private ColumnarMode columnarMode;
 
   LanceScan(Source source, StructType schema, Request request) {
     this.source = source;
@@ -180,7 +181,15 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   }
 
   public StructType readSchema() { return schema; }
-  public Scan.ColumnarSupportMode columnarSupportMode() { return Scan.ColumnarSupportMode.UNSUPPORTED; }
+
+  public Scan.ColumnarSupportMode columnarSupportMode() {
+    return columnarMode().isColumnar() ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
+  }
+
+  synchronized ColumnarMode columnarMode() {
+    if (columnarMode == null) columnarMode = ColumnarMode.of(schema);
+    return columnarMode;
+  }
 
   public String description() {
     StringBuilder out = new StringBuilder("lance ").append(source.options.containsKey("path") ? source.options.get("path") : "");
@@ -199,6 +208,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   /** What explain shows; also the indexes that are used, and how many tables of a partitioned namespace are read, which planning tells. */
   private Map shown() {
     Map out = request.shown(schema, runtimePredicates);
+    out.put("Columnar", columnarMode().shown());
     boolean isFiltered = !request.predicates.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
     if (!source.isPartitioned() && !isFiltered) return out;
     try {
@@ -304,7 +314,7 @@ class LanceBatch implements Batch {
   }
 
   public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-  public PartitionReaderFactory createReaderFactory() { return inner.createReaderFactory(); }
+  public PartitionReaderFactory createReaderFactory() { return scan.columnarMode().factory(inner.createReaderFactory()); }
   public boolean equals(Object other) {
     return other instanceof LanceBatch && ((LanceBatch) other).request.equals(request) && ((LanceBatch) other).scan.readsSameTable(scan);
   }

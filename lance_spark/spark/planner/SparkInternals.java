@@ -19,6 +19,8 @@ public class SparkInternals {
   private static final String SQL = "org.apache.spark.sql.", CATALYST = SQL + "catalyst.", LOGICAL = CATALYST + "plans.logical.";
   private static final String V2 = SQL + "execution.datasources.v2.", PYTHON = V2 + "python.";
 
+  private static final String FIELD = "." + (PYTHON + "PythonPartitionReaderFactory$$").replace('.', '$');
+
   /**
    * Each row has a class and the members in use: `name/2` is a method and `new/2` a constructor with two parameters, `.name` a private field.
    * All VERSIONS have them.
@@ -77,6 +79,23 @@ public class SparkInternals {
     { "org.apache.spark.unsafe.Platform", "throwException/1" },
   };
 
+  /** What only the columnar hand-over uses. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
+  private static final String[][] USED_BY_COLUMNAR = {
+    { "org.apache.spark.JobArtifactSet$", "getCurrentJobArtifactState/0", ".MODULE$" },
+    { "org.apache.spark.unsafe.Platform", "getByte/2", "getShort/2", "getInt/2", "getLong/2", "getFloat/2", "getDouble/2", "putLong/3",
+      "copyMemory/5", "setMemory/3", ".BYTE_ARRAY_OFFSET", ".SHORT_ARRAY_OFFSET", ".INT_ARRAY_OFFSET", ".LONG_ARRAY_OFFSET",
+      ".FLOAT_ARRAY_OFFSET", ".DOUBLE_ARRAY_OFFSET" },
+    { "org.apache.spark.unsafe.types.UTF8String", "fromAddress/3" },
+    { CATALYST + "expressions.GenericInternalRow", "new/1" },
+    { PYTHON + "PythonPartitionReaderFactory", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema", FIELD + "jobArtifactUUID" },
+    { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
+    { PYTHON + "UserDefinedPythonDataSource", "createMapInBatchEvaluatorFactory/6|7", "createPythonTaskMetrics/1" },
+    { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", ".MODULE$" },
+    { SQL + "execution.metric.SQLMetric", "value/0" },
+    { SQL + "execution.python.MapInBatchEvaluatorFactory", "createEvaluator/0" },
+    { SQL + "execution.python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1", "new/2", "compute/3" },
+  };
+
   private static final String READ_WHOLE = "queries read whole lance tables without push-down; to read less, use the options columns, filter and limit: ";
   private static Boolean known = null;
 
@@ -84,22 +103,30 @@ public class SparkInternals {
 
   /** All entries: classes as `class#`, members as `class#member`. */
   public List used() {
+    List out = entries(USED);
+    out.addAll(entries(USED_BY_COLUMNAR));
+    return out;
+  }
+
+  private static List entries(String[][] used) {
     List out = new ArrayList();
-    for (int i = 0; i < USED.length; i++) {
-      out.add(USED[i][0] + "#");
-      for (int k = 1; k < USED[i].length; k++) out.add(USED[i][0] + "#" + USED[i][k]);
+    for (int i = 0; i < used.length; i++) {
+      out.add(used[i][0] + "#");
+      for (int k = 1; k < used[i].length; k++) out.add(used[i][0] + "#" + used[i][k]);
     }
     return out;
   }
 
-  /** The entries that are missing in the Spark of `loader`. */
-  public List missing(ClassLoader loader) {
+  /** The entries that are missing in the Spark of `loader`, without those of the columnar hand-over. */
+  public List missing(ClassLoader loader) { return missing(USED, loader); }
+
+  private static List missing(String[][] used, ClassLoader loader) {
     List out = new ArrayList();
-    for (int i = 0; i < USED.length; i++) {
-      String name = USED[i][0].substring(USED[i][0].lastIndexOf('.') + 1);
+    for (int i = 0; i < used.length; i++) {
+      String name = used[i][0].substring(used[i][0].lastIndexOf('.') + 1);
       try {
-        Class type = Class.forName(USED[i][0], false, loader);
-        for (int k = 1; k < USED[i].length; k++) if (!has(type, USED[i][k])) out.add(name + "#" + USED[i][k]);
+        Class type = Class.forName(used[i][0], false, loader);
+        for (int k = 1; k < used[i].length; k++) if (!has(type, used[i][k])) out.add(name + "#" + used[i][k]);
       } catch (ClassNotFoundException e) {
         out.add(name);
       }
@@ -109,15 +136,17 @@ public class SparkInternals {
 
   private static boolean has(Class type, String member) {
     if (member.startsWith(".")) return declares(type, member.substring(1));
-    int slash = member.indexOf('/'), parameters = Integer.parseInt(member.substring(slash + 1));
-    String name = member.substring(0, slash);
+    String name = member.substring(0, member.indexOf('/'));
+    List parameters = Arrays.asList(member.substring(name.length() + 1).split("\\|"));
     if (name.equals("new")) {
       Constructor[] all = type.getConstructors();
-      for (int i = 0; i < all.length; i++) if (all[i].getParameterTypes().length == parameters) return true;
+      for (int i = 0; i < all.length; i++) if (parameters.contains("" + all[i].getParameterTypes().length)) return true;
       return false;
     }
     Method[] all = type.getMethods();
-    for (int i = 0; i < all.length; i++) if (all[i].getName().equals(name) && all[i].getParameterTypes().length == parameters) return true;
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].getName().equals(name) && parameters.contains("" + all[i].getParameterTypes().length)) return true;
+    }
     return false;
   }
 
@@ -135,6 +164,12 @@ public class SparkInternals {
     List missing = missing(loader);
     return missing.isEmpty() ? "" : "this version of Spark lacks " + String.join(", ", (String[]) missing.toArray(new String[0])) + ", which Spark "
         + VERSIONS + " have. Upgrade lance-spark, or use one of these versions";
+  }
+
+  /** What the Spark of `loader` lacks for the columnar hand-over; empty if it lacks nothing. */
+  public String columnarComplaint(ClassLoader loader) {
+    List missing = missing(USED_BY_COLUMNAR, loader);
+    return missing.isEmpty() ? "" : "this version of Spark lacks " + String.join(", ", (String[]) missing.toArray(new String[0]));
   }
 
   /** True if Spark has all entries. Otherwise logs one warning. */

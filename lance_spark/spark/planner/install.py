@@ -32,6 +32,7 @@ _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
 _FORMAT = "lance/DefaultSource.class"
+_COLUMNAR = f"{_PACKAGE}/columnar/"
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -94,17 +95,22 @@ def _loader(spark: SparkSession) -> Any:
 
 
 def _compiled(gateway: Any, context: Any) -> Any:
-    """A class loader with the compiled classes. Spark's own is told of the one that it finds by the name of the format, if it takes any."""
+    """A class loader with the compiled classes. Spark's own gets those that Spark itself loads, if it takes any.
+
+    These are the class named after the format and those that read batches in executors. The loader returned here has them from its parent.
+    """
     classes = _compile(gateway, context, sources())
     loader = _class_loader(gateway, context, classes)
-    format_class = gateway.jvm.java.util.HashMap()
-    format_class.put(_FORMAT, classes.get(_FORMAT))
+    found_by_name = gateway.jvm.java.util.HashMap()
+    for path in classes.keySet():
+        if path == _FORMAT or path.startswith(_COLUMNAR):
+            found_by_name.put(path, classes.get(path))
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(format_class)
+    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(found_by_name)
     try:
         context.addURL(place)
     except Py4JError:
-        _LOG.debug("Spark's class loader takes no classes: plain threads cannot write")
+        _LOG.debug("Spark's class loader takes no classes: plain threads cannot write, and scans hand over rows")
     return loader
 
 

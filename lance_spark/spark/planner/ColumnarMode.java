@@ -1,0 +1,108 @@
+package lancespark;
+
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.*;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipOutputStream;
+import lancespark.columnar.ColumnarReaderFactory;
+import org.apache.spark.JobArtifactSet$;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Whether a scan hands over columns or rows to Spark, and why.
+ *
+ * The driver decides, once for each scan, because Spark plans the scan's parent accordingly. Executors need the classes of the package columnar:
+ * in local mode they find them through the driver's class loader, in a cluster they get them as a jar.
+ */
+class ColumnarMode {
+  static final String SETTING = "spark.lance.columnar";
+  private static final String PACKAGE = "lancespark/columnar/";
+  /** The classes that executors need. */
+  private static final String[] CLASSES = {
+    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "PythonBatches", "TaskMemory"
+  };
+  private static final Set shipped = new HashSet();
+  private static String jar = null;
+
+  private final StructType schema;
+  private final String obstacle;
+
+  private ColumnarMode(StructType schema, String obstacle) {
+    this.schema = schema;
+    this.obstacle = obstacle;
+  }
+
+  static ColumnarMode of(StructType schema) {
+    String setting = SparkSession.active().conf().get(SETTING, "true").trim();
+    if (setting.equalsIgnoreCase("false")) return new ColumnarMode(schema, SETTING + " is false");
+    if (!setting.equalsIgnoreCase("true")) throw new IllegalArgumentException("invalid value of " + SETTING + ": expected true or false, found " + setting);
+    String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
+    if (!missing.isEmpty()) return new ColumnarMode(schema, missing);
+    String obstacle = ColumnarReaderFactory.obstacle(schema);
+    return new ColumnarMode(schema, obstacle != null ? obstacle : executorsObstacle(LancePlanner.session().sparkContext()));
+  }
+
+  boolean isColumnar() { return obstacle == null; }
+
+  /** What explain shows. */
+  String shown() { return obstacle == null ? "true" : "false (" + obstacle + ")"; }
+
+  /** The factory for executors, to be called where Spark runs the query. */
+  PartitionReaderFactory factory(PartitionReaderFactory rows) {
+    if (obstacle != null) return rows;
+    SparkContext context = LancePlanner.session().sparkContext();
+    if (!context.isLocal()) ship(context);
+    return new ColumnarReaderFactory(rows, schema);
+  }
+
+  /** Adds the jar to the jobs of the current session: each has jars of its own. */
+  private static void ship(SparkContext context) {
+    synchronized (shipped) {
+      if (shipped.add(context.applicationId() + " " + JobArtifactSet$.MODULE$.getCurrentJobArtifactState())) context.addJar(jar);
+    }
+  }
+
+  /** Why executors cannot load the classes; null if they can. */
+  private static String executorsObstacle(SparkContext context) {
+    try {
+      if (!context.isLocal()) {
+        writeJar();
+        return null;
+      }
+      ClassLoader executors = Thread.currentThread().getContextClassLoader();
+      boolean isSame = Class.forName(ColumnarReaderFactory.class.getName(), false, executors) == ColumnarReaderFactory.class;
+      return isSame ? null : "Spark's class loader has other classes of the planner";
+    } catch (ClassNotFoundException e) {
+      return "Spark's class loader takes no classes";
+    } catch (IOException e) {
+      return "the jar for executors cannot be written: " + e.getMessage();
+    }
+  }
+
+  /** Writes the classes as a jar, from which executors fetch them as long as the driver runs. */
+  private static synchronized void writeJar() throws IOException {
+    if (jar != null) return;
+    File file = File.createTempFile("lance-columnar", ".jar");
+    file.deleteOnExit();
+    ZipOutputStream out = new ZipOutputStream(new FileOutputStream(file));
+    try {
+      for (int i = 0; i < CLASSES.length; i++) {
+        String name = PACKAGE + CLASSES[i] + ".class";
+        InputStream in = ColumnarReaderFactory.class.getClassLoader().getResourceAsStream(name);
+        if (in == null) throw new IOException(name + " is missing");
+        out.putNextEntry(new ZipEntry(name));
+        out.write(in.readAllBytes());
+        in.close();
+      }
+    } finally {
+      out.close();
+    }
+    jar = file.getPath();
+  }
+}

@@ -1,0 +1,54 @@
+package lancespark.columnar;
+
+import org.apache.arrow.vector.complex.StructVector;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** The batches of one partition. As Spark's interface says, a batch is valid until the next one is asked for. */
+final class ColumnarReader implements PartitionReader {
+  private final StructType schema;
+  private final PythonBatches worker;
+  private final TaskMemory memory;
+  private ColumnarBatch batch;
+
+  ColumnarReader(PythonBatches worker, StructType schema) throws Exception {
+    this.schema = schema;
+    this.worker = worker;
+    TaskContext task = TaskContext.get();
+    // Listeners run in reverse order: the runner's, which stops the worker, must run before the memory is freed.
+    memory = new TaskMemory(task);
+    memory.closeAfter(this);
+    worker.start(task);
+  }
+
+  public boolean next() {
+    memory.free();
+    if (!worker.hasNext()) {
+      memory.close();
+      return false;
+    }
+    ColumnarBatch received = worker.next();
+    BatchMemory taken = memory.take(((ArrowColumnVector) received.column(0)).getValueVector());
+    if (taken == null) return false;
+    FlatVector[] columns = FlatVectors.fields((StructVector) taken.arrays(), schema, received.numRows(), "", taken);
+    for (int i = 0; i < columns.length; i++) columns[i].asColumn();
+    batch = new ColumnarBatch(columns, received.numRows());
+    return true;
+  }
+
+  public Object get() { return batch; }
+
+  public CustomTaskMetric[] currentMetricsValues() {
+    try {
+      return worker.metrics();
+    } catch (Exception e) {
+      return new CustomTaskMetric[0];
+    }
+  }
+
+  public void close() {}
+}

@@ -1,0 +1,37 @@
+package lancespark.columnar;
+
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+
+/** Reads the partitions of a Python source as batches of columns, where Spark's own factory makes rows of them. Executors load this class. */
+public final class ColumnarReaderFactory implements PartitionReaderFactory {
+  private final PartitionReaderFactory inner;
+  private final StructType schema;
+
+  public ColumnarReaderFactory(PartitionReaderFactory inner, StructType schema) {
+    this.inner = inner;
+    this.schema = schema;
+  }
+
+  /** Why columns of `schema` cannot be handed over; null if they can. */
+  public static String obstacle(StructType schema) {
+    if (schema.fields().length == 0) return "the scan has no columns";
+    return FlatVectors.unsupported(schema);
+  }
+
+  public PartitionReader createReader(InputPartition partition) { return inner.createReader(partition); }
+  public boolean supportColumnarReads(InputPartition partition) { return true; }
+
+  public PartitionReader createColumnarReader(InputPartition partition) {
+    try {
+      return new ColumnarReader(new PythonBatches(inner, partition), schema);
+    } catch (Exception e) {
+      // Errors of Spark's runner are checked exceptions that Scala does not declare; rethrow them unchanged.
+      Platform.throwException(e);
+      return null;
+    }
+  }
+}
