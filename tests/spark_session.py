@@ -38,6 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
+        "spark.driver.extraJavaOptions": "-Dlancespark.columnar.checked=true",
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
