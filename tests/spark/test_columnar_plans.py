@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.functions import PandasUDFType, pandas_udf, udf
+from pyspark.sql.functions import udf
+from pyspark.sql.pandas.functions import pandas_udf
 
 from lance_spark import Dataset
 from tests.spark.columns import arrow_bytes, differences, hands_over_columns, rows
@@ -52,22 +54,22 @@ def digest(df: DataFrame) -> list[Any]:
     return list(df.selectExpr(*HASH).collect()[0])
 
 
-def plus_one(x):  # type: ignore[no-untyped-def]  # Spark 4.3 takes types of arguments for a request to use Arrow
-    return None if x is None else x + 1
-
-
 def in_pandas(column: str | Column) -> Column:
-    function: Any = pandas_udf(lambda x: x + 1, "long", PandasUDFType.SCALAR)  # type: ignore[call-overload]
-    return function(column)
+    def plus_one(x: pd.Series) -> pd.Series:
+        return x + 1
+
+    make: Any = pandas_udf
+    result: Column = make(plus_one, "long")(column)
+    return result
 
 
 def in_python(column: str | Column, use_arrow: bool | None = None) -> Column:
-    function: Any = udf(plus_one, "long", useArrow=use_arrow)
+    function: Callable[[str | Column], Column] = udf(lambda x: None if x is None else x + 1, "long", useArrow=use_arrow)
     return function(column)
 
 
 def reversed_text(column: str) -> Column:
-    function: Any = udf(lambda x: None if x is None else x[::-1], "string", useArrow=True)
+    function: Callable[[str | Column], Column] = udf(lambda x: None if x is None else x[::-1], "string", useArrow=True)
     return function(column)
 
 
@@ -128,7 +130,7 @@ PLANS: dict[str, Callable[[DataFrame], Any]] = {
     "rdd": lambda df: df.rdd.map(lambda row: row.id).sum(),
     "iterator": lambda df: sum(row.id for row in df.toLocalIterator()),
     "arrow": lambda df: df.toArrow().equals(df.toArrow()) if hasattr(df, "toArrow") else None,
-    "pandas": lambda df: int(df.select("id", "s").toPandas()["id"].sum()),
+    "pandas": lambda df: int(pd.DataFrame(df.select("id", "s").toPandas())["id"].sum()),
     "checkpoint": lambda df: digest(df.localCheckpoint()),
     "count": lambda df: [df.count(), df.select("l").distinct().count()],
     "sample": lambda df: digest(df.sample(fraction=0.3, seed=5)),

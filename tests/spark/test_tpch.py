@@ -9,6 +9,7 @@ from pyspark.sql import Row, SparkSession
 
 from bench.data import tpch
 from bench.tpch import QUERIES, TABLES
+from tests.spark.columns import hands_over_columns, rows
 
 SCALE = 0.01
 
@@ -50,3 +51,15 @@ def written(spark: SparkSession, tables: Path, answers: dict[int, list[Row]]) ->
 @pytest.mark.parametrize("number", QUERIES)
 def test_a_query_gives_the_rows_of_parquet(spark: SparkSession, answers: dict[int, list[Row]], number: int) -> None:
     assert spark.sql(QUERIES[number]).collect() == answers[number]
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("number", [1, 3, 6, 14])
+def test_a_query_gives_the_same_rows_if_scans_hand_over_rows(spark: SparkSession, answers: dict[int, list[Row]], number: int) -> None:
+    with rows(spark):
+        query = spark.sql(QUERIES[number])
+        assert not hands_over_columns(query)
+        assert query.collect() == answers[number]
+    query = spark.sql(QUERIES[number])
+    assert hands_over_columns(query)
+    assert query.collect() == answers[number]
