@@ -21,6 +21,7 @@ ROOMS = [
     "verbs",
     "spark",
     "spark/planner",
+    "spark/planner/columnar",
     "spark/planner/row_level",
     "spark/aggregation",
     "namespace/partitioned",
