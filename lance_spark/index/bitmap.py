@@ -36,8 +36,6 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
     if data.num_rows > _MOST_KEYS:
         return None
     keys = files.cached("keys", lambda: _keys(files, data), lambda keys: int(keys.nbytes))
-    if files.version is None:
-        files.cached("complete", lambda: _check_complete(files, data), lambda _: 1)
     try:
         wanted = np.flatnonzero(holds(condition, keys))
     except InvalidOptionError:
@@ -60,14 +58,6 @@ def _bitmaps(files: IndexFiles, data: IndexFile, wanted: np.ndarray) -> Iterator
             if not value.is_valid:
                 raise CorruptFileError(f"{data.path}: a bitmap is null")
             yield parse_row_addresses(value.as_py(), files.fragments, data.path)
-
-
-def _check_complete(files: IndexFiles, data: IndexFile) -> bool:
-    """Raise CorruptFileError if there are fewer rows than expected: old writers lost some when they compacted the table."""
-    found = sum(len(bitmap) for rows in _bitmaps(files, data, np.arange(data.num_rows)) for bitmap in rows.values())
-    if found < files.live_rows:
-        raise CorruptFileError(f"{data.path}: expected at least {files.live_rows} rows, found {found}")
-    return True
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:

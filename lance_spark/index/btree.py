@@ -34,6 +34,9 @@ _WRITE_ROWS = 64 * PAGE_ROWS
 _FEW_ROWS = 1 << 16
 """So many values are always worth reading."""
 
+_KEPT_PAGES = 16
+"""If so few pages are read, they stay in memory for the next search."""
+
 _MOST_ROWS = 1 << 25
 """More values than these are not read: the memory for their rows would not be bounded."""
 
@@ -51,9 +54,9 @@ class _Pages:
     def nbytes(self) -> int:
         return int(self.bounds.lower.nbytes + self.bounds.upper.nbytes + self.nulls.nbytes)
 
-    def spans_of(self, kept: np.ndarray) -> spans.Spans:
-        """The rows of the pages `kept`, a mask."""
-        starts = np.flatnonzero(kept) * self.page_rows
+    def spans_of(self, numbers: np.ndarray) -> spans.Spans:
+        """The rows of the pages with these numbers."""
+        starts = numbers * self.page_rows
         return spans.merged(np.stack([starts, np.minimum(starts + self.page_rows, self.num_rows)], axis=1), 0)
 
     @property
@@ -73,16 +76,25 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
         kept = pages_that_may_hold(condition, pages.bounds) & (pages.nulls < pages.sizes)
         if holds_for_null(condition, pages.bounds.lower.type):
             kept |= pages.nulls > 0
-        wanted = pages.spans_of(kept)
-        if spans.count(wanted) > max(_FEW_ROWS, min(data.num_rows // 2, _MOST_ROWS)):
+        if np.count_nonzero(kept) * pages.page_rows > max(_FEW_ROWS, min(data.num_rows // 2, _MOST_ROWS)):
             return None
-        rows = range(*wanted[0].tolist()) if len(wanted) == 1 else spans.rows(wanted)
         found = [np.empty(0, np.uint64)]
-        for batch in data.batches((0, 1), rows):
+        for batch in _rows_of(files, data, pages, np.flatnonzero(kept)):
             found.append(batch.column(1).to_numpy()[holds(condition, batch.column(0))])
     except InvalidOptionError:
         return None  # the values of deleted rows are here too: only a scan shows whether the condition fails
     return Found(of_numbers(np.concatenate(found)), exact=True)
+
+
+def _rows_of(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The values and row numbers of the pages `wanted`; if they are few, they stay in memory."""
+    if len(wanted) > _KEPT_PAGES:
+        chosen = pages.spans_of(wanted)
+        yield from data.batches((0, 1), range(*chosen[0].tolist()) if len(chosen) == 1 else spans.rows(chosen))
+        return
+    for number in wanted.tolist():
+        rows = range(*pages.spans_of(np.array([number]))[0].tolist())
+        yield files.cached(f"page {number}", lambda rows=rows: data.read((0, 1), rows), lambda batch: batch.nbytes)  # type: ignore[misc]
 
 
 def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:

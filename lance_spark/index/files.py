@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.buffers.limits import check_bytes
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
@@ -154,12 +154,15 @@ class IndexFiles:
 
     def open(self, name: str) -> IndexFile:
         """Open the file `name`. Raises MissingFileError or CorruptFileError."""
-        from lance_spark.file.reader import open_data_file  # loads the decoders
+        from lance_spark.file.legacy import VERSIONS  # these load the decoders
+        from lance_spark.file.reader import open_data_file
 
         path = f"{self.folder}/{name}"
 
         def opened() -> IndexFile:
             reader = open_data_file(self.store, path, self.sizes.get(name), verify_checksums=self.verify_checksums)
+            if reader.version in VERSIONS:
+                raise UnsupportedFeatureError(f"{path}: the file is of storage version 0.1, which loses the nulls of an index")
             return IndexFile(path, reader)
 
         return self.cached(f"file {name}", opened, lambda _: _OPEN_BYTES)

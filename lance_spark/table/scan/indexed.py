@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, Kind, kind_of
@@ -27,10 +27,13 @@ from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, reopened
 
 _LOG = logging.getLogger(__name__)
 _ANY_OFFSET = 1 << 32
+_ONCE_REMAPPED_WRONGLY = ("BITMAP", "LABEL_LIST")
+"""Kinds whose rows are under wrong keys after a compaction by writers that did not record the version of an index."""
+
 _FEW_ROWS = 1 << 16
 """So few rows are always worth picking."""
 
@@ -83,11 +86,12 @@ class _Segments:
     @cached_property
     def _by_field(self) -> Mapping[int, Sequence[_Segment]]:
         """The segments that may be asked, by the field that they index, in the order in which they are asked."""
-        indexes = self._snapshot.manifest.indexes
         existing = BitMap(self._fragments)
         found: dict[int, list[_Segment]] = {}
-        for index, now in zip(indexes, through_reuse(indexes)):
+        for index, now in self._with_present_fragments():
             kind, built_from, covered = kind_of(index.details_type), fragments_of(index), fragments_of(now)
+            if not index.details_type and index.name not in SYSTEM_INDEXES:
+                _LOG.info("%s: index %r is not used: its writer did not record its kind", self._snapshot, index.name)
             if index.name in SYSTEM_INDEXES or kind is None or len(index.fields) != 1:
                 continue
             if built_from is None or covered is None:
@@ -96,10 +100,34 @@ class _Segments:
                 self._unused(index, f"its version is {index.index_version}, but only versions up to {kind.version} are known")
             elif index.dataset_version > self._snapshot.version:
                 self._unused(index, f"it was built from version {index.dataset_version}")
+            elif index.index_version is None and kind.name in _ONCE_REMAPPED_WRONGLY and not self._is_original(index, covered & existing):
+                self._unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
             elif covered & existing:
                 found.setdefault(index.fields[0], []).append(_Segment(index, kind, covered & existing, built_from))
         order = {kind.name: i for i, kind in enumerate(KINDS.values())}
         return {field: sorted(segments, key=lambda s: order[s.kind.name]) for field, segments in found.items()}
+
+    def _with_present_fragments(self) -> Iterator[tuple[IndexMetadata, IndexMetadata]]:
+        """The segments whose bitmaps are valid, each also with a bitmap of the present fragments."""
+        valid = []
+        for index in self._snapshot.manifest.indexes:
+            try:
+                fragments_of(index)
+                valid.append(index)
+            except CorruptFileError as e:
+                self._unused(index, e)
+        try:
+            yield from zip(valid, through_reuse(tuple(valid)))
+        except CorruptFileError as e:
+            _LOG.warning("%s: no index is used: %s", self._snapshot, e)
+
+    def _is_original(self, index: IndexMetadata, covered: BitMap) -> bool:
+        """Whether the version that the segment was built from has all of these fragments, so that the segment was not remapped to them."""
+        try:
+            built_from = reopened(self._snapshot, index.dataset_version)
+        except LanceError:
+            return False  # it is gone
+        return covered <= BitMap(f.id for f in built_from.manifest.fragments)
 
     def _unused(self, index: IndexMetadata, reason: object) -> None:
         _LOG.warning("%s: a segment of index %r is not used: %s", self._snapshot, index.name, reason)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _SMALL_BYTES = 1 << 20
+_FEW_ROWS = 1 << 12
 
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
@@ -48,8 +49,10 @@ def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
         if task.counts_rows:
             yield counted(sum(batch.num_rows for batch in _batches(task, counts)) if task.fields.fields else task.num_rows)
             return
-        # A small limit is answered faster without reading more rows.
-        batches = prefetch(_merged(task, _batches(task, counts))) if task.limit is None else _batches(task, counts)
+        # A small limit is answered faster without reading more rows, and few rows without another thread.
+        batches = _batches(task, counts) if task.limit is not None else _merged(task, _batches(task, counts))
+        if task.limit is None and task.num_rows > _FEW_ROWS:
+            batches = prefetch(batches)
         for batch in window(batches, task.offset, task.limit):
             rows += batch.num_rows
             yield batch
