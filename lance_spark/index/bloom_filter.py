@@ -49,7 +49,7 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
         for batch in _filters(files, file):
             kept[at : at + batch.num_rows] = _may_contain(batch.column(0), hashed, file.path)
             at += batch.num_rows
-    return Found(rows_in(places, kept, files.fragments, file.path), exact=False)
+    return Found(rows_in(places, kept, files.fragments, file.path, bool(files.sizes)), exact=False)
 
 
 def _filters(files: IndexFiles, file: IndexFile) -> Iterable[pa.RecordBatch]:

@@ -40,12 +40,12 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
     # A zone without values has no bounds; otherwise a missing bound is unknown.
     empty = np.asarray(zone.column("max").is_null()) & (lengths <= nulls) & (nans == 0)
     kept = pages_that_may_hold(condition, PageBounds(zone.column("min"), zone.column("max"))) & ~empty
-    rows = [rows_in(zone, kept, files.fragments, file.path)]
+    rows = [rows_in(zone, kept, files.fragments, file.path, bool(files.sizes))]
     exact = not kept.any()
     if holds_for_null(condition, files.indexed.type):
         known = null_rows(files, file)
         exact = exact and known is not None
-        rows.append(rows_in(zone, nulls > 0, files.fragments, file.path) if known is None else known)
+        rows.append(rows_in(zone, nulls > 0, files.fragments, file.path, bool(files.sizes)) if known is None else known)
     return Found(union(rows), exact)
 
 

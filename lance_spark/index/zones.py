@@ -65,11 +65,12 @@ def _whole(parts: list[Zone]) -> Zone:
     return Zone(np.concatenate([p.addresses for p in parts]), joined([p.values for p in parts]))
 
 
-def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str) -> Rows:
+def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str, spans_deleted: bool = True) -> Rows:
     """The rows of the zones for which `kept` is true. `places` has the columns `FIELDS`; `sizes` are the rows of the fragments by id.
 
-    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment, and for a fragment without zones:
-    some writers left the zones as they were when they moved the rows.
+    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment, and for a fragment without
+    zones: some writers left the zones as they were when they moved the rows. Old writers (not `spans_deleted`) stored the number of live
+    rows as the length of a zone, so the zones of a fragment with deleted rows are elsewhere: if they end early, all rows are kept.
     """
     columns = [places.column(f.name) for f in FIELDS]
     if any(c.type != pa.uint64() or c.null_count for c in columns):
@@ -90,7 +91,16 @@ def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], 
         if b > sizes[f]:
             raise CorruptFileError(f"{what}: a zone of fragment {f} ends at row {b}, but the fragment has {sizes[f]} rows")
         rows.setdefault(f, BitMap()).add_range(a, b)
-    return rows
+    return rows if spans_deleted else rows | {f: BitMap(range(sizes[f])) for f in _ending_early(places, sizes)}
+
+
+def _ending_early(places: pa.RecordBatch, sizes: Mapping[int, int]) -> list[int]:
+    """The fragments of `sizes` whose zones do not reach their last row."""
+    fragment, start, length = (places.column(f.name).to_numpy() for f in FIELDS)
+    ids, group = np.unique(fragment, return_inverse=True)
+    ends = np.zeros(len(ids), np.uint64)
+    np.maximum.at(ends, group, start + length)
+    return [f for f, end in zip(ids.tolist(), ends.tolist()) if f in sizes and end < sizes[f]]
 
 
 def check_complete(fragments: np.ndarray, sizes: Mapping[int, int], what: str) -> None:
