@@ -36,6 +36,7 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
     if condition == IsNull(column):
         file = files.open(FILE)
         nulls = null_rows(files, file)
+        check_complete(file.read(_PLACES[:1]).column(0).to_numpy(), files.fragments, file.path)
         return None if nulls is None else Found(nulls, exact=True)
     wanted = _wanted(condition, column, files.indexed.type)
     if wanted is None:

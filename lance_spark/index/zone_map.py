@@ -41,7 +41,7 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
     empty = np.asarray(zone.column("max").is_null()) & (lengths <= nulls) & (nans == 0)
     kept = pages_that_may_hold(condition, PageBounds(zone.column("min"), zone.column("max"))) & ~empty
     rows = [rows_in(zone, kept, files.fragments, file.path, bool(files.sizes))]
-    exact = not kept.any()
+    exact = not kept.any() and bool(files.sizes)
     if holds_for_null(condition, files.indexed.type):
         known = null_rows(files, file)
         exact = exact and known is not None
