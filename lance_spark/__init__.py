@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lance_spark.lance_table import LanceTable
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+    from lance_spark.spark.last_change import last_change
     from lance_spark.spark.session import enable, write
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "VersionNotFoundError",
     "create_partitioned_namespace",
     "enable",
+    "last_change",
     "namespace",
     "write",
 ]
@@ -74,6 +76,7 @@ _LAZY = {
     "PartitionedNamespace": "lance_spark.namespace.partitioned.namespace",
     "create_partitioned_namespace": "lance_spark.create_partitioned",
     "enable": "lance_spark.spark.session",
+    "last_change": "lance_spark.spark.last_change",
     "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",
 }

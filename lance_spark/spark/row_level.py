@@ -7,11 +7,10 @@ because row addresses refer to it.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -29,7 +28,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
 from lance_spark.table.changes.delta import INSERTED, OPERATION, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import write_rows
-from lance_spark.table.changes.row_changes import DeltaPlan, noted
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, noted
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.versions.snapshot import Snapshot
@@ -39,7 +38,6 @@ from lance_spark.table.write.write import discard_job, rewrite_target
 OPTION = "__lance_command"
 STATEMENT = "statement"
 """The transaction property with the id of the statement."""
-COUNT_MARK = b"LanceCount:"
 _NOT_VALUES = ("_rowaddr", OPERATION)
 
 
@@ -48,7 +46,8 @@ class Command:
     """A row-level command: DELETE, UPDATE, MERGE or TRUNCATE.
 
     `statement` is its id. `version` is the version that it has read, 0 if the table does not exist yet; `declared` is then its schema, as
-    Spark's JSON. `condition` is SQL. With `repeats`, it may delete a row more than once.
+    Spark's JSON. `condition` is SQL. With `repeats`, it may delete a row more than once. `assigned` are the columns with new values in
+    updated rows.
     """
 
     kind: str
@@ -57,6 +56,7 @@ class Command:
     version: int = 0
     declared: str = ""
     repeats: bool = False
+    assigned: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Command | None:
@@ -78,27 +78,17 @@ class Command:
         return {STATEMENT: self.statement, "command": self.kind}
 
 
+@dataclass
 class RowLevelMessage(WriterCommitMessage):
     """The result of one task."""
 
-    def __init__(self, part: DeltaPart) -> None:
-        self.part = part
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # RowLevelWrite.java searches for this mark in the pickle, where it precedes all user data.
-        part = self.part
-        return _with_counts, (COUNT_MARK + struct.pack("<qqq", part.num_deleted, part.num_updated, part.num_inserted), part)
-
-
-def _with_counts(_: bytes, part: DeltaPart) -> RowLevelMessage:
-    return RowLevelMessage(part)
+    part: DeltaPart
 
 
 class RowLevelWriter(DataSourceArrowWriter):
     """Writes the delta rows of a command. Created on the driver, and pickled for the tasks and for the process that commits."""
 
-    def __init__(self, snapshot: Snapshot, rows: StructType, options: WriteOptions, command: Command) -> None:
-        """`rows` is the schema of the delta rows."""
+    def __init__(self, snapshot: Snapshot, options: WriteOptions, command: Command) -> None:
         if with_own_ids(snapshot) is not snapshot:
             raise CommitConflictError(
                 f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True
@@ -106,17 +96,15 @@ class RowLevelWriter(DataSourceArrowWriter):
         self._command = command
         self._noted = {**settings(options).noted, **command.properties}
         schema = snapshot.manifest.schema
-        names = {f.name.lower() for f in schema.fields}
-        assigned = tuple(name for name in rows.names if name.lower() in names)
         key = primary_key_in(schema, command.condition) if command.kind == "MERGE" else ()
         target = rewrite_target(snapshot, settings(options), adds_rows=command.kind != "DELETE")
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
-        self._target = DeltaTarget(target, snapshot.version, assigned, others, verify, key, command.repeats)
+        self._target = DeltaTarget(target, snapshot.version, tuple(command.assigned), others, verify, key, command.repeats)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         keep_import_cache_small()
-        return RowLevelMessage(write_rows(self._target, iterator))
+        return RowLevelMessage(write_rows(self._target, map(_with_operation, iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
@@ -158,6 +146,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
         return RowLevelMessage(DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
 
     def _inserted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        batch = _with_operation(batch)
         rows = keep_rows(batch, pc.equal(batch.column(OPERATION), pa.scalar(INSERTED, pa.int32())))
         return rows.select([name for name in rows.schema.names if name not in _NOT_VALUES])
 
@@ -169,7 +158,10 @@ class FirstRowsWriter(DataSourceArrowWriter):
             if len(parts) < len(messages):
                 raise no_message(len(messages) - len(parts), len(messages))
             if fragments:
-                write.commit_write(self._target, fragments)
+                files = [file for fragment in fragments for file in fragment.files]
+                changes = RowChanges(0, 0, 0, sum(f.physical_rows for f in fragments), len(files), sum(file.size or 0 for file in files))
+                properties = {**self._command.properties, **noted(changes)}
+                write.commit_write(replace(self._target, options=replace(self._target.options, properties=properties)), fragments)
         except CommitStateUnknownError:
             raise
         except LanceError:
@@ -199,17 +191,22 @@ class TruncationWriter(DataSourceArrowWriter):
             delete_all(self._snapshot, self._options)
 
 
-def row_level_writer(
-    snapshot: Snapshot | None, store: Store, rows: StructType, options: WriteOptions, command: Command
-) -> DataSourceArrowWriter:
+def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The delta rows of a batch. Spark leaves out the operation if a MERGE only inserts rows."""
+    if OPERATION in batch.schema.names:
+        return batch
+    return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
+
+
+def row_level_writer(snapshot: Snapshot | None, store: Store, options: WriteOptions, command: Command) -> DataSourceArrowWriter:
     """The writer of a command. `snapshot` is the version that it has read, None if there is no table yet."""
     if command.kind == "TRUNCATE":
         return TruncationWriter(snapshot, options, command)
     if snapshot is None or not command.version:
         return FirstRowsWriter(store, options, command)
-    return RowLevelWriter(snapshot, rows, options, command)
+    return RowLevelWriter(snapshot, options, command)
 
 
 def _conflict(command: Command, version: int, error: CommitConflictError) -> CommitConflictError:
-    again = "; run the statement again" if error.retryable else ""
-    return CommitConflictError(f"{command.kind} of version {version} changed nothing: {error}{again}", retryable=error.retryable)
+    text = str(error).replace("run the operation again", "run the statement again")
+    return CommitConflictError(f"{command.kind} based on version {version} was not committed: {text}", retryable=error.retryable)

@@ -21,6 +21,7 @@ from lance_spark.errors import (
     LanceError,
     SchemaMismatchError,
     TableNotFoundError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lance_spark.metadata.manifest import Manifest
@@ -131,7 +132,10 @@ class LanceDataSource(DataSource):
         if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
             raise self._pinned
         if self._command is not None:
-            return row_level_writer(self._snapshot, store_to_write(options), schema, options, self._command)
+            if self._partitioned is not None:
+                what = "is a partitioned namespace; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables"
+                raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
+            return row_level_writer(self._snapshot, store_to_write(options), options, self._command)
         if self._partitioned is not None:
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
         there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()

@@ -69,6 +69,7 @@ public class LancePlanner extends Rule {
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new ReplaceGuard()));
         ((SparkSessionExtensions) extensions).injectPreCBORule(new Builder(new PushDownTrial()));
+        LanceScanFunction.addTo((SparkSessionExtensions) extensions);
       }
       return scala.runtime.BoxedUnit.UNIT;
     }

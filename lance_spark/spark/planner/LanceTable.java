@@ -32,28 +32,33 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   private final PythonTable inner;
   private final String name;
   private final Map own;
-  private final boolean takesColumnsOnly;
+  private final boolean isCatalogTable, takesColumnsOnly;
 
-  /**
-   * `own` has the options with which a catalog opens the table, such as its path; null for a table that Spark has opened with its options.
-   * Errors and explain show the name.
-   */
-  LanceTable(PythonTable inner, String name, Map own) { this(inner, name, own, false); }
+  /** A table of a catalog. `own` has the options with which it is opened, such as its path. Errors and explain show the name. */
+  LanceTable(PythonTable inner, String name, Map own) { this(inner, name, own, true, false); }
 
-  LanceTable(LanceTable table) { this(table.inner, table.name, table.own, table.takesColumnsOnly); }
+  LanceTable(LanceTable table) { this(table.inner, table.name, table.own, table.isCatalogTable, table.takesColumnsOnly); }
 
-  private LanceTable(PythonTable inner, String name, Map own, boolean takesColumnsOnly) {
+  private LanceTable(PythonTable inner, String name, Map own, boolean isCatalogTable, boolean takesColumnsOnly) {
     this.inner = inner;
     this.name = name;
     this.own = own;
+    this.isCatalogTable = isCatalogTable;
     this.takesColumnsOnly = takesColumnsOnly;
   }
 
-  LanceTable takingColumnsOnly() { return new LanceTable(inner, name, own, true); }
+  LanceTable takingColumnsOnly() { return new LanceTable(inner, name, own, isCatalogTable, true); }
+
+  /** A table that Spark has opened with these options. */
+  static LanceTable opened(PythonTable table, CaseInsensitiveStringMap options) {
+    return new LanceTable(table, table.name(), options.asCaseSensitiveMap(), false, false);
+  }
 
   /** The same relation over LanceTable. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
-    LanceTable table = new LanceTable((PythonTable) relation.table(), relation.table().name(), CatalogTables.options(relation));
+    PythonTable opened = (PythonTable) relation.table();
+    Map stored = CatalogTables.options(relation);
+    LanceTable table = stored == null ? opened(opened, relation.options()) : new LanceTable(opened, opened.name(), stored);
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
   }
 
@@ -67,11 +72,13 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   public Set capabilities() { return new HashSet(inner.capabilities()); }
   public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
 
-  Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options), own != null); }
+  Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options), isCatalogTable); }
+
+  /** Lets the next query read the latest version: after a change, a view and a DataFrame of a path show it. */
+  void forgetVersion() { Source.close(inner); }
 
   /** Options of the statement take precedence over the table's, but cannot redirect it to another table. */
   private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) {
-    if (own == null) return options;
     Map all = new HashMap(own);
     all.putAll(options.asCaseSensitiveMap());
     if (own.containsKey("path")) all.put("path", own.get("path"));
@@ -85,7 +92,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return inner.newWriteBuilder(own == null ? info : new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
+    return inner.newWriteBuilder(!isCatalogTable ? info : new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
   }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new LanceOperation(this, info); }
@@ -96,7 +103,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   }
 
   public boolean equals(Object other) {
-    return other instanceof LanceTable && ((LanceTable) other).inner == inner && Objects.equals(((LanceTable) other).own, own);
+    return other instanceof LanceTable && ((LanceTable) other).inner == inner && ((LanceTable) other).own.equals(own);
   }
 
   public int hashCode() { return System.identityHashCode(inner); }
@@ -117,6 +124,18 @@ class Source {
   }
 
   PythonDataSourceV2 spark() throws Exception { return (PythonDataSourceV2) SparkInternals.get(table, "ds"); }
+
+  static void close(PythonTable table) {
+    try {
+      PythonDataSourceV2 spark = (PythonDataSourceV2) SparkInternals.get(table, "ds");
+      synchronized (opened) {
+        opened.remove(spark);
+      }
+      SparkInternals.set(spark, "dataSourceInPython", null);
+    } catch (Exception e) {
+      LancePlanner.LOG.warn("a lance table was changed, but views and DataFrames that exist show the version before", e);
+    }
+  }
 
   /** A new PythonDataSourceV2 that Spark has not opened. */
   static PythonDataSourceV2 unopened() {

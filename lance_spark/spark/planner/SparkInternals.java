@@ -26,7 +26,7 @@ public class SparkInternals {
    * All VERSIONS have them.
    */
   private static final String[][] USED = {
-    { PYTHON + "PythonTable", ".ds", "name/0", "schema/0", "capabilities/0", "newWriteBuilder/1" },
+    { PYTHON + "PythonTable", ".ds", "name/0", "schema/0", "capabilities/0", "newWriteBuilder/1", "new/3" },
     { PYTHON + "PythonScan" },
     { PYTHON + "PythonBatch", "new/4" },
     { PYTHON + "PythonInputPartition", "pickedPartition/0" },
@@ -38,7 +38,7 @@ public class SparkInternals {
     { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "identifier/0", "options/0" },
     { V2 + "DataSourceV2ScanRelation", "relation/0", "scan/0", "output/0" },
     { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },
-    { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
+    { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1", "collectLeaves/0" },
     { CATALYST + "rules.Rule", "new/0", "ruleName/0" },
     { CATALYST + "analysis.NamedRelation" },
     { CATALYST + "analysis.ResolvedIdentifier", "catalog/0", "identifier/0" },
@@ -47,10 +47,10 @@ public class SparkInternals {
     { LOGICAL + "AlterTableCommand", "table/0", "changes/0" },
     { LOGICAL + "LocalRelation" },
     { LOGICAL + "LocalRelation$", "apply/1", ".MODULE$" },
-    { LOGICAL + "V2WriteCommand", "table/0" },
+    { LOGICAL + "V2WriteCommand", "table/0", "query/0" },
     { LOGICAL + "V2CreateTablePlan", "name/0", "partitioning/0" },
     { LOGICAL + "AppendData" },
-    { LOGICAL + "MergeRows", "checkCardinality/0" },
+    { LOGICAL + "MergeRows", "checkCardinality/0", "output/0" },
     { LOGICAL + "TruncateTable", "table/0" },
     { LOGICAL + "WriteDelta", "condition/0", "originalTable/0", "productElement/1", "query/0", "write/0" },
     { LOGICAL + "CreateTableAsSelect", "writeOptions/0" },
@@ -71,12 +71,42 @@ public class SparkInternals {
     { SQL + "internal.connector.SupportsMetadata" },
     { SQL + "internal.BaseSessionStateBuilder$$anon$1", ".extendedResolutionRules" },
     { CATALYST + "analysis.Analyzer" },
-    { CATALYST + "expressions.Expression", "sql/0" },
-    { CATALYST + "plans.QueryPlan", "schema/0" },
-    { SQL + "internal.SessionState", "catalog/0", "analyzer/0" },
+    { CATALYST + "expressions.Expression", "sql/0", "dataType/0", "eval/1", "foldable/0" },
+    { CATALYST + "plans.QueryPlan", "schema/0", "output/0", "subqueriesAll/0" },
+    { SQL + "internal.SessionState", "catalog/0", "analyzer/0", "tableFunctionRegistry/0" },
     { SQL + "classic.SparkSession", "sessionState/0", "sparkContext/0" },
     { SQL + "classic.SparkSession$", "active/0", ".MODULE$" },
     { "org.apache.spark.unsafe.Platform", "throwException/1" },
+    { CATALYST + "FunctionIdentifier", "new/1" },
+    { CATALYST + "InternalRow" },
+    { CATALYST + "analysis.FunctionRegistryBase", "createOrReplaceTempFunction/3" },
+    { CATALYST + "analysis.TableFunctionRegistry" },
+    { CATALYST + "expressions.Alias", "child/0" },
+    { CATALYST + "expressions.Ascending$", ".MODULE$" },
+    { CATALYST + "expressions.Attribute", "withNullability/1" },
+    { CATALYST + "expressions.AttributeReference" },
+    { CATALYST + "expressions.Coalesce", "new/1" },
+    { CATALYST + "expressions.ExprId", "equals/1" },
+    { CATALYST + "expressions.ExpressionInfo", "new/2" },
+    { CATALYST + "expressions.Literal", "new/2", "value/0" },
+    { CATALYST + "expressions.NamedExpression", "exprId/0", "name/0" },
+    { CATALYST + "expressions.Pmod", "new/2" },
+    { CATALYST + "expressions.ShiftRight", "new/2" },
+    { CATALYST + "expressions.SortDirection" },
+    { CATALYST + "expressions.SortOrder" },
+    { CATALYST + "expressions.SortOrder$", ".MODULE$", "apply/3" },
+    { CATALYST + "expressions.XxHash64", "new/1" },
+    { CATALYST + "plans.JoinType", "sql/0" },
+    { LOGICAL + "Join", "condition/0", "joinType/0", "right/0" },
+    { LOGICAL + "Project", "child/0", "new/2", "projectList/0" },
+    { LOGICAL + "RepartitionByExpression", "new/4" },
+    { LOGICAL + "Sort", "new/4" },
+    { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
+    { LOGICAL + "DeleteFromTable" },
+    { LOGICAL + "MergeIntoTable", "targetTable/0", "withSchemaEvolution/0" },
+    { LOGICAL + "SubqueryAlias", "child/0" },
+    { LOGICAL + "UpdateTable" },
+    { LOGICAL + "View", "child/0", "isTempView/0" },
   };
 
   /** What only the columnar hand-over uses. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
@@ -186,9 +216,13 @@ public class SparkInternals {
   static void set(Object object, String field, Object value) throws Exception { accessible(object, field).set(object, value); }
 
   private static Field accessible(Object object, String name) throws Exception {
-    Field field = object.getClass().getDeclaredField(name);
-    field.setAccessible(true);
-    return field;
+    for (Class type = object.getClass(); type != null; type = type.getSuperclass()) {
+      if (!declares(type, name)) continue;
+      Field field = type.getDeclaredField(name);
+      field.setAccessible(true);
+      return field;
+    }
+    throw new NoSuchFieldException(object.getClass().getName() + "." + name);
   }
 
   /** The constructor arguments of a case class. */

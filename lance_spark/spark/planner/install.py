@@ -27,6 +27,8 @@ _PLANNER = f"{_PACKAGE}.LancePlanner"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
 _RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
 _RESOLUTION = f"{_PACKAGE}.LanceResolution"
+_LAST_CHANGE = f"{_PACKAGE}.LastChange"
+_SCAN_FUNCTION = f"{_PACKAGE}.LanceScanFunction"
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
@@ -58,6 +60,15 @@ def _install(spark: SparkSession) -> None:
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
     _add_rules(spark, loader, _RULES)
     _new(spark, loader, _RESOLUTION).addTo(session)
+    _new(spark, loader, _SCAN_FUNCTION).addTo(session)
+
+
+def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
+    """The last row-level command of a session, as JSON, and the options of its table; None if there was none."""
+    session: Any = spark._jsparkSession
+    last = _new(spark, _loader(spark), _LAST_CHANGE)
+    text = last.command(session)
+    return None if text is None else (str(text), dict(last.options(session)))
 
 
 def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
@@ -54,6 +54,12 @@ class RowPlan:
 def noted(changes: RowChanges) -> dict[str, str]:
     """The figures of a change that its transaction notes."""
     return {name: str(value) for name, value in vars(changes).items() if name != "version"}
+
+
+def changes_noted(version: int, properties: Mapping[str, str]) -> RowChanges:
+    """The change that a transaction notes."""
+    names = [f.name for f in fields(RowChanges) if f.name != "version"]
+    return RowChanges(version, **{name: int(properties[name]) for name in names if name in properties})
 
 
 def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snapshot], RowPlan]) -> RowChanges:

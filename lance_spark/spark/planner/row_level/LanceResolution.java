@@ -2,10 +2,16 @@ package lancespark;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -23,19 +29,53 @@ public class LanceResolution extends Rule {
     if (!SparkInternals.areKnown()) return plan;
     try {
       return new Tables().in((LogicalPlan) plan);
+    } catch (UnsupportedOperationException e) {
+      throw e;
     } catch (Throwable t) {
       LancePlanner.LOG.warn("a lance table is only known as a Python source, without metadata columns and row-level commands", t);
       return plan;
     }
   }
 
+  /** Spark would silently ignore new columns. */
+  private static void checkEvolution(LogicalPlan target) {
+    LogicalPlan plan = target;
+    while (plan instanceof SubqueryAlias) plan = ((SubqueryAlias) plan).child();
+    if (!(plan instanceof DataSourceV2Relation)) return;
+    Table table = ((DataSourceV2Relation) plan).table();
+    boolean isLance = table instanceof LanceTable || LancePlanner.isLance(table);
+    if (!isLance || table.capabilities().toString().contains("AUTOMATIC_SCHEMA_EVOLUTION")) return;
+    throw new UnsupportedOperationException("MERGE WITH SCHEMA EVOLUTION cannot add columns to a lance table of the session catalog or of a path, because "
+        + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
+  }
+
   static class Tables extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
+      if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
+      if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       return LancePlanner.isLance(relation.table()) ? LanceTable.relation(relation, relation.output()) : plan;
     }
+  }
+
+  /** A row-level command on a temporary view of a whole lance table is one on the table; Spark itself does not look into views. */
+  private static LogicalPlan onTable(LogicalPlan command, String target) {
+    LogicalPlan view = (LogicalPlan) SparkInternals.argument((scala.Product) command, target), table = withoutView(view);
+    return table == view ? command : (LogicalPlan) SparkInternals.with((scala.Product) command, target, table);
+  }
+
+  private static LogicalPlan withoutView(LogicalPlan plan) {
+    if (plan instanceof SubqueryAlias) {
+      LogicalPlan child = ((SubqueryAlias) plan).child(), inner = withoutView(child);
+      return child == inner ? plan : (LogicalPlan) SparkInternals.with((scala.Product) plan, "child", inner);
+    }
+    if (!(plan instanceof View) || !((View) plan).isTempView()) return plan;
+    LogicalPlan child = ((View) plan).child();
+    boolean isWhole = child instanceof DataSourceV2Relation && ((DataSourceV2Relation) child).table() instanceof LanceTable;
+    return isWhole ? child : plan;
   }
 
   private static LogicalPlan truncation(TruncateTable plan) throws Exception {

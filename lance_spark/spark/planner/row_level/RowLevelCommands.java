@@ -2,9 +2,12 @@ package lancespark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -39,7 +42,11 @@ public class RowLevelCommands extends Rule {
   }
 
   static class Commands extends Walk {
-    LogicalPlan changed(LogicalPlan plan) throws Exception { return plan instanceof WriteDelta ? append((WriteDelta) plan) : plan; }
+    LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof WriteDelta) return append((WriteDelta) plan);
+      boolean isInsertion = plan instanceof AppendData || plan.getClass().getSimpleName().equals("InsertOnlyMerge");
+      return isInsertion ? insertion((V2WriteCommand) plan) : plan;
+    }
   }
 
   /**
@@ -56,11 +63,47 @@ public class RowLevelCommands extends Rule {
     LanceTable table = operation.table;
     DataSourceV2Relation relation = (DataSourceV2Relation) delta.originalTable();
     Source source = table.source(relation.options());
-    ObjectNode command = PlanJson.object().put("kind", operation.command().toString()).put("condition", delta.condition().sql());
-    command.put("version", source.version()).put("repeats", mayRepeatDeletes(delta.query())).put("declared", table.schema().json());
-    RowLevelWrite write = new RowLevelWrite(source.options, command, delta.query().schema());
+    DeltaRows rows = new DeltaRows(delta.query(), relation.output());
+    ObjectNode command = command(operation.command().toString(), delta.condition(), table, source);
+    command.put("repeats", mayRepeatDeletes(delta.query())).set("assigned", rows.assigned);
     Object anyRows = SparkInternals.with(relation, "table", new TakingAnyRows(table));
-    return append(anyRows, delta.query(), write);
+    return append(anyRows, rows.query, new RowLevelWrite(table, source, command, rows.query.schema()));
+  }
+
+  private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
+    ObjectNode command = PlanJson.object().put("kind", kind).put("condition", condition.sql());
+    return command.put("version", source.version()).put("declared", table.schema().json());
+  }
+
+  /** Spark rewrites a MERGE that only inserts rows: it appends the rows of the source that match none of the table. */
+  private static LogicalPlan insertion(V2WriteCommand append) throws Exception {
+    boolean isPlanned = !((scala.Option) SparkInternals.argument((scala.Product) append, "write")).isEmpty();
+    if (isPlanned || !(append.table() instanceof DataSourceV2Relation)) return (LogicalPlan) append;
+    DataSourceV2Relation relation = (DataSourceV2Relation) append.table();
+    Expression condition = relation.table() instanceof LanceTable ? unmatched(append.query(), (LanceTable) relation.table()) : null;
+    if (condition == null) return (LogicalPlan) append;
+    LanceTable table = (LanceTable) relation.table();
+    Source source = table.source(relation.options());
+    ObjectNode command = command("MERGE", condition, table, source);
+    return append(relation, append.query(), new RowLevelWrite(table, source, command, append.query().schema()));
+  }
+
+  /** The condition of an anti join with the table itself, the same object; null if there is none. */
+  private static Expression unmatched(LogicalPlan query, LanceTable table) {
+    if (query instanceof Join && ((Join) query).joinType().sql().equals("LEFT ANTI") && !((Join) query).condition().isEmpty()) {
+      Iterator leaves = CollectionConverters.asJava(((Join) query).right().collectLeaves()).iterator();
+      while (leaves.hasNext()) {
+        Object leaf = leaves.next();
+        boolean isTable = leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table().equals(table);
+        if (isTable) return (Expression) ((Join) query).condition().get();
+      }
+    }
+    Iterator it = CollectionConverters.asJava(query.children()).iterator();
+    while (it.hasNext()) {
+      Expression condition = unmatched((LogicalPlan) it.next(), table);
+      if (condition != null) return condition;
+    }
+    return null;
   }
 
   /** Spark checks that no row of the table is changed twice, unless a MERGE only deletes the rows that match. */

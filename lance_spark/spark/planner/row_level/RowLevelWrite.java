@@ -18,17 +18,18 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 class RowLevelWrite implements Write {
   /** Python takes the command from this option. See lance_spark.spark.row_level. */
   private static final String OPTION = "__lance_command";
+  final LanceTable table;
   final Map options;
   final ObjectNode command;
   private final Write inner;
-  private final LogicalWriteInfo info;
 
-  RowLevelWrite(CaseInsensitiveStringMap options, ObjectNode command, StructType rows) {
-    this.options = options.asCaseSensitiveMap();
+  RowLevelWrite(LanceTable table, Source source, ObjectNode command, StructType rows) {
+    this.table = table;
+    this.options = source.options.asCaseSensitiveMap();
     this.command = command.put("statement", UUID.randomUUID().toString());
-    Map all = new HashMap(this.options);
+    Map all = new HashMap(options);
     all.put(OPTION, PlanJson.text(command));
-    this.info = new RowsInfo(new CaseInsensitiveStringMap(all), rows, command.get("statement").asText());
+    LogicalWriteInfo info = new RowsInfo(new CaseInsensitiveStringMap(all), rows, command.get("statement").asText());
     this.inner = new PythonWrite(Source.unopened(), LancePlanner.SOURCE, info, false);
   }
 
@@ -41,13 +42,13 @@ class RowLevelWrite implements Write {
   static void truncate(LanceTable table) {
     Source source = table.source(CaseInsensitiveStringMap.empty());
     ObjectNode command = PlanJson.object().put("kind", "TRUNCATE").put("condition", "true");
-    BatchWrite batch = new RowLevelWrite(source.options, command, table.schema()).toBatch();
+    BatchWrite batch = new RowLevelWrite(table, source, command, table.schema()).toBatch();
     batch.createBatchWriterFactory(new NoRows(table.schema()));
     batch.commit(new WriterCommitMessage[0]);
   }
 }
 
-/** Remembers the command after its commit. */
+/** Remembers the command after its commit, so that its version can be found, and has the table opened again, so that the version is seen. */
 class RowLevelBatch implements BatchWrite {
   private final RowLevelWrite write;
   private final BatchWrite inner;
@@ -65,6 +66,7 @@ class RowLevelBatch implements BatchWrite {
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
     LastChange.set(write);
+    write.table.forgetVersion();
   }
 }
 

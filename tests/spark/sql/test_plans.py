@@ -1,0 +1,70 @@
+"""What Spark reads for a row-level command, and the metadata columns and the table function in plans."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.spark.sql.tables import Table
+from tests.spark_session import SPARK_ERRORS
+
+
+def scans(plan: str) -> list[str]:
+    """The scans of a plan."""
+    return [line for line in plan.splitlines() if "BatchScan lance" in line]
+
+
+def test_a_delete_reads_addresses_with_the_condition_pushed_down(table: Table) -> None:
+    plan = table.plan("DELETE FROM t WHERE id = 3")
+    assert "AppendData spark_catalog.default.t lance DELETE" in plan
+    (scan,) = scans(plan)
+    assert "id = 3], ReadSchema: struct<_rowaddr:bigint>" in scan
+    assert "ReadSchema: struct<_rowaddr:bigint>" in scan
+
+
+def test_a_merge_scans_the_table_once_and_only_the_columns_that_it_needs(table: Table) -> None:
+    plan = table.plan(
+        """MERGE INTO t USING (SELECT id, 'm' AS s FROM range(4, 13)) x ON t.id = x.id AND t.k = 1
+        WHEN MATCHED THEN UPDATE SET s = x.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (x.id, x.s)"""
+    )
+    (scan,) = scans(plan)
+    assert "k = 1" in scan
+    assert "ReadSchema: struct<id:bigint,k:bigint,_rowaddr:bigint>" in scan or "ReadSchema: struct<id:bigint,_rowaddr:bigint>" in scan
+
+
+def test_a_joined_delete_prunes_while_it_runs(table: Table, tmp_path: object) -> None:
+    table.spark.range(100).selectExpr("id", "id % 10 AS d").write.parquet(f"{tmp_path}/dim")
+    table.spark.read.parquet(f"{tmp_path}/dim").createOrReplaceTempView("dim")
+    plan = table.plan("DELETE FROM t WHERE id IN (SELECT id FROM dim WHERE d = 4)")
+    (scan,) = scans(plan)
+    assert "dynamicpruning" in scan
+    assert table.run("DELETE FROM t WHERE id IN (SELECT id FROM dim WHERE d = 4)").num_deleted_rows == 1
+
+
+def test_metadata_columns_are_selected_by_name_only(table: Table) -> None:
+    names = ["_rowid", "_rowaddr", "_fragid", "_row_created_at_version", "_row_last_updated_at_version"]
+    assert table.spark.table("t").columns == ["id", "k", "s"]
+    rows = table.spark.sql(f"SELECT id, {', '.join(names)} FROM t WHERE id IN (0, 6) ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(0, 0, 0, 0, 1, 1), (6, 6, 1 << 32, 1, 2, 2)]
+    df = table.spark.read.format("lance").load(table.uri)
+    assert sorted(row[0] for row in df.where("id > 7").select("_rowid").collect()) == [8, 9]
+    assert df.select(df.metadataColumn("_fragid")).distinct().count() == 2
+    assert df.withColumn("a", F.col("_rowaddr")).columns == ["id", "k", "s", "a"]
+
+
+def test_conditions_on_metadata_columns_are_pushed_down(table: Table) -> None:
+    (scan,) = scans(table.plan("SELECT s FROM t WHERE _rowid = 3"))
+    assert "PushedFilters: [_rowid = 3]" in scan
+    assert [row[0] for row in table.spark.sql("SELECT s FROM t WHERE _rowid = 3").collect()] == ["s3"]
+
+
+def test_the_table_function_reads_a_path(table: Table) -> None:
+    found = table.spark.sql(f"SELECT s, _rowid FROM lance_scan('{table.uri}', 'id > 2') WHERE k = 0 ORDER BY s").collect()
+    assert [tuple(row) for row in found] == [("s3", 3), ("s6", 6), ("s9", 9)]
+    assert table.spark.sql(f"SELECT * FROM lance_scan('{table.uri}', NULL, 4)").count() == 4
+    (scan,) = scans(table.plan(f"SELECT s FROM lance_scan('{table.uri}') WHERE k = 0"))
+    assert "k = 0" in scan
+    with pytest.raises(SPARK_ERRORS, match="lance_scan takes the arguments path, filter and limit"):
+        table.spark.sql("SELECT * FROM lance_scan()")
+    with pytest.raises(SPARK_ERRORS, match="TableNotFoundError"):
+        table.spark.sql(f"SELECT * FROM lance_scan('{table.uri}x')")
