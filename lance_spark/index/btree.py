@@ -32,7 +32,10 @@ VERSION = 0
 _WRITE_ROWS = 64 * PAGE_ROWS
 
 _FEW_ROWS = 1 << 16
-"""So many values are always worth reading."""
+"""So many rows are always worth finding."""
+
+_QUICKLY_READ = 1 << 22
+"""So many values are always worth reading, if few of them satisfy the condition."""
 
 _KEPT_PAGES = 16
 """If so few pages are read, they stay in memory for the next search."""
@@ -76,25 +79,39 @@ def search(files: IndexFiles, condition: Expression, column: Column, details: by
         kept = pages_that_may_hold(condition, pages.bounds) & (pages.nulls < pages.sizes)
         if holds_for_null(condition, pages.bounds.lower.type):
             kept |= pages.nulls > 0
-        if np.count_nonzero(kept) * pages.page_rows > max(_FEW_ROWS, min(data.num_rows // 2, _MOST_ROWS)):
+        # Where both bounds satisfy a condition, most values between them do.
+        whole = kept & holds(condition, pages.bounds.lower) & holds(condition, pages.bounds.upper)
+        half = min(data.num_rows // 2, _MOST_ROWS)
+        if pages.sizes[kept].sum() > max(_QUICKLY_READ, half) or pages.sizes[whole].sum() > max(_FEW_ROWS, half):
             return None
-        found = [np.empty(0, np.uint64)]
-        for batch in _rows_of(files, data, pages, np.flatnonzero(kept)):
-            found.append(batch.column(1).to_numpy()[holds(condition, batch.column(0))])
+        numbers = np.flatnonzero(kept)
+        find = _in_few if len(numbers) <= _KEPT_PAGES else _in_many
+        found = find(files, data, pages, numbers, condition)
     except InvalidOptionError:
         return None  # the values of deleted rows are here too: only a scan shows whether the condition fails
-    return Found(of_numbers(np.concatenate(found)), exact=True)
+    return Found(of_numbers(found), exact=True)
 
 
-def _rows_of(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The values and row numbers of the pages `wanted`; if they are few, they stay in memory."""
-    if len(wanted) > _KEPT_PAGES:
-        chosen = pages.spans_of(wanted)
-        yield from data.batches((0, 1), range(*chosen[0].tolist()) if len(chosen) == 1 else spans.rows(chosen))
-        return
+def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:
+    """The numbers of the rows in the pages `wanted` that satisfy the condition. The pages stay in memory."""
+    found = [np.empty(0, np.uint64)]
     for number in wanted.tolist():
         rows = range(*pages.spans_of(np.array([number]))[0].tolist())
-        yield files.cached(f"page {number}", lambda rows=rows: data.read((0, 1), rows), lambda batch: batch.nbytes)  # type: ignore[misc]
+        page = files.cached(f"page {number}", lambda rows=rows: data.read((0, 1), rows), lambda page: page.nbytes)  # type: ignore[misc]
+        found.append(page.column(1).to_numpy()[holds(condition, page.column(0))])
+    return np.concatenate(found)
+
+
+def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:
+    """As `_in_few`; only the values that satisfy the condition have their row numbers read."""
+    chosen = pages.spans_of(wanted)
+    rows = spans.rows(chosen)
+    places, done = [np.empty(0, np.int64)], 0
+    for batch in data.batches((0,), range(*chosen[0].tolist()) if len(chosen) == 1 else rows):
+        places.append(rows[done : done + batch.num_rows][holds(condition, batch.column(0))])
+        done += batch.num_rows
+    numbers = [np.empty(0, np.uint64), *(batch.column(0).to_numpy() for batch in data.batches((1,), np.concatenate(places)))]
+    return np.concatenate(numbers)
 
 
 def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:

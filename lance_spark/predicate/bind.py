@@ -84,6 +84,8 @@ def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
             raise InvalidOptionError("IN takes only literals; use comparisons joined by OR instead")
         if v.value is not None:
             plain.append(v)
+    if len(plain) > 1 and all(v.type == operand.type for v in plain):
+        return In(operand, tuple(v.value for v in plain), len(plain) < len(values))
     # First find a common type for all literals, so that each one compares as it would alone.
     for v in plain:
         operand, _ = unify(operand, v, "look up with IN")

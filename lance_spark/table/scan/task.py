@@ -238,7 +238,8 @@ def _first_positions(task: ScanTask, readers: list[FragmentReader], first: Schem
     for i, (part, reader) in enumerate(zip(task.parts, readers)):
         rows, done = _rows(part, reader), 0
         for batch in reader.read(rows, first, task.batch_rows):
-            positions = np.asarray(rows[done : done + batch.num_rows])
+            positions = rows[done : done + batch.num_rows]
+            positions = np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
             done += batch.num_rows
             if task.predicate is not None and not part.exact:
                 selected = evaluate(task.predicate, batch)

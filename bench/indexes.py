@@ -1,0 +1,135 @@
+"""python -m bench.indexes [--quick]: lookups through scalar indexes, beside pylance, and in Spark beside Parquet that is sorted by the column.
+
+The contestants take turns on the same machine; each figure is the median. The table's rows are in random order, its indexes are made by
+pylance. `--quick` uses less data and no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from pyspark.sql import SparkSession
+
+import lance_spark
+from bench.growth import markdown
+from lance_spark import Dataset
+
+FOLDER = Path(__file__).parent / "data"
+ROWS, QUICK_ROWS = 10_000_000, 500_000
+FRAGMENTS = 10
+COLUMNS = ["id", "k", "v", "name"]
+ROUNDS, SPARK_ROUNDS = 21, 7
+
+
+def rows(count: int) -> pa.Table:
+    """Rows whose column `id` has every number below `count` once, in random order; `k` has 1000 values."""
+    rng = np.random.default_rng(7)
+    ids = rng.permutation(count)
+    names = pa.array(np.char.add("name ", (ids % 99_991).astype(str)))
+    return pa.table({"id": ids, "k": rng.integers(0, 1000, count, dtype=np.int32), "v": rng.random(count), "name": names})
+
+
+def make(count: int) -> tuple[Path, Path]:
+    """The table with a BTREE index of `id` and a BITMAP index of `k`, and Parquet files sorted by `id`; made once."""
+    path, sorted_files = FOLDER / f"indexes-{count}.lance", FOLDER / f"indexes-{count}.parquet"
+    if not sorted_files.exists():
+        FOLDER.mkdir(exist_ok=True)
+        table = rows(count)
+        lance.write_dataset(table, path, mode="overwrite", max_rows_per_file=count // FRAGMENTS)
+        lance.dataset(path).create_scalar_index("id", "BTREE", replace=True)
+        lance.dataset(path).create_scalar_index("k", "BITMAP", replace=True)
+        in_order = table.sort_by("id")
+        sorted_files.mkdir()
+        for part in range(FRAGMENTS):
+            size = count // FRAGMENTS
+            pa.parquet.write_table(in_order.slice(part * size, size), sorted_files / f"{part}.parquet", row_group_size=100_000)
+    return path, sorted_files
+
+
+def filters(count: int) -> dict[str, str]:
+    """The conditions by name."""
+    known = ", ".join(str(i) for i in range(11, count, count // 1000))
+    return {
+        "one row by id": f"id = {count // 3}",
+        "1000 ids by IN": f"id IN ({known})",
+        "range of 0.1 %": f"id BETWEEN {count // 2} AND {count // 2 + count // 1000 - 1}",
+        "two columns, AND": f"k = 17 AND id < {count // 10}",
+        "rows counted": f"id < {count // 100}",
+    }
+
+
+def rounds(contestants: Mapping[str, Callable[[], int]], number: int) -> dict[str, float]:
+    """The median seconds of each, after two rounds that do not count. Checks that all find the same number of rows."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    found = {name: [run(), run()][0] for name, run in contestants.items()}
+    if len(set(found.values())) > 1:
+        raise RuntimeError(f"different numbers of rows: {found}")
+    for _ in range(number):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def without_spark(path: Path, count: int) -> list[list[str]]:
+    """The rows of the table of Dataset and pylance."""
+    ours, theirs = Dataset.open(path), lance.dataset(path)
+    table = []
+    for name, condition in filters(count).items():
+        if name == "rows counted":
+            runs: dict[str, Callable[[], int]] = {
+                "ours": lambda c=condition: ours.count_rows(c),  # type: ignore[misc]
+                "pylance": lambda c=condition: theirs.count_rows(filter=c),  # type: ignore[misc]
+            }
+        else:
+            runs = {
+                "ours": lambda c=condition: ours.scan(COLUMNS, filter=c).to_table().num_rows,  # type: ignore[misc]
+                "pylance": lambda c=condition: theirs.to_table(COLUMNS, filter=c).num_rows,  # type: ignore[misc]
+            }
+        found = rounds(runs, ROUNDS)
+        table.append([name, *(f"{found[who] * 1000:.1f}" for who in ("ours", "pylance")), f"{found['ours'] / found['pylance']:.2f}"])
+    return table
+
+
+def with_spark(path: Path, sorted_files: Path, count: int) -> list[list[str]]:
+    """The rows of the table of Spark."""
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    lance_spark.enable(spark)
+    frames = {"ours": spark.read.format("lance").load(str(path)), "Parquet": spark.read.parquet(str(sorted_files))}
+    table = []
+    for name, condition in filters(count).items():
+        if name == "rows counted":
+            runs = {who: lambda df=df, c=condition: df.where(c).count() for who, df in frames.items()}  # type: ignore[misc]
+        else:
+            runs = {who: lambda df=df, c=condition: len(df.where(c).collect()) for who, df in frames.items()}  # type: ignore[misc]
+        found = rounds(runs, SPARK_ROUNDS)
+        table.append([name, *(f"{found[who] * 1000:.0f}" for who in ("ours", "Parquet")), f"{found['ours'] / found['Parquet']:.2f}"])
+    spark.stop()
+    return table
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    count = QUICK_ROWS if quick else ROWS
+    path, sorted_files = make(count)
+    print(markdown(["rows found in ms", "ours", "pylance", "ratio"], without_spark(path, count)))
+    if not quick:
+        print(markdown(["with Spark, ms", "ours", "sorted Parquet", "ratio"], with_spark(path, sorted_files, count)))
+
+
+if __name__ == "__main__":
+    main()
