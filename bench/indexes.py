@@ -1,4 +1,4 @@
-"""python -m bench.indexes [--quick]: lookups through scalar indexes, beside pylance, and in Spark beside Parquet that is sorted by the column.
+"""python -m bench.indexes [--quick]: lookups through scalar indexes, beside pylance, and in Spark beside sorted Parquet.
 
 The contestants take turns on the same machine; each figure is the median. The table's rows are in random order, its indexes are made by
 pylance. `--quick` uses less data and no Spark.

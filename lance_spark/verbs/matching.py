@@ -31,7 +31,8 @@ from lance_spark.spark.import_cache import start_task
 from lance_spark.spark.types import promised, to_spark
 from lance_spark.table.changes.delta import ROW_ADDRESS, bitmap_of
 from lance_spark.table.scan.key_hash import KeySet, key_hashes
-from lance_spark.table.scan.plan import BATCH_ROWS, Part, ScanPlan, ScanTask, all_live_rows, plan_tasks, row_bytes
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, ScanTask, all_live_rows, plan_tasks, row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.job import run_tasks

@@ -20,7 +20,17 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import Predicate, conjunction, evaluate
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, Part, ScanPlan, ScanTask, all_live_rows, cut, grouped, plan_parts, row_bytes
+from lance_spark.table.scan.parts import Part, left_by
+from lance_spark.table.scan.plan import (
+    MAX_TASK_BYTES,
+    ScanPlan,
+    ScanTask,
+    all_live_rows,
+    cut,
+    grouped,
+    plan_parts,
+    row_bytes,
+)
 from lance_spark.table.scan.task import counted, read_task, row_counts
 
 _FIRST_LEAVES = 32
@@ -155,6 +165,8 @@ def plan_partitioned(version: PartitionedVersion, plan: ScanPlan, cores: int = 1
     exact = plan.predicate is None
     limit = _least(plan.limit, None if plan.order else plan.task_limit) if exact else None
     views, parts = _opened(version, shape.manifest.schema, leaves, None if limit is None else plan.offset + limit)
+    if plan.predicate is not None and plan.use_scalar_index:
+        parts = _left_by_indexes(views, parts, plan.predicate)
     if exact:
         parts = [p for p in cut(parts, plan.offset, limit) if isinstance(p, _LeafPart)]
     groups = _groups(views, parts, plan, cores, max_bytes)
@@ -193,6 +205,23 @@ def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], 
                     parts.append(_LeafPart(fragment, 0, rows, leaf=len(views)))
             views.append(view_of(version, shape, leaf, snapshot))
     return views, parts
+
+
+def _left_by_indexes(views: Sequence[LeafView], parts: Sequence[Part], predicate: Predicate) -> list[Part]:
+    """The parts with the rows that the scalar indexes of their tables leave."""
+    from lance_spark.table.scan.indexed import look_up  # reads index files, and so loads the decoders
+
+    own = [p for p in parts if isinstance(p, _LeafPart)]
+    left: list[Part] = []
+    at = 0
+    for i, view in enumerate(views):
+        of_leaf = _of(own, i, at)
+        at += len(of_leaf)
+        # Indexes have the values as the table has them, before they are cast.
+        needed = view.snapshot.manifest.schema.select(predicate.columns).names
+        answer = None if view.casts.intersection(needed) else look_up(view.snapshot, predicate)
+        left += of_leaf if answer is None else left_by(answer, of_leaf)
+    return left
 
 
 def _groups(views: Sequence[LeafView], parts: Sequence[Part], plan: ScanPlan, cores: int, max_bytes: int) -> list[list[_LeafPart]]:

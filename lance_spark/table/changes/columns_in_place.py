@@ -18,7 +18,8 @@ from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, col
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.scan.plan import Part, row_bytes
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import row_bytes
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteTarget
 

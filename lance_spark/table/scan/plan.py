@@ -9,18 +9,16 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError
-from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
 from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Schema
+from lance_spark.table.scan.parts import Part, left_by, with_own_rows, without_deleted
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -121,27 +119,6 @@ def _and(schema: Schema, more: Schema) -> Schema:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some rows of a fragment: positions `start` to `stop` (exclusive) among the rows that are not deleted.
-
-    With `found`, among the rows that an index found instead: a serialised roaring bitmap of their offsets, deleted ones may be among them.
-    If `exact`, all of these satisfy the predicate. `first_row` is the number of the fragment's first row in the table, None if unknown.
-    """
-
-    fragment: Fragment
-    start: int
-    stop: int
-    found: bytes | None = None
-    exact: bool = False
-    first_row: int | None = None
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return self.stop - self.start
-
-
-@dataclass(frozen=True)
 class ScanTask:
     """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
@@ -232,18 +209,12 @@ def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tupl
     if answer is None:
         return plan, parts, ""
     used = f"{', '.join(answer.names)}: {answer.count} of {sum(p.num_rows for p in parts if p.fragment.id in answer.covered)} rows"
-    left = []
-    for part in parts:
-        fragment = part.fragment.id
-        if fragment not in answer.covered:
-            left.append(part)
-        elif (rows := answer.rows.get(fragment)) is not None:
-            left.append(replace(part, stop=len(rows), found=rows.serialize(), exact=fragment in answer.exact))
+    left = left_by(answer, parts)
     if not all(part.exact for part in left):
         return plan, left, used
     plan = replace(plan, predicate=None)
     counts = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
-    return plan, [_live(part, snapshot.locations) for part in left] if counts else left, used
+    return plan, [without_deleted(part, snapshot.locations) for part in left] if counts else left, used
 
 
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
@@ -288,7 +259,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot: Snapshot) -> ScanTask:
     """The task for these parts."""
-    parts = [_own_rows(part) for part in parts]
+    parts = [with_own_rows(part) for part in parts]
     rows = sum(part.num_rows for part in parts)
     size = int(sum(part.num_rows * width for part, width in zip(parts, row_bytes(parts, task.fields))))
     if plan.order and task.limit is not None and task.limit < rows:
@@ -298,21 +269,6 @@ def _with_parts(task: ScanTask, parts: Sequence[Part], plan: ScanPlan, snapshot:
         task = replace(task, order=plan.order, first=first, fields=task.given)
     kept = tuple(parts) if task.fields.fields else ()
     return replace(task, parts=kept, num_rows=rows if task.limit is None else min(rows, task.limit), num_bytes=size)
-
-
-def _live(part: Part, locations: Locations) -> Part:
-    """The part, whose rows an index found, without deleted rows."""
-    if part.fragment.deletion is None or part.found is None:
-        return part
-    rows = BitMap.deserialize(part.found) - BitMap(read_deletions(part.fragment, locations).astype(np.uint32))
-    return replace(part, stop=len(rows), found=rows.serialize())
-
-
-def _own_rows(part: Part) -> Part:
-    """The part, without the rows of other parts in `found`."""
-    if part.found is None or (rows := BitMap.deserialize(part.found)) is None or part.num_rows == len(rows):
-        return part
-    return replace(part, start=0, stop=part.num_rows, found=rows[part.start : part.stop].serialize())
 
 
 def cut(parts: Sequence[Part], offset: int, limit: int | None) -> list[Part]:

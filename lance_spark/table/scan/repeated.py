@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID
-from lance_spark.table.scan.plan import Part, ScanTask
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import ScanTask
 
 _MOST_BYTES = 1 << 20
 """Bytes of a part that are kept for the next one."""

@@ -26,7 +26,8 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Schema, quoted
-from lance_spark.table.scan.plan import Part, ScanTask
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import ScanTask
 from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.repeated import Repeated
 from lance_spark.table.scan.top_n import Top

@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from lance_spark import Dataset
 from lance_spark.errors import (
@@ -18,8 +19,11 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.manifest_table import change
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
+from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FIELD_ID
+from lance_spark.predicate import parse
 from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import ScanPlan
 from tests.namespace.partitioned.made import plain, with_partitions
 
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -81,6 +85,20 @@ def test_a_table_without_a_pinned_version_is_read_at_its_latest(tmp_path: Path) 
     namespace = with_partitions(made, [({"country": "US"}, rows(1, country="US"))], pinned=False)
     lance.write_dataset(rows(2, country="US"), f"{namespace.uri}/{namespace.partitions()['location'][0].as_py()}", mode="append")
     assert namespace.count_rows() == 2
+
+
+def test_filters_use_the_indexes_of_the_tables(tmp_path: Path) -> None:
+    made = PartitionedNamespace.create(tmp_path / "n", SCHEMA, ["country"])
+    partitions = [({"country": c}, rows(*ids, country=c).cast(made.schema)) for ids, c in ((range(300), "US"), (range(300, 500), "DE"))]
+    namespace = with_partitions(made, partitions, pinned=False)
+    indexed = f"{namespace.uri}/{namespace.partitions()['location'][0].as_py()}"
+    lance.dataset(indexed).create_scalar_index("id", "BTREE")
+    lance.dataset(indexed).delete("id = 7")
+    plan = ScanPlan(predicate=parse("id IN (7, 8, 250, 301)", namespace.snapshot.shape.manifest.schema))
+    found = [part.found for task in plan_partitioned(namespace.snapshot, plan) for leaf in task.leaves for part in leaf.task.parts]
+    assert [None if rows is None else list(BitMap.deserialize(rows)) for rows in found] == [[7, 8, 250], None]
+    assert namespace.scan(columns=["id"], filter="id IN (7, 8, 250, 301)").to_table()["id"].to_pylist() == [8, 250, 301]
+    assert namespace.count_rows("id < 20 AND country = 'US'") == 19
 
 
 def test_a_missing_column_is_null_and_a_missing_identity_column_has_the_partition_s_value(tmp_path: Path) -> None:

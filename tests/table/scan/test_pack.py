@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lance_spark import Dataset
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.plan import Part, ScanPlan, pack, plan_tasks, row_bytes
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import ScanPlan, pack, plan_tasks, row_bytes
 from lance_spark.table.scan.task import read_task
 
 MB = 1 << 20
