@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
     from lance_spark.spark.last_change import last_change
-    from lance_spark.spark.session import enable, write
+    from lance_spark.spark.session import catalog, enable, write
 
 __all__ = [
     "AmbiguousMergeError",
@@ -62,6 +62,7 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "catalog",
     "create_partitioned_namespace",
     "enable",
     "last_change",
@@ -74,6 +75,7 @@ _LAZY = {
     "Dataset": "lance_spark.dataset",
     "LanceTable": "lance_spark.lance_table",
     "PartitionedNamespace": "lance_spark.namespace.partitioned.namespace",
+    "catalog": "lance_spark.spark.session",
     "create_partitioned_namespace": "lance_spark.create_partitioned",
     "enable": "lance_spark.spark.session",
     "last_change": "lance_spark.spark.last_change",

@@ -19,6 +19,7 @@ ROOMS = [
     "operations",
     "create_partitioned",
     "verbs",
+    "spark/catalog",
     "spark",
     "spark/planner",
     "spark/planner/columnar",

@@ -86,6 +86,11 @@ class ClientNamespace(Namespace):
         """Remove a table from the namespace and delete its files. Raises TableNotFoundError."""
         self._call("drop_table", names_of(id, least=1))
 
+    def rename_table(self, id: Id, to: Id) -> None:
+        """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
+        *parent, name = names_of(to, least=1)
+        self._call("rename_table", names_of(id, least=1), {"new_table_name": name, "new_namespace_id": parent})
+
     def store(self, id: Id) -> Store:
         """The folder of a table, with storage options that are renewed before they expire, on executors too."""
         table = self.describe_table(id)

@@ -39,6 +39,8 @@ from lance_spark.namespace.manifest_rows import (
 )
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, WRITER_FLAGS, ManifestTable, change, check_flags, open_manifest
 from lance_spark.namespace.protocol import Id, Namespace, TableDescription, names_of, shown
+from lance_spark.storage.location import locate
+from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
 
 
@@ -205,6 +207,47 @@ class DirectoryNamespace(Namespace):
             raise self._not_found(names)
         with logged(f"{self.root.uri}: deleting the files of the table {shown(names)}"):
             self.root.delete_folder(folder)
+
+    def rename_table(self, id: Id, to: Id) -> None:
+        """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError.
+
+        The folder of a listed table has its name, so it is moved, which object stores do not support (UnsupportedFeatureError).
+        """
+        old, new = names_of(id, least=1), names_of(to, least=1)
+        self._check_depth(old, 1)
+        self._check_depth(new, 1)
+        folder = self._folder(self.describe_table(old).location)
+        moves = self._is_folder(new) or folder == folder_of(old[0])
+        there = folder_of(new[0]) if self._is_folder(new) else f"{uuid.uuid4().hex[:8]}_{object_id(new)}" if moves else folder
+        if self.has_manifest:
+            table = open_manifest(self.root)
+            check_flags(table, WRITER_FLAGS)
+            _check_new(table, new)
+        if moves:
+            if state_of(self.root, there) is not State.ABSENT:
+                raise _exists(new)
+            self.root.move_folder(folder, there)
+        if self.has_manifest:
+            self._rename_row(old, new, there)
+
+    def _rename_row(self, old: tuple[str, ...], new: tuple[str, ...], folder: str) -> None:
+        def edit(table: ManifestTable) -> pa.Table:
+            _check_new(table, new)
+            row = {**(find(table, old) or {"object_type": TABLE}), "object_id": object_id(new), "location": folder}
+            return pa.concat_tables([table.without([object_id(old)]), pa.Table.from_pylist([row], schema=table.rows.schema)])
+
+        change(self.root, edit)
+
+    def location_to_register(self, location: str) -> str:
+        """A location relative to the root. Raises InvalidOptionError for one that is not below the root."""
+        return self._folder(locate(location).uri)
+
+    def _folder(self, uri: str) -> str:
+        """The folder at `uri`, relative to the root."""
+        above = f"{self.root.uri.rstrip('/')}/"
+        if not uri.startswith(above):
+            raise InvalidOptionError(f"the location {shown_uri(uri)!r} is not below the root of the namespace, {self.root.uri}")
+        return uri.removeprefix(above)
 
     def _uri(self, folder: str) -> str:
         return f"{self.root.uri.rstrip('/')}/{folder}"

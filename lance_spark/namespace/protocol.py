@@ -93,6 +93,14 @@ class Namespace(ABC):
     def drop_table(self, id: Id) -> None:
         """Remove a table from the namespace and delete its files. Raises TableNotFoundError."""
 
+    @abstractmethod
+    def rename_table(self, id: Id, to: Id) -> None:
+        """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
+
+    def location_to_register(self, location: str) -> str:
+        """The location of a table, given as a path or URI, as `register_table` takes it."""
+        return location
+
     def store(self, id: Id) -> Store:
         """The folder of a table, opened with the storage options of the namespace. Raises TableNotFoundError.
 

@@ -31,6 +31,7 @@ _ROUTES = {
     "register_table": ("POST", "table/{}/register"),
     "deregister_table": ("POST", "table/{}/deregister"),
     "drop_table": ("POST", "table/{}/drop"),
+    "rename_table": ("POST", "table/{}/rename"),
 }
 _IN_QUERY = ("page_token", "check_declared")
 _CODES = {400: 13, 401: 16, 403: 15, 405: 0, 409: CONCURRENT, 429: 21, 501: 0, 503: 17}

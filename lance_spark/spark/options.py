@@ -61,7 +61,7 @@ OPTIONS = (
     ),
     Option("version", "read", number(1), "The version to read (default: the latest).", ("versionAsOf",)),
     Option("tag", "read", nonempty, "The tag to read."),
-    Option("branch", "read", nonempty, "The branch to read; `version` and `timestamp` refer to it."),
+    Option("branch", "both", nonempty, "The branch to read or write; `version` and `timestamp` refer to it."),
     Option(
         "timestamp",
         "read",
@@ -239,11 +239,13 @@ class WriteOptions:
     """The options of a write. None: not given.
 
     `sizes` are the sizes of fixed-size lists by lower-cased column path; `column_options` are other options of single columns by key.
+    `config`, which is no option, is the config of a new table.
     """
 
     path: str | None = None
     table: tuple[str, ...] | None = None
     namespace: str | None = None
+    branch: str | None = None
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
     data_storage_version: str | None = None
@@ -256,6 +258,7 @@ class WriteOptions:
     mergeSchema: bool | None = None
     partitionOverwriteMode: str | None = None
     write_mode: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict, hash=False)
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
@@ -327,7 +330,7 @@ def _with_properties(options: Mapping[str, str]) -> Mapping[str, str]:
     properties = {k[len(_PROPERTY) :]: v for k, v in options.items() if k.lower().startswith(_PROPERTY)}
     given = {k: v for k, v in options.items() if not k.lower().startswith(_PROPERTY)}
     names = {_main_name(k) for k in given}
-    return given | {k: v for k, v in properties.items() if _is_of_new_table(k) and _main_name(k) not in names}
+    return given | {k: v for k, v in properties.items() if is_of_new_table(k) and _main_name(k) not in names}
 
 
 def _main_name(key: str) -> str:
@@ -335,7 +338,8 @@ def _main_name(key: str) -> str:
     return key.lower() if option is None else option.name
 
 
-def _is_of_new_table(key: str) -> bool:
+def is_of_new_table(key: str) -> bool:
+    """True for an option that TBLPROPERTIES can give, too: it says how a new table is written."""
     return _main_name(key) in _BY_PROPERTY or key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
 
 

@@ -17,7 +17,7 @@ NO_PATH = (
 def store_of(options: ReadOptions | WriteOptions) -> Store:
     """The folder of the table. Raises TableNotFoundError if its namespace does not have it."""
     if options.table is not None:
-        return _reachable(_namespace(options).store(options.table))
+        return _reachable(namespace_of(options).store(options.table))
     if options.path is None:
         raise InvalidOptionError(NO_PATH)
     return _reachable(Store(options.path, options.storage))
@@ -25,10 +25,10 @@ def store_of(options: ReadOptions | WriteOptions) -> Store:
 
 def store_to_write(options: WriteOptions) -> Store:
     """The folder of the table, which is declared in its namespace if it is not there."""
-    return store_of(options) if options.table is None else _reachable(_namespace(options).store_to_write(options.table))
+    return store_of(options) if options.table is None else _reachable(namespace_of(options).store_to_write(options.table))
 
 
-def _namespace(options: ReadOptions | WriteOptions) -> Namespace:
+def namespace_of(options: ReadOptions | WriteOptions) -> Namespace:
     place, properties = options.namespace or options.path, dict(options.namespace_properties)
     if place is None:
         raise InvalidOptionError("the option table needs a namespace: load or save its path, or give the option namespace")

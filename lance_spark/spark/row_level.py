@@ -69,7 +69,7 @@ class Command:
         return replace(options, version=self.version or None, tag=None, timestamp=None)
 
     def write_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        """The options of the write. A command may change a branch, which other writes cannot."""
+        """The options of the write. The command knows its branch."""
         return {name: value for name, value in options.items() if name.lower() != "branch"}
 
     @property

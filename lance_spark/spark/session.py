@@ -1,14 +1,16 @@
-"""The public functions for sessions and DataFrames: `lance_spark.enable` and `lance_spark.write`."""
+"""The public functions for sessions and DataFrames: `lance_spark.enable`, `lance_spark.catalog` and `lance_spark.write`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
-from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.connect import connect
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource, open_version
@@ -46,6 +48,46 @@ def _teach(spark: SparkSession) -> None:
     from lance_spark.spark.planner import install as planner
 
     planner.install(spark)
+
+
+def catalog(
+    spark: SparkSession,
+    name: str = "lance",
+    *,
+    root: str | None = None,
+    namespace: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    **properties: str | int | bool,
+) -> None:
+    """Add a catalog of lance tables to the session: SQL and DataFrames name its tables `lance.namespace.table`.
+
+    `root` is the path or URI of a directory namespace. Otherwise, `namespace` and `properties` are those of `lance_spark.namespace`.
+    Without both, the catalog only has tables that are named by their path: lance.`/data/t.lance`. A catalog of this name is replaced.
+    Other sessions do not get it: call this function for each. See docs/catalog.md. Raises InvalidOptionError for unknown properties, and
+    UnsupportedFeatureError with Spark Connect and other versions of Spark.
+
+    Examples:
+        >>> import lance_spark
+        >>> lance_spark.catalog(spark, "lance", root="/tmp/lake")
+        >>> spark.sql("CREATE TABLE lance.points AS SELECT id, id / 2 AS v FROM range(3)").collect()
+        []
+        >>> spark.table("lance.points").count()
+        3
+    """
+    given: dict[str, object] = {"root": None if root is None else absolute(root), "namespace": namespace, **properties}
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if value is not None}
+    if root is not None or namespace is not None:
+        connect(namespace or "dir", storage_options or {}, {key: value for key, value in texts.items() if key != "namespace"})
+    elif properties:
+        raise InvalidOptionError("properties of a namespace need the argument root or namespace")
+    enable(spark)
+    if is_remote():
+        raise UnsupportedFeatureError(
+            f"with Spark Connect, set spark.sql.catalog.{name}=lancespark.LanceCatalog on the server, which needs the jar (docs/planner.md)"
+        )
+    from lance_spark.spark.planner import install as planner
+
+    planner.add_catalog(spark, name, {**texts, **{f"storage.{key}": value for key, value in (storage_options or {}).items()}})
 
 
 def write(

@@ -28,7 +28,7 @@ from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.namespace.partitioned.root import PartitionedVersion, open_partitioned, opened, with_flags
 from lance_spark.namespace.partitioned.scan import check_no_row_columns
-from lance_spark.predicate import parse
+from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import keep_import_cache_small
@@ -46,6 +46,9 @@ from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
+OVERWRITE = "__lance_overwrite"
+"""The option in which NamedTable.java passes the conditions, as JSON, of the rows that a write replaces."""
+
 
 class LanceDataSource(DataSource):
     """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
@@ -53,7 +56,8 @@ class LanceDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
         self._command = Command.of(options)
-        options = {name: value for name, value in options.items() if name != COMMAND}
+        self._overwritten = options.get(OVERWRITE)
+        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE)}
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
@@ -129,7 +133,7 @@ class LanceDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
         options = WriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
-        if isinstance(self._pinned, LanceError) and not isinstance(self._pinned, TableNotFoundError):
+        if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
         if self._command is not None:
             if self._partitioned is not None:
@@ -138,8 +142,21 @@ class LanceDataSource(DataSource):
             return row_level_writer(self._snapshot, store_to_write(options), options, self._command)
         if self._partitioned is not None:
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
-        there = None if self._snapshot is None else self._snapshot.manifest.schema.to_arrow()
-        return LanceWriter(store_to_write(options), schema, overwrite, options, there)
+        if self._snapshot is None:
+            return LanceWriter(store_to_write(options), schema, overwrite, options)
+        place = store_to_write(options) if options.branch is None else self._snapshot.store
+        known = self._snapshot.manifest.schema
+        conditions = [] if self._overwritten is None else [from_json(tree, known) for tree in json.loads(self._overwritten)]
+        return LanceWriter(place, schema, overwrite, options, known.to_arrow(), conjunction(conditions) if conditions else None)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """True for a partitioned namespace."""
+        return self._partitioned is not None
+
+    def opened(self) -> Snapshot:
+        """The pinned version. Raises the error of opening it."""
+        return self._opened()
 
     def _opened(self) -> Snapshot:
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._read.chooses_version:

@@ -37,18 +37,27 @@ class LanceWriter(DataSourceArrowWriter):
     """Writes a DataFrame to a table. Created on the driver, and pickled for the tasks and for the process that commits."""
 
     def __init__(
-        self, place: str | Store, schema: StructType, overwrite: bool, options: WriteOptions, there: pa.Schema | None = None
+        self,
+        place: str | Store,
+        schema: StructType,
+        overwrite: bool,
+        options: WriteOptions,
+        there: pa.Schema | None = None,
+        replaced: Predicate | None = None,
     ) -> None:
-        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable."""
+        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable.
+
+        The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too.
+        """
         if overwrite and options.write_mode == "create":
             raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
         if options.replaceWhere is not None and not overwrite:
             raise InvalidOptionError("the option replaceWhere requires Spark's mode overwrite")
         if options.partitionOverwriteMode == "dynamic":
             raise UnsupportedFeatureError("partitionOverwriteMode=dynamic requires a partitioned namespace; use replaceWhere for a table")
-        self._replaced: Predicate | None = None
+        self._replaced, self._checked = replaced, False
         if options.replaceWhere is not None and there is not None:
-            self._replaced = parse(options.replaceWhere, from_arrow(there), None)
+            self._replaced, self._checked = parse(options.replaceWhere, from_arrow(there), None), True
             overwrite = False
         mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
         new = stored(schema, options.sizes)
@@ -59,7 +68,7 @@ class LanceWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
-        check = None if self._replaced is None else partial(check_rows, self._replaced)
+        check = partial(check_rows, self._replaced) if self._replaced is not None and self._checked else None
         return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -124,7 +133,15 @@ def _is_list(t: pa.DataType) -> bool:
 
 def settings(options: WriteOptions) -> write.WriteOptions:
     """The options of Spark's write as those of a table."""
-    names = ("data_storage_version", "max_rows_per_file", "max_bytes_per_file", "stable_row_ids", "commit_message", "column_options")
+    names = (
+        "data_storage_version",
+        "max_rows_per_file",
+        "max_bytes_per_file",
+        "stable_row_ids",
+        "commit_message",
+        "column_options",
+        "config",
+    )
     given = {name: getattr(options, name) for name in names}
     given |= {
         "txn_app_id": options.txnAppId,

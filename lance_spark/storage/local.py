@@ -137,6 +137,10 @@ class LocalFiles:
         with self._folder_of(folder) as (parent, name):
             shutil.rmtree(name, dir_fd=parent)
 
+    def move_folder(self, folder: str, to: str) -> None:
+        with self._folder_of(folder) as (old, name), self._folder_of(to) as (new, new_name):
+            os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         with self._temporary(path, data, durable) as (folder, temporary, name):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

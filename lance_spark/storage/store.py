@@ -253,6 +253,14 @@ class Store:
         with self._explained(folder) as full, contextlib.suppress(FileNotFoundError):
             self._files().delete_folder(full)
 
+    def move_folder(self, folder: str, to: str) -> None:
+        """Move a folder at once. Raises UnsupportedFeatureError in object stores, where folders cannot be moved."""
+        files = self._files()
+        if not isinstance(files, LocalFiles):
+            raise UnsupportedFeatureError(f"{self.uri}: the folder {folder!r} cannot be moved, since object stores only copy files")
+        with self._explained(folder) as full, self._explained(to, writes=True) as full_to:
+            files.move_folder(full, full_to)
+
     def _files(self) -> Files:
         kind = self.location.kind
         if kind == "file":

@@ -50,7 +50,7 @@ def test_the_list_matches_the_compiled_classes(spark: SparkSession, internals: A
 def by_name(entries: set[str]) -> set[str]:
     """The entries that the sources refer to by strings: private fields, and arguments of case classes."""
     source = "".join(install.sources().values())
-    fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"(\w+)"', source))
+    fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"([\w$]+)"', source))
     arguments = set(re.findall(r'SparkInternals\.(?:with|argument)\([^"]*?"(\w+)"', source))
     assert fields
     assert arguments

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
@@ -69,6 +70,7 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
+      if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
       return plan instanceof V2WriteCommand ? write((V2WriteCommand) plan) : plan;
     }
@@ -129,6 +131,14 @@ public class CatalogTables extends Rule {
   /** With everything that the catalog has of the table, for SHOW CREATE TABLE, SHOW TBLPROPERTIES and DESCRIBE. */
   private static LogicalPlan described(ResolvedTable plan) throws Exception {
     return (LogicalPlan) SparkInternals.with(plan, "table", new DescribedTable(plan.table(), new V1Table(entry(plan.identifier()))));
+  }
+
+  /** DESCRIBE EXTENDED shows more of a table of a LanceCatalog than its properties. */
+  private static LogicalPlan detailed(DescribeRelation plan) {
+    if (!(plan.relation() instanceof ResolvedTable) || !(((ResolvedTable) plan.relation()).table() instanceof NamedTable)) return plan;
+    ResolvedTable table = (ResolvedTable) plan.relation();
+    Map details = ((LanceCatalog) table.catalog()).details(table.identifier());
+    return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", ((NamedTable) table.table()).with(details)));
   }
 
   /** True if a statement creates a lance table. */
@@ -256,6 +266,7 @@ class DescribedTable implements Table {
 
 /** Spark's description of a write, with the options and the schema of the catalog's table. */
 class WriteInfo implements LogicalWriteInfo {
+  private static final List PLACE = Arrays.asList(new String[] { "path", "table", "namespace" });
   private final LogicalWriteInfo info;
   private final Map stored;
   private final StructType schema;
@@ -266,13 +277,19 @@ class WriteInfo implements LogicalWriteInfo {
     this.schema = schema;
   }
 
-  public CaseInsensitiveStringMap options() {
+  public CaseInsensitiveStringMap options() { return over(stored, info.options()); }
+
+  /** Options of a statement over those of a table, from which the statement cannot redirect to another table. */
+  static CaseInsensitiveStringMap over(Map stored, CaseInsensitiveStringMap given) {
     Map all = new HashMap(stored);
-    all.putAll(info.options().asCaseSensitiveMap());
-    // No option of the statement may redirect the write to another table.
-    if (stored.containsKey("path")) all.put("path", stored.get("path"));
+    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry option = (Map.Entry) it.next();
+      if (!PLACE.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) all.put(option.getKey(), option.getValue());
+    }
     return new CaseInsensitiveStringMap(all);
   }
+
   public String queryId() { return info.queryId(); }
   public StructType schema() { return schema; }
   public Optional rowIdSchema() { return info.rowIdSchema(); }

@@ -77,13 +77,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   /** Lets the next query read the latest version: after a change, a view and a DataFrame of a path show it. */
   void forgetVersion() { Source.close(inner); }
 
-  /** Options of the statement take precedence over the table's, but cannot redirect it to another table. */
-  private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) {
-    Map all = new HashMap(own);
-    all.putAll(options.asCaseSensitiveMap());
-    if (own.containsKey("path")) all.put("path", own.get("path"));
-    return new CaseInsensitiveStringMap(all);
-  }
+  private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) { return WriteInfo.over(own, options); }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = source(options);

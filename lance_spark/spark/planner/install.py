@@ -29,6 +29,7 @@ _RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER,
 _RESOLUTION = f"{_PACKAGE}.LanceResolution"
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
 _SCAN_FUNCTION = f"{_PACKAGE}.LanceScanFunction"
+_CATALOG_INSTALL = f"{_PACKAGE}.CatalogInstall"
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
@@ -69,6 +70,20 @@ def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
     last = _new(spark, _loader(spark), _LAST_CHANGE)
     text = last.command(session)
     return None if text is None else (str(text), dict(last.options(session)))
+
+
+def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> None:
+    """Add a catalog of lance tables with these settings to a session. Raises UnsupportedFeatureError if Spark does not permit it."""
+    try:
+        loader = _loader(spark)
+        if complaint := _new(spark, loader, _INTERNALS).complaint(loader):
+            raise UnsupportedFeatureError(str(complaint))
+        _new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings))
+    except (Py4JError, PySparkException) as e:
+        raise UnsupportedFeatureError(
+            f"the catalog {name} cannot be added to this session ({_first_line(e)}); set spark.sql.catalog.{name}=lancespark.LanceCatalog "
+            "and use the jar of `python -m lance_spark jar`"
+        ) from e
 
 
 def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
 from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.evolving import merge_of, widened
 from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
 
@@ -63,6 +64,25 @@ def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
     schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
     check_names(schema.fields)
     return Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
+
+
+def add_nested_column(snapshot: Snapshot, path: Sequence[str], column: pa.Field) -> Snapshot:
+    """Add a field, which is null in all rows, to the struct column with the nested names `path`. It must have a new name."""
+
+    def widen(latest: Snapshot) -> Merge:
+        steps = latest.manifest.schema.resolve(quoted(path))
+        if steps[-1].logical_type != "struct":
+            raise SchemaMismatchError(f"{latest}: {'.'.join(path)!r} is not a struct, so it cannot have a new field {column.name!r}")
+        if not column.nullable:
+            raise SchemaMismatchError(f"columns without values must be nullable; {column.name!r} is not")
+        if any(child.name.lower() == column.name.lower() for child in steps[-1].children):
+            raise SchemaMismatchError(f"{latest}: {'.'.join(path)!r} has a field {column.name!r} already")
+        field = column
+        for step in reversed(steps):
+            field = pa.field(step.name, pa.struct([field]), step.nullable)
+        return merge_of(latest, widened(latest.manifest, pa.schema([field]), nested=True), ())
+
+    return _commit(with_own_ids(snapshot), widen)
 
 
 def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
@@ -166,6 +186,16 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
     """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed."""
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
+
+
+def update_field_metadata(snapshot: Snapshot, values: Mapping[str, Mapping[str, str | None]]) -> Snapshot:
+    """Set keys of the metadata of columns, by their paths, or remove them (None)."""
+
+    def update(latest: Snapshot) -> UpdateConfig:
+        schema = latest.manifest.schema
+        return UpdateConfig(field_metadata_updates={schema.resolve(path)[-1].id: UpdateMap(dict(own)) for path, own in values.items()})
+
+    return _commit(snapshot, update)
 
 
 def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:

@@ -68,6 +68,25 @@ def optimize(
     return result
 
 
+def compaction_tasks(
+    snapshot: Snapshot, fragments: Container[int] | None, options: CompactionOptions, write: WriteOptions
+) -> list[CompactionTask]:
+    """All tasks of a compaction in one step, for an engine that runs them itself and then calls `commit_tasks`."""
+    snapshot = with_own_ids(snapshot)
+    plan = plan_compaction(snapshot, options, fragments)
+    write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
+    return [task for step in _steps(snapshot, plan, options, write, max(len(plan.groups), 1)) for task in step]
+
+
+def commit_tasks(
+    snapshot: Snapshot, fragments: Container[int] | None, done: Sequence[Compacted], options: CompactionOptions, write: WriteOptions
+) -> CompactionMetrics:
+    """Commit the results of all tasks of `compaction_tasks` for the same version."""
+    snapshot = with_own_ids(snapshot)
+    result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
+    return _add(result, *_commit(snapshot, done, write, rewrite_target(snapshot, write))) if done else result
+
+
 def _steps(
     snapshot: Snapshot, plan: CompactionPlan, options: CompactionOptions, write: WriteOptions, cores: int
 ) -> Iterable[list[CompactionTask]]:

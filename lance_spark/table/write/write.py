@@ -64,6 +64,7 @@ class WriteOptions:
     `properties` are stored in the transaction, like the commit message and the name and
     number of a write that must happen only once (see `table.commit.idempotence`). Without `overwrite_schema` an overwritten table
     keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
+    `config` is merged into the config of a new or overwritten table.
     """
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -78,6 +79,7 @@ class WriteOptions:
     column_options: Mapping[str, str] = field(default_factory=dict)
     overwrite_schema: bool = True
     merge_schema: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.txn_app_id is None) != (self.txn_version is None):
@@ -286,7 +288,7 @@ def commit_write(
             return open_snapshot(target.store)
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
-    operation = Overwrite(tuple(fragments), target.schema)
+    operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config))
     try:
         return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)
     except TableAlreadyExistsError:

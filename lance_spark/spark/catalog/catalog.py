@@ -1,0 +1,72 @@
+"""The catalog as its settings describe it: a namespace, or none, and the tables in it or at paths."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
+from lance_spark.namespace.protocol import Namespace, shown
+from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions
+from lance_spark.spark.places import namespace_of, store_of
+from lance_spark.storage.store import Store
+
+_BRANCH = "branch_"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A catalog with the settings `spark.sql.catalog.<name>.*`.
+
+    `root` is the URI of a directory namespace, `namespace` a URI or implementation as in `lance_spark.namespace`, `storage.*` are storage
+    options, and all others are properties of the namespace. Without `root` and `namespace`, the catalog has only tables at paths.
+    """
+
+    settings: Mapping[str, str] = field(repr=False)
+
+    @property
+    def storage(self) -> dict[str, str]:
+        """The settings that are storage options, with their prefix."""
+        return {key: value for key, value in self.settings.items() if key.lower().startswith(STORAGE)}
+
+    def source_options(self, id: Sequence[str]) -> dict[str, str]:
+        """The options with which the format lance reads and writes a table. Raises InvalidOptionError without a namespace."""
+        if is_path(id):
+            return {**self.storage, "path": id[0]}
+        given = {key: value for key, value in self.settings.items() if not key.lower().startswith(STORAGE)}
+        place = given.pop("namespace", "dir" if "root" in given else None)
+        if place is None:
+            raise InvalidOptionError(
+                "the catalog has no namespace: set its root (a folder or URI) or namespace, or name a table by its path"
+            )
+        properties = {NAMESPACE + key: value for key, value in given.items()}
+        return {**self.storage, **properties, "namespace": place, "table": json.dumps(list(id))}
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace."""
+        return namespace_of(ReadOptions.parse(self.source_options(["-"])))
+
+    def store(self, id: Sequence[str]) -> Store:
+        """The folder of a table. Raises TableNotFoundError; a table that is only declared has a folder."""
+        with contextlib.suppress(NamespaceNotFoundError):
+            return store_of(ReadOptions.parse(self.source_options(id)))
+        raise TableNotFoundError(f"there is no table {shown(id)}")
+
+    def at(self, location: str) -> Store:
+        """The folder at a location, with the storage options of the catalog."""
+        return store_of(ReadOptions.parse({**self.storage, "path": location}))
+
+
+def is_path(id: Sequence[str]) -> bool:
+    """True for the name of a table that is its path, as in lance.`/data/t.lance`."""
+    return len(id) == 1 and "/" in id[0]
+
+
+def branch_of(id: Sequence[str]) -> tuple[Sequence[str], str] | None:
+    """The id of the table and the name of the branch in `t.branch_<name>`; None for other ids."""
+    if len(id) < 2 or not id[-1].startswith(_BRANCH) or id[-1] == _BRANCH:
+        return None
+    return id[:-1], id[-1].removeprefix(_BRANCH)

@@ -1,0 +1,60 @@
+"""The definition of a new table: what CREATE TABLE, REPLACE TABLE and their forms with AS SELECT say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.spark.options import WriteOptions, is_of_new_table
+from lance_spark.spark.writer import settings
+from lance_spark.table.write import write
+
+_OPTION = "option."
+"""Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
+_OF_SPARK = ("owner", "provider", "location", "is_managed_location", "external", "table_type")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A new table: its columns, its config (the TBLPROPERTIES and the comment), options of its first write, and its LOCATION."""
+
+    schema: StructType
+    config: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    location: str | None = None
+
+    @classmethod
+    def parse(cls, schema: str, properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> Definition:
+        """The definition from Spark's JSON of the columns, the table properties, and the options of a write."""
+        if (provider := properties.get("provider", "lance").lower()) != "lance":
+            raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it")
+        of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
+        config = {
+            key: value
+            for key, value in properties.items()
+            if key not in _OF_SPARK and not key.startswith(_OPTION) and of_statement.get(key) != value
+        }
+        chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
+        own = {**chosen, **of_statement, **(options or {})}
+        return cls(StructType.fromJson(json.loads(schema)), config, own, properties.get("location"))
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """The options of the table's first write. Raises InvalidOptionError for unknown ones, and for those that are the catalog's."""
+        options = WriteOptions.parse(self.options)
+        if options.storage or options.table or options.namespace or options.path not in (None, self.location):
+            raise InvalidOptionError(
+                "the catalog says where its tables are and how their store is opened: give LOCATION instead of the option path, and "
+                "storage options to lance_spark.catalog"
+            )
+        return dataclasses.replace(options, config=self.config)
+
+    @property
+    def settings(self) -> write.WriteOptions:
+        """The same, as options of a write without Spark."""
+        return settings(self.write_options)

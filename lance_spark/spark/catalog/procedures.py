@@ -1,0 +1,278 @@
+"""The procedures of the SQL catalog, CALL lance.system.<name>(..): one row of `PROCEDURES` each.
+
+Names and arguments are those of `LanceTable` in snake_case. `table` is a name as in SQL, or a path. Types are Spark's, as in DDL.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lance_spark.dataset import Dataset
+from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.namespace.partitioned.root import PartitionedVersion
+from lance_spark.predicate import parse
+from lance_spark.spark.catalog.catalog import Catalog
+from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.source import open_version
+from lance_spark.table.changes import alter
+from lance_spark.table.changes.compaction import Compacted, CompactionOptions
+from lance_spark.table.changes.compaction_task import CompactionTask, compact
+from lance_spark.table.changes.optimize import commit_tasks, compaction_tasks
+from lance_spark.table.changes.runner import Here
+from lance_spark.table.changes.update import rows_by_fragment
+from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
+from lance_spark.table.versions.tags_and_branches import Reference, resolve
+from lance_spark.table.write.write import WriteOptions
+
+Place = Mapping[str, Any]
+"""A table: its `id` in the catalog, or the `options` of the format lance that locate it."""
+Rows = Iterable[Sequence[Any]]
+_NOTED = {"commit_message": "string", "txn_app_id": "string", "txn_version": "bigint"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """The part of a procedure that runs on executors: its tasks, the function of a task, and the function that commits the results."""
+
+    tasks: Callable[..., Sequence[Any]]
+    run: Callable[[Any], Any]
+    commit: Callable[..., Rows]
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure: the columns of its result, its parameters after `table`, and the function that returns its rows, or its job.
+
+    Only the first `required` parameters have no default.
+    """
+
+    columns: str
+    work: Callable[..., Rows] | Job
+    parameters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    required: int = 0
+
+
+def describe(catalog: Catalog) -> dict[str, Any]:
+    """The signatures of all procedures, for LanceProcedure.java."""
+    return {
+        name: {
+            "columns": p.columns,
+            "parameters": [["table", "string"], *p.parameters.items()],
+            "required": p.required + 1,
+            "is_job": isinstance(p.work, Job),
+        }
+        for name, p in PROCEDURES.items()
+    }
+
+
+def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> Any:
+    """The rows of a procedure.
+
+    For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
+    `results` of the tasks, the rows.
+    """
+    work = PROCEDURES[name].work
+    given = {key: value for key, value in arguments.items() if value is not None}
+    snapshot = _latest(catalog, place)
+    if not isinstance(work, Job):
+        return [list(row) for row in work(snapshot, **given)]
+    if job is None:
+        return with_own_ids(snapshot).version
+    results = [_result(text) for text in job["results"]]
+    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), results, **given)]
+
+
+def tasks(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int) -> list[bytes]:
+    """The tasks of a procedure's job, pickled."""
+    job = PROCEDURES[name].work
+    assert isinstance(job, Job)
+    snapshot = reopened(_latest(catalog, place), version)
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return [pickle.dumps(task) for task in job.tasks(snapshot, **given)]
+
+
+def run(name: str, task: bytes) -> bytes:
+    """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
+    job = PROCEDURES[name].work
+    assert isinstance(job, Job)
+    try:
+        return pickle.dumps(job.run(pickle.loads(task)))
+    except LanceError as e:
+        return pickle.dumps(e)
+
+
+def _result(text: str) -> Any:
+    value = pickle.loads(base64.b64decode(text))
+    if isinstance(value, LanceError):
+        raise value
+    return value
+
+
+def _latest(catalog: Catalog, place: Place) -> Snapshot:
+    if "id" in place:
+        return latest_version(catalog, place["id"])
+    found = open_version(ReadOptions.parse(place["options"]))
+    if isinstance(found, PartitionedVersion):
+        raise UnsupportedFeatureError(f"{found.shape.root.uri} is a partitioned namespace; use lance_spark.namespace")
+    return found
+
+
+def _reference(version: str | None) -> Reference | None:
+    """A version number or the name of a tag."""
+    return int(version) if version is not None and version.isdecimal() else version
+
+
+def _noted(given: Mapping[str, Any]) -> WriteOptions:
+    return WriteOptions(**given)
+
+
+def _compaction(given: dict[str, Any]) -> tuple[CompactionOptions, str | None, WriteOptions]:
+    noted = WriteOptions(**{name: given.pop(name) for name in _NOTED if name in given})
+    where = given.pop("where", None)
+    return CompactionOptions(**given), where, noted
+
+
+def _chosen(snapshot: Snapshot, where: str | None) -> frozenset[int] | None:
+    return None if where is None else frozenset(rows_by_fragment(Here(), snapshot, parse(where, snapshot.manifest.schema)))
+
+
+def _compaction_tasks(snapshot: Snapshot, **given: Any) -> list[CompactionTask]:
+    options, where, noted = _compaction(given)
+    return compaction_tasks(snapshot, _chosen(snapshot, where), options, noted)
+
+
+def _commit_compaction(snapshot: Snapshot, done: Sequence[Compacted], **given: Any) -> Rows:
+    options, where, noted = _compaction(given)
+    m = commit_tasks(snapshot, _chosen(snapshot, where), done, options, noted)
+    figures = (m.fragments_removed, m.fragments_added, m.files_removed, m.files_added)
+    return [(m.version, *figures, m.conflicts, list(m.left_out))]
+
+
+def _cleanup(snapshot: Snapshot, older_than: int | None = None, retain_versions: int | None = None, dry_run: bool = False) -> Rows:
+    age = None if older_than is None else timedelta(microseconds=older_than)
+    s = Dataset(snapshot).cleanup_old_versions(age, retain_versions, dry_run=dry_run)
+    files = (s.data_files_removed, s.transaction_files_removed, s.index_files_removed, s.deletion_files_removed)
+    return [(s.bytes_removed, s.old_versions, *files, list(s.files))]
+
+
+def _restore(snapshot: Snapshot, version: str | None = None, timestamp: int | None = None, **noted: Any) -> Rows:
+    if (version is None) == (timestamp is None):
+        raise InvalidOptionError("restore needs either version (a number or a tag) or timestamp")
+    if timestamp is None:
+        old = resolve(snapshot, _reference(version))
+    else:
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=timestamp)
+        old = open_snapshot(snapshot.store, timestamp=moment, allow_other_stores=snapshot.allow_other_stores)
+    return [(alter.restore(old, _noted(noted).noted).version,)]
+
+
+def _create_tag(snapshot: Snapshot, name: str, version: str | None = None) -> Rows:
+    Dataset(snapshot).tags.create(name, _reference(version))
+    return [(name, Dataset(snapshot).tags.get_version(name))]
+
+
+def _update_tag(snapshot: Snapshot, name: str, version: str | None = None) -> Rows:
+    Dataset(snapshot).tags.update(name, _reference(version))
+    return [(name, Dataset(snapshot).tags.get_version(name))]
+
+
+def _delete_tag(snapshot: Snapshot, name: str) -> Rows:
+    Dataset(snapshot).tags.delete(name)
+    return [(name,)]
+
+
+def _tags(snapshot: Snapshot) -> Rows:
+    return [(t.name, t.branch, t.version, t.created_at) for _, t in sorted(Dataset(snapshot).tags.list().items())]
+
+
+def _create_branch(snapshot: Snapshot, name: str, version: str | None = None) -> Rows:
+    return [(name, Dataset(snapshot).create_branch(name, _reference(version)).version)]
+
+
+def _delete_branch(snapshot: Snapshot, name: str) -> Rows:
+    Dataset(snapshot).branches.delete(name)
+    return [(name,)]
+
+
+def _branches(snapshot: Snapshot) -> Rows:
+    found = sorted(Dataset(snapshot).branches.list().items())
+    return [(b.name, b.parent_branch, b.parent_version, b.created_at * 1_000_000) for _, b in found]
+
+
+def _history(snapshot: Snapshot, limit: int | None = None) -> Rows:
+    return [(e.version, _micros(e.timestamp), e.operation, e.message, dict(e.properties)) for e in Dataset(snapshot).history(limit)]
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+
+
+def _verify(snapshot: Snapshot, decode: bool = True) -> Rows:
+    report = Dataset(snapshot).verify(decode, progress=False)
+    problems = [f"{p.kind}: {p.path}: {p.message}" for p in report.problems]
+    return [(report.version, report.files, report.ok, problems, list(report.orphans))]
+
+
+def _set_primary_key(snapshot: Snapshot, columns: Sequence[str], **noted: Any) -> Rows:
+    return [(alter.set_primary_key(snapshot, columns, _noted(noted).noted).version,)]
+
+
+def _shallow_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
+    clone = Dataset(snapshot).shallow_clone(path, _reference(version))
+    return [(clone.uri, clone.version)]
+
+
+def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
+    clone = Dataset(snapshot).deep_clone(path, _reference(version), progress=False)
+    return [(clone.uri, clone.version)]
+
+
+PROCEDURES: Mapping[str, Procedure] = {
+    "compact": Procedure(
+        "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
+        "left_out array<bigint>",
+        Job(_compaction_tasks, compact, _commit_compaction),
+        {
+            "where": "string",
+            "target_rows_per_fragment": "bigint",
+            "materialize_deletions": "boolean",
+            "materialize_deletions_threshold": "double",
+            "max_bytes_per_file": "bigint",
+            "drop_index_coverage": "boolean",
+            **_NOTED,
+        },
+    ),
+    "cleanup": Procedure(
+        "bytes_removed bigint, old_versions bigint, data_files_removed bigint, transaction_files_removed bigint, "
+        "index_files_removed bigint, deletion_files_removed bigint, files array<string>",
+        _cleanup,
+        {"older_than": "interval day to second", "retain_versions": "bigint", "dry_run": "boolean"},
+    ),
+    "restore": Procedure("version bigint", _restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
+    "create_tag": Procedure("name string, version bigint", _create_tag, {"name": "string", "version": "string"}, 1),
+    "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
+    "delete_tag": Procedure("name string", _delete_tag, {"name": "string"}, 1),
+    "tags": Procedure("name string, branch string, version bigint, created_at string", _tags),
+    "create_branch": Procedure("name string, version bigint", _create_branch, {"name": "string", "version": "string"}, 1),
+    "delete_branch": Procedure("name string", _delete_branch, {"name": "string"}, 1),
+    "branches": Procedure("name string, parent_branch string, parent_version bigint, created_at timestamp", _branches),
+    "history": Procedure(
+        "version bigint, timestamp timestamp, operation string, message string, properties map<string,string>",
+        _history,
+        {"limit": "bigint"},
+    ),
+    "verify": Procedure(
+        "version bigint, files bigint, ok boolean, problems array<string>, orphans array<string>", _verify, {"decode": "boolean"}
+    ),
+    "set_primary_key": Procedure("version bigint", _set_primary_key, {"columns": "array<string>", **_NOTED}, 1),
+    "shallow_clone": Procedure("path string, version bigint", _shallow_clone, {"path": "string", "version": "string"}, 1),
+    "deep_clone": Procedure("path string, version bigint", _deep_clone, {"path": "string", "version": "string"}, 1),
+}

@@ -1,0 +1,119 @@
+"""The data source through which LanceCatalog.java calls this package: one process, one request, one answer.
+
+Spark creates a Python data source in a process of its own and asks it for its schema. This source executes the request in its options and
+answers in the metadata of its only column. It also writes the rows of a new table, and runs the tasks of procedures on executors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from lance_spark.errors import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_spark.spark.catalog import alter, namespaces, procedures, tables
+from lance_spark.spark.catalog.catalog import Catalog
+from lance_spark.spark.catalog.definition import Definition
+from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.writer import LanceWriter
+
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "list_namespaces": namespaces.list_namespaces,
+    "describe_namespace": namespaces.describe_namespace,
+    "create_namespace": namespaces.create_namespace,
+    "drop_namespace": namespaces.drop_namespace,
+    "list_tables": namespaces.list_tables,
+    "load": tables.load,
+    "details": tables.details,
+    "create": tables.create,
+    "replace": tables.replace,
+    "stage": tables.stage,
+    "finish": tables.finish,
+    "abandon": tables.abandon,
+    "alter": alter.alter_table,
+    "drop": tables.drop,
+    "rename": tables.rename,
+    "procedures": procedures.describe,
+    "call": procedures.call,
+}
+_KNOWN_TO_SPARK = (
+    *(NamespaceNotFoundError, NamespaceAlreadyExistsError, NamespaceNotEmptyError),
+    *(TableNotFoundError, TableAlreadyExistsError, UnsupportedFeatureError),
+)
+"""Errors that Spark has classes for. Others are raised, and reach the user with their class and message in Spark's text."""
+_RESULT = "result"
+
+
+class CatalogSource(DataSource):
+    """Executes the request in the option `request`, which is JSON: `operation`, `settings` of the catalog, and `arguments`."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        keep_import_cache_small()
+        super().__init__(dict(options))
+        request = json.loads(options["request"])
+        self._operation: str = request["operation"]
+        self._catalog = Catalog(request["settings"])
+        self._arguments: dict[str, Any] = request["arguments"]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name, which no user needs."""
+        return "lance catalog"
+
+    def schema(self) -> StructType:
+        """Execute the request. The answer is in the metadata of the only column."""
+        if self._operation == "tasks":
+            return StructType([StructField(_RESULT, BinaryType(), False)])
+        answer: dict[str, Any]
+        try:
+            answer = {"value": _OPERATIONS[self._operation](self._catalog, **self._arguments)}
+        except _KNOWN_TO_SPARK as e:
+            answer = {"error": next(kind.__name__ for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), "message": str(e)}
+        return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of the rows of a new table, or of one that is replaced: its commit makes the table."""
+        given = self._arguments
+        definition = Definition.parse(given["schema"], given["properties"], given["options"])
+        store = tables.begun_store(self._catalog, given["id"], definition)
+        options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
+        return LanceWriter(store, definition.schema, given["replaces"], options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader whose tasks are those of a procedure."""
+        return _TaskReader(self._catalog, self._arguments)
+
+
+class _Task(InputPartition):
+    """A task of a procedure."""
+
+
+class _TaskReader(DataSourceReader):
+    """Reads the results of the tasks of a procedure, pickled."""
+
+    def __init__(self, catalog: Catalog, arguments: Mapping[str, Any]) -> None:
+        self._catalog, self._arguments = catalog, arguments
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks."""
+        return [_Task(task) for task in procedures.tasks(self._catalog, **self._arguments)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run one task. If there is none, Spark reads one partition without a value."""
+        keep_import_cache_small()
+        if partition.value is None:
+            return
+        result = procedures.run(self._arguments["name"], partition.value)
+        yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))

@@ -1,0 +1,220 @@
+"""Operations of the SQL catalog on tables."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import (
+    InvalidOptionError,
+    NamespaceNotFoundError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    logged,
+)
+from lance_spark.namespace.protocol import shown
+from lance_spark.spark.catalog.catalog import Catalog, branch_of, is_path
+from lance_spark.spark.catalog.definition import Definition
+from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.types import stored, to_spark
+from lance_spark.storage.store import Store
+from lance_spark.table.versions.history import history
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write import write
+
+Id = Sequence[str]
+LOCATION, COMMENT, PROVIDER, MANAGED = "location", "comment", "provider", "is_managed_location"
+NOW: Mapping[str, str] = {}
+"""The options of the latest version."""
+_SHOWN_VERSIONS = 10
+_OF_FILES = ("max_rows_per_file", "max_bytes_per_file")
+"""Properties of a table that apply to each write of it."""
+
+
+def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | None = None) -> dict[str, Any]:
+    """Open a table: the pickled data source, its schema, options and properties.
+
+    `version` is a number or a tag, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of the table t.
+    """
+    travel = {} if version is None else {"version" if version.isdecimal() else "tag": version}
+    if timestamp is not None:
+        travel["timestamp"] = timestamp
+    source = opened(catalog, id, travel)
+    schema, snapshot = source.schema(), source.opened()
+    config = snapshot.manifest.config
+    options = {**source.options, **({} if travel else {key: config[key] for key in _OF_FILES if key in config})}
+    properties = {**config, PROVIDER: "lance", LOCATION: snapshot.root.uri}
+    if not is_path(id):
+        properties[MANAGED] = "true"
+    pickled = base64.b64encode(pickle.dumps(source)).decode()
+    return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
+
+
+def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDataSource:
+    """The data source of a table, pinned to a version. If there is no table `t.branch_x`, that of the branch x of the table t."""
+    branch = branch_of(id)
+    try:
+        return _opened({**catalog.source_options(id), **travel})
+    except TableNotFoundError:
+        if branch is None:
+            raise
+    return _opened({**catalog.source_options(branch[0]), **travel, "branch": branch[1]})
+
+
+def _opened(options: dict[str, str]) -> LanceDataSource:
+    source = LanceDataSource(options)
+    try:
+        source.opened()
+    except NamespaceNotFoundError as e:
+        raise TableNotFoundError(str(e)) from None
+    return source
+
+
+def details(catalog: Catalog, id: Id) -> dict[str, str]:
+    """What DESCRIBE EXTENDED adds to a table's properties: figures of its latest version, its indexes and its last versions."""
+    snapshot = latest_version(catalog, id)
+    manifest = snapshot.manifest
+    found = {"version": str(snapshot.version), "storage version": manifest.data_format, "fragments": str(len(manifest.fragments))}
+    found |= {} if manifest.num_rows is None else {"rows": str(manifest.num_rows)}
+    found |= {"indexes": ", ".join(sorted({index.name for index in manifest.indexes}))} if manifest.indexes else {}
+    for entry in history(snapshot.store, _SHOWN_VERSIONS):
+        message = f": {entry.message}" if entry.message else ""
+        found[f"version {entry.version}"] = f"{entry.timestamp.isoformat(' ', 'seconds')} {entry.operation}{message}"
+    return found
+
+
+def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
+    """Create a table without rows in one commit, or with LOCATION, register the table that is there.
+
+    Raises TableAlreadyExistsError, and SchemaMismatchError if the table at the location has other columns.
+    """
+    definition = Definition.parse(schema, properties)
+    begun = stage(catalog, id, properties)
+    try:
+        there = _at(catalog, definition.location)
+        if there is not None:
+            _check_same(there, definition.schema)
+        else:
+            _commit_empty(begun_store(catalog, id, definition), definition, "create")
+    except BaseException:
+        abandon(catalog, id, **begun)
+        raise
+    finish(catalog, id, properties)
+
+
+def replace(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
+    """Replace a table by one without rows in one commit; older versions are kept. Raises TableNotFoundError."""
+    definition = Definition.parse(schema, properties)
+    _commit_empty(begun_store(catalog, id, definition), definition, "overwrite")
+
+
+def _commit_empty(store: Store, definition: Definition, mode: write.Mode) -> None:
+    if not definition.schema.fields:
+        raise SchemaMismatchError("a table needs at least one column")
+    options = definition.write_options
+    target = write.begin_write(store, stored(definition.schema, options.sizes), mode, definition.settings)
+    write.commit_write(target, ())
+
+
+def stage(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> dict[str, bool]:
+    """Begin to create a table: declare it in its namespace. Returns the arguments of `abandon`.
+
+    Raises NamespaceNotFoundError, TableAlreadyExistsError, and UnsupportedFeatureError for a name and location that do not fit.
+    """
+    location = properties.get(LOCATION)
+    if is_path(id):
+        if location is not None:
+            raise InvalidOptionError(f"the table has two locations: its name {id[0]!r} and LOCATION {location!r}")
+        if _latest(catalog.at(id[0])) is not None:
+            raise TableAlreadyExistsError(f"a Lance table already exists at {id[0]}")
+        return {"declared": False}
+    namespace = catalog.namespace
+    if location is not None:
+        namespace.location_to_register(location)
+    try:
+        description = namespace.describe_table(id)
+    except TableNotFoundError:
+        if location is None:
+            namespace.declare_table(id)
+        elif len(id) > 1:
+            namespace.describe_namespace(id[:-1])
+        return {"declared": location is None}
+    if location is not None or (not description.is_only_declared and _latest(catalog.store(id)) is not None):
+        raise TableAlreadyExistsError(f"there is a table {shown(id)} already")
+    return {"declared": False}
+
+
+def begun_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
+    """The folder of a table that was staged, or that is replaced."""
+    return catalog.store(id) if definition.location is None else catalog.at(definition.location)
+
+
+def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:
+    """Register a table with a LOCATION after its commit."""
+    location = properties.get(LOCATION)
+    if location is None:
+        return
+    namespace = catalog.namespace
+    namespace.register_table(id, namespace.location_to_register(location))
+
+
+def abandon(catalog: Catalog, id: Id, declared: bool) -> None:
+    """Undo `stage`. A table that another writer has created meanwhile is kept. Errors are logged."""
+    with logged(f"removing the declaration of the table {shown(id)}"):
+        if declared:
+            namespace = catalog.namespace
+            if namespace.describe_table(id).is_only_declared and not catalog.store(id).list("data"):
+                namespace.drop_table(id)
+
+
+def drop(catalog: Catalog, id: Id) -> bool:
+    """Remove a table and its files. False if there is none."""
+    if is_path(id):
+        raise UnsupportedFeatureError(f"DROP TABLE does not delete tables that are named by their path: delete the folder {id[0]} itself")
+    try:
+        catalog.namespace.drop_table(id)
+    except (TableNotFoundError, NamespaceNotFoundError):
+        if branch_of(id) is not None:
+            raise UnsupportedFeatureError(f"{shown(id)} is a branch: CALL system.delete_branch removes it") from None
+        return False
+    return True
+
+
+def rename(catalog: Catalog, id: Id, to: Id) -> None:
+    """Give a table another id in the same catalog."""
+    if is_path(id) or is_path(to):
+        raise UnsupportedFeatureError("RENAME TO is for tables of a namespace; tables named by their path can only be copied")
+    catalog.namespace.rename_table(id, to)
+
+
+def latest_version(catalog: Catalog, id: Id) -> Snapshot:
+    """The latest version of a table, or of its branch for `t.branch_x`."""
+    source = opened(catalog, id)
+    if source.is_partitioned:
+        raise UnsupportedFeatureError(f"{shown(id)} is a partitioned namespace, whose tables cannot be changed together")
+    return source.opened()
+
+
+def _at(catalog: Catalog, location: str | None) -> Snapshot | None:
+    return None if location is None else _latest(catalog.at(location))
+
+
+def _latest(store: Store) -> Snapshot | None:
+    try:
+        return open_snapshot(store)
+    except TableNotFoundError:
+        return None
+
+
+def _check_same(there: Snapshot, declared: StructType) -> None:
+    """Raise SchemaMismatchError unless the columns of the statement, if it has any, are those of the table."""
+    own = to_spark(there.manifest.schema.to_arrow())
+    if declared.fields and [(f.name, f.dataType) for f in declared] != [(f.name, f.dataType) for f in own]:
+        what = f"the statement declares {declared.simpleString()}, but the table there has {own.simpleString()}"
+        raise SchemaMismatchError(f"{there}: {what}; leave the columns out")

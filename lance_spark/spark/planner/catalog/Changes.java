@@ -1,0 +1,36 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.TableChange;
+
+/** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
+class Changes {
+  static ObjectNode json(TableChange change) {
+    ObjectNode json = PlanJson.object().put("change", change.getClass().getSimpleName());
+    if (change instanceof TableChange.ColumnChange) json.set("path", CatalogPython.names(((TableChange.ColumnChange) change).fieldNames()));
+    if (change instanceof TableChange.AddColumn) add(json, (TableChange.AddColumn) change);
+    if (change instanceof TableChange.DeleteColumn) json.put("if_exists", ((TableChange.DeleteColumn) change).ifExists().booleanValue());
+    if (change instanceof TableChange.RenameColumn) json.put("to", ((TableChange.RenameColumn) change).newName());
+    if (change instanceof TableChange.UpdateColumnType) json.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
+    if (change instanceof TableChange.UpdateColumnNullability) json.put("nullable", ((TableChange.UpdateColumnNullability) change).nullable());
+    if (change instanceof TableChange.UpdateColumnComment) json.put("comment", ((TableChange.UpdateColumnComment) change).newComment());
+    if (change instanceof TableChange.UpdateColumnDefaultValue) {
+      json.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
+    }
+    if (change instanceof TableChange.SetProperty) {
+      json.put("key", ((TableChange.SetProperty) change).property()).put("value", ((TableChange.SetProperty) change).value());
+    }
+    if (change instanceof TableChange.RemoveProperty) json.put("key", ((TableChange.RemoveProperty) change).property());
+    return json;
+  }
+
+  /** The new column as a field, in whose metadata Spark has its comment and default. */
+  private static void add(ObjectNode json, TableChange.AddColumn added) {
+    String[] path = added.fieldNames();
+    Column column = Column.create(path[path.length - 1], added.dataType(), added.isNullable(), added.comment(), added.defaultValue(), (String) null);
+    json.put("field", CatalogV2Util.v2ColumnsToStructType(new Column[] { column }).json());
+    if (added.position() != null) json.put("position", added.position().toString());
+  }
+}

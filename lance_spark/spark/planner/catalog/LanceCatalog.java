@@ -1,0 +1,138 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.connector.catalog.*;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A catalog of lance tables in a namespace, `lance.ns.t`, or at paths, `lance.`/path``. It is set up by `lance_spark.catalog`, or by
+ * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
+ */
+public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  private String name;
+  CatalogPython python;
+
+  public LanceCatalog() {}
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    this.python = new CatalogPython(options.asCaseSensitiveMap());
+  }
+
+  public String name() { return name; }
+  public Set capabilities() { return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
+
+  public Table loadTable(Identifier id) { return load(id, PlanJson.object()); }
+
+  /** `version` is a number or a tag. */
+  public Table loadTable(Identifier id, String version) { return load(id, PlanJson.object().put("version", version)); }
+
+  public Table loadTable(Identifier id, long micros) {
+    java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000);
+    return load(id, PlanJson.object().put("timestamp", instant.toString()));
+  }
+
+  private Table load(Identifier id, ObjectNode arguments) { return new NamedTable(name + "." + id, python.ask("load", arguments, id)); }
+
+  /** What DESCRIBE EXTENDED shows besides the properties of a table. */
+  Map details(Identifier id) { return CatalogPython.texts(python.ask("details", PlanJson.object(), id)); }
+
+  public Identifier[] listTables(String[] namespace) {
+    JsonNode names = python.ask("list_tables", PlanJson.object(), namespace);
+    Identifier[] all = new Identifier[names.size()];
+    for (int i = 0; i < all.length; i++) all[i] = Identifier.of(namespace, CatalogPython.at(names, i).asText());
+    return all;
+  }
+
+  /** What a statement says of a new table. */
+  static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
+    if (partitions.length > 0) throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters");
+    ObjectNode definition = PlanJson.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
+    definition.set("properties", CatalogPython.texts(properties));
+    return definition;
+  }
+
+  /** Returns null: Spark loads the table when it needs it. */
+  public Table createTable(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    python.ask("create", definition(columns, partitions, properties), id);
+    return null;
+  }
+
+  public StagedTable stageCreate(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    ObjectNode definition = definition(columns, partitions, properties);
+    ObjectNode arguments = PlanJson.object();
+    arguments.set("properties", CatalogPython.at(definition, "properties"));
+    boolean declared = CatalogPython.at(python.ask("stage", arguments, id), "declared").asBoolean();
+    return new StagedLanceTable(this, id, definition, false, declared);
+  }
+
+  public StagedTable stageReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    loadTable(id);
+    return new StagedLanceTable(this, id, definition(columns, partitions, properties), true, false);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
+    return tableExists(id) ? stageReplace(id, columns, partitions, properties) : stageCreate(id, columns, partitions, properties);
+  }
+
+  /** Returns null: Spark loads the table when it needs it. */
+  public Table alterTable(Identifier id, TableChange[] changes) {
+    ObjectNode arguments = PlanJson.object();
+    ArrayNode all = arguments.putArray("changes");
+    for (int i = 0; i < changes.length; i++) all.add(Changes.json(changes[i]));
+    python.ask("alter", arguments, id);
+    return null;
+  }
+
+  public boolean dropTable(Identifier id) { return python.ask("drop", PlanJson.object(), id).asBoolean(); }
+  public boolean purgeTable(Identifier id) { return dropTable(id); }
+
+  /** Spark leaves the name of the catalog in the new name. */
+  public void renameTable(Identifier id, Identifier to) {
+    String[] namespace = to.namespace();
+    boolean isFull = namespace.length > 0 && namespace[0].equals(name);
+    if (isFull) namespace = (String[]) Arrays.copyOfRange(namespace, 1, namespace.length);
+    ObjectNode arguments = PlanJson.object();
+    arguments.set("to", CatalogPython.names(Identifier.of(namespace, to.name())));
+    python.ask("rename", arguments, id);
+  }
+
+  public String[][] listNamespaces() { return listNamespaces(new String[0]); }
+
+  public String[][] listNamespaces(String[] namespace) {
+    JsonNode names = python.ask("list_namespaces", PlanJson.object(), namespace);
+    String[][] all = new String[names.size()][];
+    for (int i = 0; i < all.length; i++) {
+      all[i] = (String[]) Arrays.copyOf(namespace, namespace.length + 1);
+      all[i][namespace.length] = CatalogPython.at(names, i).asText();
+    }
+    return all;
+  }
+
+  public Map loadNamespaceMetadata(String[] namespace) { return CatalogPython.texts(python.ask("describe_namespace", PlanJson.object(), namespace)); }
+
+  public void createNamespace(String[] namespace, Map metadata) {
+    ObjectNode arguments = PlanJson.object();
+    Map properties = new HashMap(metadata);
+    properties.remove(TableCatalog.PROP_OWNER);
+    arguments.set("properties", CatalogPython.texts(properties));
+    python.ask("create_namespace", arguments, namespace);
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
+    throw new UnsupportedOperationException("the properties of a namespace are set when it is created; lance namespaces cannot change them");
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    python.ask("drop_namespace", PlanJson.object().put("cascade", cascade), namespace);
+    return true;
+  }
+
+  public UnboundProcedure loadProcedure(Identifier id) { return LanceProcedure.named(this, id); }
+  public Identifier[] listProcedures(String[] namespace) { return LanceProcedure.all(this); }
+}

@@ -1,0 +1,235 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.*;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** A procedure in the namespace `system` of a LanceCatalog. lance_spark.spark.catalog.procedures has their signatures and their code. */
+class LanceProcedure implements UnboundProcedure, BoundProcedure {
+  private static final String SYSTEM = "system";
+  private static JsonNode signatures = null;
+  private final LanceCatalog catalog;
+  private final String name;
+  private final JsonNode signature;
+  private final DataType interval;
+
+  /** `interval` is the type of the interval among the arguments, since Spark does not cast one such type to another. */
+  private LanceProcedure(LanceCatalog catalog, String name, JsonNode signature, DataType interval) {
+    this.catalog = catalog;
+    this.name = name;
+    this.signature = signature;
+    this.interval = interval;
+  }
+
+  private static synchronized JsonNode signatures(LanceCatalog catalog) {
+    if (signatures == null) signatures = catalog.python.ask("procedures", PlanJson.object(), Identifier.of(new String[0], ""), new String[0]);
+    return signatures;
+  }
+
+  static LanceProcedure named(LanceCatalog catalog, Identifier id) {
+    JsonNode all = signatures(catalog);
+    String name = id.name().toLowerCase(Locale.ROOT);
+    boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(SYSTEM);
+    if (!isOfSystem || !all.has(name)) {
+      throw new IllegalArgumentException("there is no procedure " + id + "; there are " + String.join(", ", names(all)) + " in " + catalog.name() + "." + SYSTEM);
+    }
+    return new LanceProcedure(catalog, name, CatalogPython.at(all, name), DayTimeIntervalType.apply());
+  }
+
+  static Identifier[] all(LanceCatalog catalog) {
+    String[] names = names(signatures(catalog));
+    Identifier[] all = new Identifier[names.length];
+    for (int i = 0; i < all.length; i++) all[i] = Identifier.of(new String[] { SYSTEM }, names[i]);
+    return all;
+  }
+
+  private static String[] names(JsonNode signatures) {
+    List names = new ArrayList();
+    Iterator it = signatures.fieldNames();
+    while (it.hasNext()) names.add(it.next());
+    return (String[]) names.toArray(new String[names.size()]);
+  }
+
+  public String name() { return name; }
+  public String description() { return "the procedure " + name + " for lance tables"; }
+
+  public BoundProcedure bind(StructType input) {
+    StructField[] given = input.fields();
+    for (int i = 0; i < given.length; i++) {
+      if (given[i].dataType() instanceof DayTimeIntervalType) return new LanceProcedure(catalog, name, signature, given[i].dataType());
+    }
+    return this;
+  }
+
+  public boolean isDeterministic() { return false; }
+
+  public ProcedureParameter[] parameters() {
+    JsonNode given = CatalogPython.at(signature, "parameters");
+    ProcedureParameter[] all = new ProcedureParameter[given.size()];
+    for (int i = 0; i < all.length; i++) {
+      DataType type = DataType.fromDDL(CatalogPython.at(CatalogPython.at(given, i), 1).asText());
+      ProcedureParameter.Builder builder =
+          ProcedureParameter.in(CatalogPython.at(CatalogPython.at(given, i), 0).asText(), type instanceof DayTimeIntervalType ? interval : type);
+      if (i >= CatalogPython.at(signature, "required").asInt()) builder.defaultValue("NULL");
+      all[i] = builder.build();
+    }
+    return all;
+  }
+
+  public Iterator call(InternalRow input) {
+    ProcedureParameter[] parameters = parameters();
+    ObjectNode values = PlanJson.object();
+    for (int i = 1; i < parameters.length; i++) values.set(parameters[i].name(), Values.json(input, i, parameters[i].dataType()));
+    if (input.isNullAt(0)) throw new IllegalArgumentException("the argument table is null, expected the name or path of a table");
+    ObjectNode request = PlanJson.object().put("name", name);
+    request.set("place", place(input.getUTF8String(0).toString()));
+    request.set("arguments", values);
+    JsonNode rows = ask(request);
+    if (CatalogPython.at(signature, "is_job").asBoolean()) {
+      ObjectNode job = PlanJson.object().put("version", rows.asLong());
+      job.set("results", results(request.deepCopy().put("version", rows.asLong())));
+      rows = ask((ObjectNode) request.set("job", job));
+    }
+    return Collections.singletonList(new Rows(StructType.fromDDL(CatalogPython.at(signature, "columns").asText()), rows)).iterator();
+  }
+
+  private JsonNode ask(ObjectNode request) {
+    Identifier id = Identifier.of(new String[0], CatalogPython.at(request, "place").toString());
+    JsonNode names = CatalogPython.at(CatalogPython.at(request, "place"), "id");
+    if (names != null) {
+      String[] namespace = new String[names.size() - 1];
+      for (int i = 0; i < namespace.length; i++) namespace[i] = CatalogPython.at(names, i).asText();
+      id = Identifier.of(namespace, CatalogPython.at(names, namespace.length).asText());
+    }
+    return catalog.python.ask("call", request.deepCopy(), id, id.namespace());
+  }
+
+  /** The results of the tasks on the executors, in base64. */
+  private ArrayNode results(ObjectNode arguments) {
+    try {
+      StructType schema = new StructType().add("result", DataTypes.BinaryType, false);
+      CaseInsensitiveStringMap options = catalog.python.options("tasks", arguments);
+      PythonDataSourceV2 source = CatalogPython.unopened();
+      source.getOrCreateDataSourceInPython(CatalogPython.SOURCE, options, (scala.Option) scala.Option.empty());
+      PythonTable table = new PythonTable(source, CatalogPython.SOURCE, schema);
+      LogicalPlan relation = DataSourceV2Relation$.MODULE$.create(table, (scala.Option) scala.Option.empty(), (scala.Option) scala.Option.empty());
+      List rows = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(LancePlanner.session(), relation).collectAsList();
+      ArrayNode results = PlanJson.array();
+      for (int i = 0; i < rows.size(); i++) results.add(Base64.getEncoder().encodeToString((byte[]) ((Row) rows.get(i)).get(0)));
+      return results;
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return null;
+    }
+  }
+
+  /** A table by its path, or by its name as in SQL: in this catalog, or after `spark_catalog` in the session catalog. */
+  private ObjectNode place(String table) {
+    ObjectNode place = PlanJson.object();
+    try {
+      if (table.indexOf('/') >= 0 && table.indexOf('`') < 0) return (ObjectNode) place.set("id", PlanJson.array().add(table));
+      List parts = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) LancePlanner.session().sessionState().sqlParser().parseMultipartIdentifier(table)));
+      CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
+      boolean isCurrent = manager.currentCatalog().name().equals(catalog.name());
+      if (parts.size() > 1 && parts.get(0).equals("spark_catalog")) return inSession(place, parts);
+      if (parts.size() > 1 && parts.get(0).equals(catalog.name())) parts.remove(0);
+      else if (parts.size() == 1 && isCurrent && ((String) parts.get(0)).indexOf('/') < 0) parts.addAll(0, Arrays.asList(manager.currentNamespace()));
+      return (ObjectNode) place.set("id", CatalogPython.names((String[]) parts.toArray(new String[parts.size()])));
+    } catch (Exception e) {
+      Platform.throwException(e);
+      return null;
+    }
+  }
+
+  private static ObjectNode inSession(ObjectNode place, List parts) throws Exception {
+    String database = parts.size() == 2 ? "default" : (String) parts.get(1);
+    Map options = CatalogTables.options(CatalogTables.entry(Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1))));
+    return (ObjectNode) place.set("options", CatalogPython.texts(options));
+  }
+}
+
+/** Values of Spark as JSON, and back. */
+class Values {
+  static JsonNode json(InternalRow row, int i, DataType type) {
+    ArrayNode one = PlanJson.array();
+    if (row.isNullAt(i)) one.addNull();
+    else if (type instanceof StringType) one.add(row.getUTF8String(i).toString());
+    else if (type instanceof BooleanType) one.add(row.getBoolean(i));
+    else if (type instanceof DoubleType) one.add(row.getDouble(i));
+    else if (type instanceof ArrayType) one.add(strings(row.getArray(i)));
+    else one.add(row.getLong(i));  // long, timestamp, interval
+    return CatalogPython.at(one, 0);
+  }
+
+  private static ArrayNode strings(ArrayData array) {
+    ArrayNode all = PlanJson.array();
+    for (int i = 0; i < array.numElements(); i++) all.add(array.getUTF8String(i).toString());
+    return all;
+  }
+
+  static Object spark(JsonNode value, DataType type) {
+    if (value.isNull()) return null;
+    if (type instanceof StringType) return UTF8String.fromString(value.asText());
+    if (type instanceof BooleanType) return Boolean.valueOf(value.asBoolean());
+    if (type instanceof ArrayType) return array(value.elements(), ((ArrayType) type).elementType(), value.size());
+    if (type instanceof MapType) {
+      List keys = new ArrayList();
+      Iterator it = value.fieldNames();
+      while (it.hasNext()) keys.add(UTF8String.fromString((String) it.next()));
+      return new ArrayBasedMapData(new GenericArrayData(keys.toArray()), array(value.elements(), ((MapType) type).valueType(), value.size()));
+    }
+    return Long.valueOf(value.asLong());
+  }
+
+  private static GenericArrayData array(Iterator elements, DataType type, int size) {
+    Object[] all = new Object[size];
+    for (int i = 0; i < size; i++) all[i] = spark((JsonNode) elements.next(), type);
+    return new GenericArrayData(all);
+  }
+}
+
+/** The rows that a procedure returns. */
+class Rows implements LocalScan {
+  private final StructType schema;
+  private final JsonNode rows;
+
+  Rows(StructType schema, JsonNode rows) {
+    this.schema = schema;
+    this.rows = rows;
+  }
+
+  public StructType readSchema() { return schema; }
+
+  public InternalRow[] rows() {
+    InternalRow[] all = new InternalRow[rows.size()];
+    for (int i = 0; i < all.length; i++) {
+      Object[] values = new Object[schema.length()];
+      for (int k = 0; k < values.length; k++) values[k] = Values.spark(CatalogPython.at(CatalogPython.at(rows, i), k), schema.fields()[k].dataType());
+      all[i] = new GenericInternalRow(values);
+    }
+    return all;
+  }
+}

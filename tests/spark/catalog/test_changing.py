@@ -1,0 +1,194 @@
+"""ALTER TABLE, DROP, TRUNCATE, RENAME, and writes to tables of the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.spark.catalog.lakes import Lake, lake
+from tests.spark_session import SPARK_ERRORS
+
+
+def test_columns_are_added_with_defaults_comments_and_in_structs(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, named_struct('a', id) AS st FROM range(2)")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS (s STRING COMMENT 'text', st.b INT)")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMN (n INT DEFAULT 5 COMMENT 'five', d DATE DEFAULT DATE'2026-01-02', w STRING DEFAULT 'it''s')")
+    own.sql("INSERT INTO lance.ns.t (id, n) VALUES (7, NULL), (8, DEFAULT)")
+    rows = own.sql("SELECT id, st.a, st.b, s, n, CAST(d AS STRING), w FROM lance.ns.t ORDER BY id")
+    day = ("2026-01-02", "it's")
+    assert rows == [
+        (0, 0, None, None, 5, *day),
+        (1, 1, None, None, 5, *day),
+        (7, None, None, None, None, *day),
+        (8, None, None, None, 5, *day),
+    ]
+    assert {row[0]: row[2] for row in own.sql("DESCRIBE lance.ns.t")} == {
+        "id": None,
+        "st": None,
+        "s": "text",
+        "n": "five",
+        "d": None,
+        "w": None,
+    }
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN n SET DEFAULT 6")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN w DROP DEFAULT")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN s COMMENT 'more text'")
+    own.sql("INSERT INTO lance.ns.t (id) VALUES (9)")
+    assert own.sql("SELECT n, w FROM lance.ns.t WHERE id = 9") == [(6, None)]
+    assert ("s", "string", "more text") in own.sql("DESCRIBE lance.ns.t")
+    assert len(own.pylance("ns.t")) == 5
+    with pytest.raises(SPARK_ERRORS, match="must be nullable"):
+        own.sql("ALTER TABLE lance.ns.t ADD COLUMN r INT NOT NULL")
+    with pytest.raises(SPARK_ERRORS, match="leave out FIRST and AFTER"):
+        own.sql("ALTER TABLE lance.ns.t ADD COLUMN r INT FIRST")
+
+
+def test_columns_are_dropped_renamed_and_retyped(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id INT NOT NULL, `a.b` STRING, st STRUCT<x: INT, y: INT>, f FLOAT)")
+    own.sql("INSERT INTO lance.ns.t VALUES (1, 'x', named_struct('x', 1, 'y', 2), 1.5)")
+    own.sql("ALTER TABLE lance.ns.t DROP COLUMNS (`a.b`, st.y)")
+    own.sql("ALTER TABLE lance.ns.t RENAME COLUMN st.x TO z")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id TYPE BIGINT")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN f TYPE DOUBLE")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id DROP NOT NULL")
+    own.sql("ALTER TABLE lance.ns.t DROP COLUMN IF EXISTS nothing")
+    own.sql("INSERT INTO lance.ns.t VALUES (NULL, named_struct('z', 3), 2.5)")
+    assert own.spark.table("lance.ns.t").schema.simpleString() == "struct<id:bigint,st:struct<z:int>,f:double>"
+    assert own.pylance("ns.t") == [{"id": 1, "st": {"z": 1}, "f": 1.5}, {"id": None, "st": {"z": 3}, "f": 2.5}]
+    with pytest.raises(AnalysisException, match="nothing"):
+        own.sql("ALTER TABLE lance.ns.t DROP COLUMN nothing")
+    with pytest.raises(UnsupportedOperationException, match="UpdateColumnPosition"):
+        own.sql("ALTER TABLE lance.ns.t ALTER COLUMN f FIRST")
+
+
+def test_properties_and_comments_are_set_and_unset(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (a INT)")
+    own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('x'='1', 'y'='2')")
+    own.sql("ALTER TABLE lance.ns.t UNSET TBLPROPERTIES ('x')")
+    own.sql("COMMENT ON TABLE lance.ns.t IS 'new words'")
+    assert own.sql("SHOW TBLPROPERTIES lance.ns.t") == [("y", "2")]
+    assert ("Comment", "new words", "") in own.sql("DESCRIBE EXTENDED lance.ns.t")
+    assert own.versions("ns.t") == [1, 2, 3, 4]
+
+
+def test_tables_are_renamed_truncated_and_dropped(own: Lake) -> None:
+    own.sql("CREATE NAMESPACE lance.ns.deep")
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id FROM range(3)")
+    place = own.location("ns.t")
+    own.sql("ALTER TABLE lance.ns.t RENAME TO ns.deep.u")
+    assert (own.location("ns.deep.u"), own.sql("SHOW TABLES IN lance.ns")) == (place, [])
+    own.sql("ALTER TABLE lance.ns.deep.u RENAME TO lance.top")
+    assert own.location("top") == str(own.root / "top.lance")
+    assert own.sql("SHOW TABLES IN lance") == [("", "top", False)]
+    own.sql("ALTER TABLE lance.top RENAME TO lance.ns.t")
+    assert own.sql("SELECT count(*) FROM lance.ns.t") == [(3,)]
+    own.sql("TRUNCATE TABLE lance.ns.t")
+    assert (own.versions("ns.t"), own.pylance("ns.t")) == ([1, 2], [])
+    own.sql("CREATE TABLE lance.ns.u (a INT)")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        own.sql("ALTER TABLE lance.ns.t RENAME TO ns.u")
+    own.sql("DROP TABLE lance.ns.t")
+    own.sql("DROP TABLE lance.ns.u PURGE")
+    own.sql("DROP TABLE IF EXISTS lance.ns.u")
+    assert (own.sql("SHOW TABLES IN lance.ns"), own.files()) == ([], set())
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        own.sql("DROP TABLE lance.ns.u")
+
+
+def test_namespaces_are_listed_described_and_dropped_with_all_that_is_in_them(own: Lake) -> None:
+    own.sql("CREATE NAMESPACE lance.a COMMENT 'first' WITH DBPROPERTIES ('k'='v')")
+    own.sql("CREATE NAMESPACE lance.a.`b c`")
+    own.sql("CREATE TABLE lance.a.`b c`.t AS SELECT 1 AS x")
+    assert own.sql("SHOW NAMESPACES IN lance") == [("a",), ("ns",)]
+    assert own.sql("SHOW NAMESPACES IN lance.a") == [("a.`b c`",)]
+    assert ("Comment", "first") in own.sql("DESCRIBE NAMESPACE EXTENDED lance.a")
+    own.sql("USE lance.a.`b c`")
+    assert own.sql("SELECT * FROM t") == [(1,)]
+    own.sql("USE spark_catalog.default")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        own.sql("DROP NAMESPACE lance.a")
+    with pytest.raises(AnalysisException, match="SCHEMA_ALREADY_EXISTS"):
+        own.sql("CREATE NAMESPACE lance.a")
+    own.sql("CREATE NAMESPACE IF NOT EXISTS lance.a")
+    own.sql("DROP NAMESPACE lance.a CASCADE")
+    assert (own.sql("SHOW NAMESPACES IN lance"), own.files()) == ([("ns",)], set())
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        own.sql("SHOW TABLES IN lance.a")
+
+
+def test_rows_are_inserted_overwritten_and_replaced_by_a_condition(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 'x' AS s FROM range(4)")
+    own.sql("INSERT INTO lance.ns.t BY NAME SELECT 'y' AS s, 4L AS id")
+    own.spark.createDataFrame([(5, "z")], "id bigint, s string").writeTo("lance.ns.t").append()
+    with pytest.raises(AnalysisException, match="CANNOT_SAFELY_CAST"):
+        own.sql("INSERT INTO lance.ns.t VALUES ('no number', 'x')")
+    own.spark.createDataFrame([(9, "nine")], "id bigint, s string").writeTo("lance.ns.t").overwrite(
+        (F.col("id") > 2) & F.col("s").isNotNull()
+    )
+    assert own.sql("SELECT * FROM lance.ns.t ORDER BY id") == [(0, "x"), (1, "x"), (2, "x"), (9, "nine")]
+    assert own.versions("ns.t") == [1, 2, 3, 4]
+    own.sql("INSERT OVERWRITE lance.ns.t SELECT id + 1, s FROM lance.ns.t WHERE id > 1")
+    assert own.pylance("ns.t") == [{"id": 3, "s": "x"}, {"id": 10, "s": "nine"}]
+    assert own.versions("ns.t") == [1, 2, 3, 4, 5]
+
+
+def test_versions_tags_times_and_branches_are_named_in_queries(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS a")
+    own.sql("CALL lance.system.create_tag('ns.t', 'first')")
+    own.sql("INSERT INTO lance.ns.t VALUES (2)")
+    [(at,)] = own.sql("SELECT CAST(current_timestamp() AS STRING)")
+    own.sql("CALL lance.system.create_branch('ns.t', 'side')")
+    own.sql("INSERT INTO lance.ns.t VALUES (3)")
+    own.sql("INSERT INTO lance.ns.t.branch_side VALUES (30)")
+    own.sql("DELETE FROM lance.ns.t.branch_side WHERE a = 1")
+    counts = {
+        "": 3,
+        "VERSION AS OF 1": 1,
+        "VERSION AS OF 2": 2,
+        "VERSION AS OF 'first'": 1,
+        f"TIMESTAMP AS OF '{at}'": 2,
+    }
+    for clause, count in counts.items():
+        assert own.sql(f"SELECT count(*) FROM lance.ns.t {clause}") == [(count,)], clause
+    assert own.sql("SELECT a FROM lance.ns.t.branch_side ORDER BY a") == [(2,), (30,)]
+    details = dict(row[:2] for row in own.sql("DESCRIBE EXTENDED lance.ns.t"))["Table Properties"]
+    assert all(text in details for text in ("rows=3", "version=3", "version 3=", "Append", "version 1="))
+    assert own.spark.read.option("versionAsOf", 1).table("lance.ns.t").count() == 1
+    with pytest.raises(SPARK_ERRORS, match="VersionNotFoundError"):
+        own.sql("SELECT * FROM lance.ns.t VERSION AS OF 99")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        own.sql("SELECT * FROM lance.ns.nowhere.branch_side")
+    own.sql("CREATE TABLE lance.ns.branch_x AS SELECT 5 AS real")
+    assert own.sql("SELECT * FROM lance.ns.branch_x") == [(5,)]
+
+
+def test_a_catalog_over_a_rest_namespace_does_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    from tests.namespace.test_clients import rest
+
+    with rest(tmp_path / "lake") as uri, lake(spark, tmp_path / "lake", namespace=uri) as own:
+        own.sql("CREATE TABLE lance.ns.t COMMENT 'remote' AS SELECT id FROM range(3)")
+        own.sql("CREATE OR REPLACE TABLE lance.ns.t AS SELECT id, 'x' AS s FROM lance.ns.t")
+        own.sql("UPDATE lance.ns.t SET s = 'y' WHERE id = 1")
+        assert own.versions("ns.t") == [1, 2, 3]
+        assert own.sql("SELECT * FROM lance.ns.t ORDER BY id") == [(0, "x"), (1, "y"), (2, "x")]
+        own.sql("CREATE TABLE lance.ns.e (a INT DEFAULT 3)")
+        assert own.sql("SHOW TABLES IN lance.ns") == [("ns", "e", False), ("ns", "t", False)]
+        with pytest.raises(SPARK_ERRORS, match="stop here"):
+            own.sql("CREATE TABLE lance.ns.no AS SELECT raise_error('stop here') AS a")
+        own.sql("DROP TABLE lance.ns.t")
+        own.sql("DROP NAMESPACE lance.ns CASCADE")
+        assert (own.sql("SHOW NAMESPACES IN lance"), own.files()) == ([], set())
+
+
+def test_tables_that_pylance_made_are_read_and_changed(own: Lake) -> None:
+    lance.write_dataset(pa.table({"id": [1, 2, 3], "v": [[1.0], [2.0], None]}), own.root / "theirs.lance")
+    own.sql("DELETE FROM lance.theirs WHERE id = 2")
+    own.sql("INSERT INTO lance.theirs VALUES (4, array(4.0D))")
+    assert own.sql("SHOW TABLES IN lance") == [("", "theirs", False)]
+    assert own.pylance("theirs") == [{"id": 1, "v": [1.0]}, {"id": 3, "v": None}, {"id": 4, "v": [4.0]}]
