@@ -145,7 +145,7 @@ def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: s
         assert "s3cr3t" not in str(e.value)
 
 
-@pytest.mark.parametrize("name", ["version", "tag", "timestamp", "branch", "columns", "filter", "limit", "with_row_id"])
+@pytest.mark.parametrize("name", ["version", "tag", "timestamp", "columns", "filter", "limit", "with_row_id"])
 def test_a_write_cannot_choose_what_to_read(name: str) -> None:
     value = {"version": "1", "timestamp": "2026-01-01", "limit": "1", "with_row_id": "true"}.get(name, "x")
     with pytest.raises(InvalidOptionError, match=f"{name!r} applies only to reads"):

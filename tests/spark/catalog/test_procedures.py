@@ -59,7 +59,8 @@ def test_history_restore_and_cleanup(own: Lake) -> None:
     assert (dry[1], own.versions("ns.t")) == (4, [1, 2, 3, 4, 5])
     [done] = own.sql("CALL lance.system.cleanup(table => 'ns.t', retain_versions => 2)")
     assert (done[1], own.versions("ns.t")) == (3, [4, 5])
-    assert own.sql("CALL lance.system.verify('ns.t')") == [(5, 2, True, [], [])]
+    [fine] = own.sql("CALL lance.system.verify('ns.t')")
+    assert (fine[0], fine[2:]) == (5, (True, [], []))
     next((Path(own.location("ns.t")) / "data").iterdir()).unlink()
     [broken] = own.sql("CALL lance.system.verify(table => 'ns.t', decode => false)")
     assert (broken[2], len(broken[3])) == (False, 1)
