@@ -397,3 +397,38 @@ def test_a_namespace_in_memory(tmp_path: Path) -> None:
     assert (lake.list_tables(), lake.list_tables(["a"])) == (["t"], ["t"])
     lake.drop_table(["t"])
     assert lake.list_tables() == []
+
+
+def test_tables_are_renamed_and_pylance_finds_them(lake: Namespace) -> None:
+    lake.create_namespace(["n"])
+    lake.write(["n", "t"], ROWS)
+    place = lake.describe_table(["n", "t"]).location
+    theirs = Theirs(str(root_of(lake)))
+    for old, new in [(["n", "t"], ["n", "u"]), (["n", "u"], ["top"]), (["top"], ["other"]), (["other"], ["n", "t"])]:
+        lake.rename_table(old, new)
+        assert not lake.table_exists(old)
+        assert (lake.open(new).count_rows(), theirs.tables(new[:-1])[new[-1]][1]) == (2, 2)
+        assert (lake.describe_table(new).location == place) == (new == ["n", "u"])
+    lake.write(["n", "there"], ROWS)
+    with pytest.raises(TableAlreadyExistsError):
+        lake.rename_table(["n", "t"], ["n", "there"])
+    with pytest.raises(NamespaceNotFoundError):
+        lake.rename_table(["n", "t"], ["nowhere", "t"])
+    with pytest.raises(TableNotFoundError):
+        lake.rename_table(["n", "missing"], ["n", "u"])
+    assert lake.list_tables(["n"]) == ["t", "there"]
+
+
+def test_folders_of_object_stores_are_not_moved() -> None:
+    lake = lance_spark.namespace("memory://renamed")
+    lake.write(["t"], ROWS)
+    with pytest.raises(UnsupportedFeatureError, match="cannot be moved, since object stores only copy files"):
+        lake.rename_table(["t"], ["u"])
+    assert lake.open(["t"]).count_rows() == 2
+
+
+@pytest.mark.parametrize("location", ["{root}/a/b", "file:{root}/a/b"])
+def test_locations_below_the_root_are_registered(lake: Namespace, location: str) -> None:
+    assert lake.location_to_register(location.format(root=root_of(lake))) == "a/b"
+    with pytest.raises(InvalidOptionError, match="is not below the root"):
+        lake.location_to_register("/elsewhere/a")
