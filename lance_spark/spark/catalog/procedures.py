@@ -25,9 +25,9 @@ from lance_spark.table.changes import alter
 from lance_spark.table.changes.compaction import Compacted, CompactionOptions
 from lance_spark.table.changes.compaction_task import CompactionTask, compact
 from lance_spark.table.changes.optimize import commit_tasks, compaction_tasks
-from lance_spark.table.changes.runner import Here
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 from lance_spark.table.write.write import WriteOptions

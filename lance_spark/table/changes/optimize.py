@@ -81,10 +81,10 @@ def compaction_tasks(
 def commit_tasks(
     snapshot: Snapshot, fragments: Container[int] | None, done: Sequence[Compacted], options: CompactionOptions, write: WriteOptions
 ) -> CompactionMetrics:
-    """Commit the results of all tasks of `compaction_tasks` for the same version."""
+    """Commit the results of all tasks of `compaction_tasks` for the same version. Indexes are remapped in this process."""
     snapshot = with_own_ids(snapshot)
     result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
-    return _add(result, *_commit(snapshot, done, write, rewrite_target(snapshot, write))) if done else result
+    return _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write))) if done else result
 
 
 def _steps(
