@@ -154,11 +154,17 @@ def test_connect_with_the_jar_reads_what_it_needs(stored: str, tmp_path: Path) -
     run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
     script = """
 builder = builder.config("spark.jars", sys.argv[2]).config("spark.sql.extensions", "lancespark.LancePlanner$Extensions")
+builder = builder.config("spark.sql.catalog.lance", "lancespark.LanceCatalog").config("spark.sql.catalog.lance.root", sys.argv[3])
 spark = builder.remote("local[1]").getOrCreate()
 lance_spark.enable(spark)
 show(spark)
+spark.sql("CREATE TABLE lance.t AS SELECT id FROM range(3)")
+spark.sql("DELETE FROM lance.t WHERE id = 1")
+[done] = spark.sql("CALL lance.system.compact('t')").collect()
+print("compacted", done.version, [row.id for row in spark.table("lance.t").orderBy("id").collect()])
 """
-    out = run(START + script, stored, jar)
+    out = run(START + script, stored, jar, f"{tmp_path}/lake")
+    assert "compacted 3 [0, 2]" in out
     assert "PushedFilters: [id IS NOT NULL, id = 3]" in out
     assert "queries read whole lance tables" not in out
     assert "['d']" in out
