@@ -1,0 +1,157 @@
+"""Random changes by this package and pylance in turn: after each, every filter gives the rows of a model, with and without indexes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+
+from lance_spark import Dataset
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("number", pa.float64()), ("word", pa.string()), ("text", pa.string()), ("labels", pa.list_(pa.string()))]
+)
+KINDS = (
+    ("id", "BTREE"),
+    ("number", "BTREE"),
+    ("number", "ZONEMAP"),
+    ("id", "BLOOMFILTER"),
+    ("word", "BITMAP"),
+    ("text", "NGRAM"),
+    ("labels", "LABEL_LIST"),
+)
+NAN = float("nan")
+Row = dict[str, object]
+FILTERS: dict[str, Callable[[Row], bool]] = {
+    "id = 7": lambda r: r["id"] == 7,
+    "id IN (3, 50, 90)": lambda r: r["id"] in (3, 50, 90),
+    "number = 1.5": lambda r: r["number"] == 1.5,
+    "number > 3": lambda r: r["number"] is not None and not float(str(r["number"])) <= 3,
+    "number = 0": lambda r: r["number"] == 0,
+    "number IS NULL": lambda r: r["number"] is None,
+    "word = 'b'": lambda r: r["word"] == "b",
+    "word = 'b' AND number < 3": lambda r: r["word"] == "b" and r["number"] is not None and float(str(r["number"])) < 3,
+    "contains(text, 'word 3')": lambda r: r["text"] is not None and "word 3" in str(r["text"]),
+    "array_contains(labels, 'y')": lambda r: r["labels"] is not None and "y" in list(r["labels"]),  # type: ignore[call-overload]
+    "word IS NULL OR id = 5": lambda r: r["word"] is None or r["id"] == 5,
+}
+
+
+class Steps:
+    """The table, its model by id, and the steps that change both."""
+
+    def __init__(self, path: Path, stable: bool, seed: int) -> None:
+        self.path, self.random = path, random.Random(seed)
+        self.rows: dict[int, Row] = {}
+        self.next_id = 0
+        Dataset.write(path, self.new(30), enable_stable_row_ids=stable)
+
+    def new(self, count: int) -> pa.Table:
+        choice = self.random.choice
+        rows: list[Row] = [
+            {
+                "id": self.next_id + i,
+                "number": choice([None, 0.0, -0.0, 1.5, 4.0, -2.0, NAN]),
+                "word": choice([None, "", "a", "b", "c"]),
+                "text": choice([None, "", f"Some word {self.random.randrange(40)}", "é"]),
+                "labels": choice([None, [], ["x"], ["x", "y"], [None, "z"]]),
+            }
+            for i in range(count)
+        ]
+        self.next_id += count
+        self.rows |= {int(str(r["id"])): r for r in rows}
+        return pa.Table.from_pylist(rows, SCHEMA)
+
+    @property
+    def ours(self) -> Dataset:
+        return Dataset.open(self.path)
+
+    @property
+    def theirs(self) -> lance.LanceDataset:
+        return lance.dataset(self.path)
+
+    def append(self) -> None:
+        Dataset.write(self.path, self.new(self.random.randrange(1, 25)), mode="append")
+
+    def append_theirs(self) -> None:
+        lance.write_dataset(self.new(self.random.randrange(1, 25)), self.path, mode="append")
+
+    def delete(self) -> None:
+        self._delete(lambda condition: self.ours.delete(condition))
+
+    def delete_theirs(self) -> None:
+        self._delete(lambda condition: self.theirs.delete(condition))
+
+    def _delete(self, run: Callable[[str], object]) -> None:
+        rest = self.random.randrange(9)
+        run(f"id % 9 = {rest}")
+        self.rows = {i: r for i, r in self.rows.items() if i % 9 != rest}
+
+    def update(self) -> None:
+        self._update(lambda where: self.ours.update({"number": "1.5D", "word": "'b'"}, where))
+
+    def update_theirs(self) -> None:
+        self._update(lambda where: self.theirs.update({"number": "1.5", "word": "'b'"}, where=where))
+
+    def _update(self, run: Callable[[str], object]) -> None:
+        rest = self.random.randrange(7)
+        run(f"id % 7 = {rest}")
+        for i, row in self.rows.items():
+            if i % 7 == rest:
+                row |= {"number": 1.5, "word": "b"}
+
+    def compact(self) -> None:
+        self.ours.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]))
+
+    def compact_theirs(self) -> None:
+        self.theirs.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]))
+
+    def index(self) -> None:
+        column, kind = self.random.choice(KINDS)
+        self.ours.create_scalar_index(column, kind, name=f"{column}_{kind}")
+
+    def index_theirs(self) -> None:
+        column, kind = self.random.choice(KINDS)
+        self.theirs.create_scalar_index(column, kind, name=f"{column}_{kind}")
+
+    def optimize(self) -> None:
+        self.ours.optimize.optimize_indices(num_indices_to_merge=self.random.choice([None, 0, 1]))
+
+    def optimize_theirs(self) -> None:
+        self.theirs.optimize.optimize_indices()
+
+    def drop(self) -> None:
+        names = sorted({str(i["name"]) for i in self.ours.list_indices()})
+        if len(names) > 3:
+            self.ours.drop_index(self.random.choice(names))
+
+    def check(self, after: str) -> None:
+        table = self.ours
+        for condition, holds in FILTERS.items():
+            expected = sorted(i for i, row in self.rows.items() if holds(row))
+            for use in (True, False):
+                found = table.scan(columns=["id"], filter=condition, use_scalar_index=use).to_table()["id"].to_pylist()
+                assert sorted(found) == expected, f"{condition}, use_scalar_index={use}, after {after}"
+
+
+STEPS = [name for name in vars(Steps) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]
+OFTEN = ["index", "index_theirs", "compact", "optimize"]
+FULL = settings().max_examples > 100
+
+
+@pytest.mark.parametrize("seed", range(40 if FULL else 2))
+@pytest.mark.parametrize("stable", [False, True])
+def test_filters_are_right_after_every_change_by_either_writer(stable: bool, seed: int, tmp_path: Path) -> None:
+    steps = Steps(tmp_path / "t.lance", stable, seed)
+    for _ in range(2):
+        steps.index()
+    done = []
+    for _ in range(14):
+        done.append(steps.random.choice(STEPS + OFTEN))
+        getattr(steps, done[-1])()
+        steps.check(", ".join(done))
