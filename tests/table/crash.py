@@ -54,6 +54,10 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "replace_where": lambda uri: replaced(uri, "a <= 2", pa.table({"a": pa.array([2], pa.int64()), "s": ["replaced"]})),
     "rename_column": lambda uri: Dataset.open(uri).alter_columns({"path": "s", "name": "t"}),
     "change_type": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "data_type": pa.int32(), "name": "n"}),
+    "create_index": lambda uri: Dataset.open(uri).create_scalar_index("a", "BTREE", name="new"),
+    "drop_index": lambda uri: Dataset.open(uri).drop_index("a_idx"),
+    "optimize_indices": lambda uri: Dataset.open(uri).optimize.optimize_indices(),
+    "compact_with_indexes": lambda uri: Dataset.open(uri).optimize.compact_files(),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -119,6 +120,39 @@ def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(name: str, template
         if one == before:
             CHANGES[name](uri)
             assert described(uri) == after
+        goes_on(uri)
+
+
+@pytest.fixture(scope="module")
+def indexed(template: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The table of `template` with two indexes, and two rows that they do not cover."""
+    uri = str(tmp_path_factory.mktemp("crash") / "indexed")
+    shutil.copytree(template, uri)
+    Dataset.open(uri).create_scalar_index("a", "BTREE").create_scalar_index("s", "ZONEMAP")
+    lance.write_dataset(OLD.slice(0, 2), uri, mode="append")
+    return uri
+
+
+def indexes_of(uri: str) -> list[object]:
+    """The rows, and the indexes with what they find, in both libraries."""
+    table = Dataset.open(uri)
+    for condition in ("a = 2", "a IS NULL", "s = 'x'", "s IS NULL"):
+        found = table.scan(filter=condition).to_table()
+        assert rows(found) == rows(lance.dataset(uri).to_table(filter=condition))
+        assert rows(found) == rows(table.scan(filter=condition, use_scalar_index=False).to_table())
+    covered = sorted((i["name"], i["type"], len(i["fragment_ids"])) for i in table.list_indices())
+    return [*state(uri), *covered, len(table.snapshot.manifest.fragments)]
+
+
+@pytest.mark.parametrize("name", ["create_index", "drop_index", "optimize_indices", "compact_with_indexes"])
+def test_a_killed_change_of_indexes_leaves_no_half_made_index_and_can_be_repeated(name: str, indexed: str, tmp_path: Path) -> None:
+    tables = crashed(name, indexed, tmp_path)
+    before, after = indexes_of(indexed), indexes_of(tables[-1])
+    assert before != after
+    for uri in tables if FULL else [*tables[:-1:6], tables[-1]]:
+        if indexes_of(uri) != after:
+            CHANGES[name](uri)
+            assert indexes_of(uri) == after
         goes_on(uri)
 
 
