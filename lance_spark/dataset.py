@@ -24,6 +24,7 @@ from lance_spark.table.changes.optimize import Optimizer
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.indexes.methods import IndexMethods
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
@@ -251,9 +252,11 @@ class Dataset(IndexMethods):
     def verify(self, decode: bool = True, *, progress: bool | None = None) -> Report:
         """Check that every file of this version exists, has the recorded size and number of rows, and decodes. Returns a printable report.
 
+        With `decode`, scalar indexes are asked for a sample of their rows.
+
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
-        return verify(self.snapshot, decode, tracker(progress))
+        return verify(self.snapshot, decode, tracker(progress), check_indexes(self.snapshot) if decode else ())
 
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.

@@ -51,6 +51,11 @@ def _seen_type(f: Field) -> pa.DataType:
     return _seen_item_type(pa.string() if f.logical_type == "json" else f.type)
 
 
+def item_type(t: pa.DataType) -> pa.DataType:
+    """The type in which Spark compares the items of arrays of the type `t`."""
+    return _seen_item_type(t.value_type)
+
+
 def _seen_item_type(t: pa.DataType) -> pa.DataType:
     if types.is_dictionary(t):
         t = t.value_type
@@ -141,7 +146,7 @@ def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
     values = () if wanted.value is None else wanted.value if many else (wanted.value,)
     given = wanted.type.value_type if types.is_list(wanted.type) else wanted.type
     # An item is compared with each value as a column of the items' type would be.
-    item: Expression = Column(lists.path, _seen_item_type(t.value_type))
+    item: Expression = Column(lists.path, item_type(t))
     for v in values:
         item, _ = unify(item, Literal(v, given), f"look up with {name}")
     known = tuple(_known_as(unify(item, Literal(v, given), name)[1], item.type) for v in values)

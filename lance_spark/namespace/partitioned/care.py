@@ -23,6 +23,7 @@ from lance_spark.namespace.partitioned.root import READ_VERSION, PartitionedVers
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions, plan_compaction
 from lance_spark.table.changes.optimize import optimize
+from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.maintenance.cleanup import UNVERIFIED_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
 from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.runner import Here
@@ -223,7 +224,7 @@ def verify_partitioned(version: PartitionedVersion, decode: bool = True) -> Part
             snapshot = open_leaf(version, leaf)
             if snapshot is None:
                 continue
-            reports.append(verify(snapshot, decode))
+            reports.append(verify(snapshot, decode, contents=check_indexes(snapshot) if decode else ()))
             problems += _pin_problems(leaf, snapshot)
             latest = max(list_versions(snapshot.store))
             if leaf.pin != Pin() and latest > snapshot.version:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,6 +19,9 @@ from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_ver
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+
+Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
+"""The problems of a file: their kinds and messages."""
 
 _ALL_VERSIONS = 2**62
 _BATCH_ROWS = 1 << 16
@@ -67,14 +70,18 @@ class Report:
         return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{tables}</div>"
 
 
-def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) -> Report:
-    """Verify all files of a version, including checksums if they have any. Without `decode`, only sizes and row counts."""
+def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, contents: Iterable[tuple[str, Found]] = ()) -> Report:
+    """Verify all files of a version, including checksums if they have any. Without `decode`, only sizes and row counts.
+
+    `contents` are more problems, by path: those of the contents of indexes (see `table.indexes.check`).
+    """
     snapshot = replace(snapshot, verify_checksums=True)
     problems: list[Problem] = []
     files = 0
     for path, found in track(_checks(snapshot, decode), "verify files"):
         files += 1
         problems += [Problem(path, kind, message) for kind, message in found]
+    problems += [Problem(path, kind, message) for path, found in contents for kind, message in found]
     policy = CleanupPolicy(retain_versions=_ALL_VERSIONS, delete_unverified=True, dry_run=True)
     orphans: tuple[str, ...] = ()
     try:
@@ -85,10 +92,7 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked) ->
     return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
 
 
-_Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
-
-
-def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, _Found]]:
+def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
     """Every file of the version, with its problems."""
     manifest, locations = snapshot.manifest, snapshot.locations
     for fragment in manifest.fragments:
@@ -104,13 +108,14 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, _Found]]:
             except LanceError as e:
                 yield listed.path, [("corrupt", str(e))]
                 continue
-            yield f"{folder}/{listed.path}", _size(store, f"{folder}/{listed.path}", listed.size)
+            yield f"{folder}/{listed.path}", check_size(store, f"{folder}/{listed.path}", listed.size)
     if manifest.transaction is None and manifest.transaction_file:
         path = f"{TRANSACTIONS}/{manifest.transaction_file}"
-        yield path, _size(snapshot.store, path, None)
+        yield path, check_size(snapshot.store, path, None)
 
 
-def _size(store: Store, path: str, expected: int | None) -> _Found:
+def check_size(store: Store, path: str, expected: int | None) -> Found:
+    """The problems of a file that `expected` bytes are recorded for (None: unknown)."""
     try:
         size = store.size(path)
     except FileNotFoundError:
@@ -120,13 +125,13 @@ def _size(store: Store, path: str, expected: int | None) -> _Found:
     return [("size", f"it has {size} bytes, expected {expected} as in the manifest")] if expected and size != expected else []
 
 
-def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> _Found:
+def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> Found:
     # Loads the compiled kernels, which the driver does not need.
     from lance_spark.file.reader import open_data_file
 
     try:
         store, path = snapshot.locations.data_file(file)
-        if wrong := _size(store, path, None if file.is_legacy else file.size):
+        if wrong := check_size(store, path, None if file.is_legacy else file.size):
             return wrong
         reader = open_data_file(store, path, None, snapshot.allow_other_stores)
         file.check_version(reader.version)
@@ -145,7 +150,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
     return []
 
 
-def _deletions(fragment: Fragment, locations: Locations) -> _Found:
+def _deletions(fragment: Fragment, locations: Locations) -> Found:
     try:
         read_deletions(fragment, locations)
     except FileNotFoundError as e:
@@ -155,7 +160,7 @@ def _deletions(fragment: Fragment, locations: Locations) -> _Found:
     return []
 
 
-def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, _Found]]:
+def _sequences(fragment: Fragment, locations: Locations) -> Iterator[tuple[str, Found]]:
     """Problems of row ids and row versions, which are in the manifest or in separate files."""
     for sequence, parse in (
         (fragment.row_ids, parse_row_ids),

@@ -42,7 +42,7 @@ def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
     """The rows that the indexes of the version leave for `predicate`; None if no index can tell, or if most rows match."""
     if not snapshot.manifest.indexes:
         return None
-    segments = _Segments(snapshot)
+    segments = Segments(snapshot)
     answer = segments.answer(without_not(predicate.root))
     if answer is None or not answer.covered:
         return None
@@ -62,7 +62,7 @@ class _Segment:
     built_from: BitMap
 
 
-class _Segments:
+class Segments:
     """The index segments of a version."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -162,6 +162,16 @@ class _Segments:
         united = reduce(both, known)
         return united if len(known) == len(answers) else unchecked(united)
 
+    def of_segment(self, uuid: bytes, path: Sequence[str], condition: Expression) -> Answer | None:
+        """The answer of one segment to a condition on its column `path`; None if it is not asked, or cannot tell.
+
+        Raises CorruptFileError, UnsupportedFeatureError or StorageError for a segment that cannot be trusted.
+        """
+        field = self._field(path)
+        segments = self._by_field.get(field.id, ()) if field is not None else ()
+        segment = next((s for s in segments if s.index.uuid == uuid), None)
+        return None if field is None or segment is None else self._found(segment, field, over_values(condition))
+
     def _of_column(self, condition: Expression) -> Answer | None:
         """The answer of the indexes of the only column of the condition."""
         column = next(n for n in walk(condition) if isinstance(n, Column))
@@ -189,16 +199,19 @@ class _Segments:
 
     def _ask(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         """The answer of one segment; None if it cannot tell, or cannot be trusted."""
+        try:
+            return self._found(segment, field, condition)
+        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+            self._unused(segment.index, e)
+            return None
+
+    def _found(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
         column = next(n for n in walk(condition) if isinstance(n, Column))
-        try:
-            found = segment.kind.search(self._files(segment, field), condition, column, index.details)
-            if found is None:
-                return None
-            rows = within(self._addresses(segment, found.rows), {f: self._size(f) for f in segment.covered})
-        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            self._unused(index, e)
+        found = segment.kind.search(self._files(segment, field), condition, column, index.details)
+        if found is None:
             return None
+        rows = within(self._addresses(segment, found.rows), {f: self._size(f) for f in segment.covered})
         exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
         return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
 

@@ -1,0 +1,102 @@
+"""Verification of scalar indexes: what they find among a sample of the rows that they cover is what the rows say."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.predicate import Predicate, bind, evaluate
+from lance_spark.predicate.compare import as_seen, plain
+from lance_spark.predicate.evaluate import column_values
+from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
+from lance_spark.schema.schema import quoted
+from lance_spark.table.build.index_coverage import fragments_of, through_reuse
+from lance_spark.table.indexes.optimize import definition_of
+from lance_spark.table.indexes.segment import Definition
+from lance_spark.table.maintenance.verify import Found, check_size
+from lance_spark.table.scan.plan import Part, ScanPlan, live_rows, plan_parts
+from lance_spark.table.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lance_spark.table.scan.indexed import Segments
+
+_ROWS = 100
+"""Rows of a fragment in the sample."""
+
+
+def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
+    """The folder of each segment of a known kind, with its problems."""
+    from lance_spark.table.scan.indexed import Segments  # reads index files, and so loads the decoders
+
+    segments = Segments(snapshot)
+    indexes = snapshot.manifest.indexes
+    for index, now in zip(indexes, through_reuse(indexes)):
+        try:
+            store, place = snapshot.locations.index_folder(index)
+            if any(check_size(store, f"{place}/{file.path}", file.size) for file in index.files):
+                continue  # which is reported for the file
+            definition = definition_of(snapshot, [index])
+        except LanceError as e:
+            yield index.name, [("corrupt", str(e))]
+            continue
+        if definition is not None:
+            yield place, list(_problems(snapshot, segments, definition, index, fragments_of(now) or BitMap()))
+
+
+def _problems(
+    snapshot: Snapshot, segments: Segments, definition: Definition, index: IndexMetadata, covered: BitMap
+) -> Iterator[tuple[typing.Literal["corrupt"], str]]:
+    fragments = [f for f in snapshot.manifest.fragments if f.id in covered]
+    column = bind.column(snapshot.manifest.schema, quoted(definition.path))
+    for fragment in {f.id: f for f in (*fragments[:1], *fragments[len(fragments) // 2 :][:1], *fragments[-1:])}.values():
+        try:
+            rows = _sample(snapshot, definition, Part(fragment, 0, min(_ROWS, live_rows(fragment, snapshot.locations))))
+        except LanceError:
+            continue  # which is reported for the data file
+        try:
+            for condition in _conditions(column, rows):
+                answer = segments.of_segment(index.uuid, definition.path, condition)
+                if answer is None:
+                    continue
+                offsets = (rows.column("_rowaddr").to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+                holds = np.asarray(evaluate(Predicate(condition, "the sample"), rows).fill_null(False))
+                found = np.isin(offsets, np.asarray(answer.rows.get(fragment.id, BitMap()).to_array(), np.uint32))
+                wrong = (holds & ~found) | (~holds & found if fragment.id in answer.exact else False)
+                if wrong.any():
+                    at = int(np.flatnonzero(wrong)[0])
+                    what = "does not find" if holds[at] else "finds"
+                    yield "corrupt", f"index {index.name!r} {what} row {offsets[at]} of fragment {fragment.id}, unlike a scan"
+                    return
+        except InvalidOptionError:
+            continue  # a value that a filter cannot hold
+        except LanceError as e:
+            yield "corrupt", f"index {index.name!r}: {e}"
+            return
+
+
+def _sample(snapshot: Snapshot, definition: Definition, part: Part) -> pa.RecordBatch:
+    from lance_spark.table.scan.task import read_task
+
+    plan = ScanPlan(columns=(quoted(definition.path), "_rowaddr"))
+    table = pa.Table.from_batches(read_task(plan_parts(snapshot, plan, [part])), plan.schema(snapshot))
+    (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    return batch
+
+
+def _conditions(column: Column, rows: pa.RecordBatch) -> list[Expression]:
+    """IS NULL, and a condition for half of the values in the sample."""
+    values = column_values(column, rows)
+    if not pa.types.is_nested(column.type):
+        half = values.drop_null().unique().to_pylist()[::2]
+        return [IsNull(column), *([In(column, tuple(half), has_null=False)] if half else [])]
+    items = as_seen(plain(values.flatten()), bind.item_type(column.type))
+    half = items.drop_null().unique().to_pylist()[::2]
+    wanted = Literal(tuple(half), pa.list_(items.type))
+    return [IsNull(column), *([Call("arrays_overlap", (column, wanted), pa.bool_())] if half else [])]
