@@ -21,7 +21,8 @@ from lance_spark.table.build.index_coverage import fragments_of, through_reuse
 from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import Definition
 from lance_spark.table.maintenance.verify import Found, check_size
-from lance_spark.table.scan.plan import Part, ScanPlan, live_rows, plan_parts
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import ScanPlan, live_rows, plan_parts
 from lance_spark.table.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
