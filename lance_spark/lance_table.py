@@ -374,6 +374,7 @@ class Optimizer:
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
         max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
         drop_index_coverage: bool = COMPACTION.drop_index_coverage,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
         progress: bool | None = None,
         **noted: Any,
     ) -> CompactionMetrics:
@@ -382,9 +383,8 @@ class Optimizer:
         Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
         a terminal where tqdm is installed).
         """
-        options = CompactionOptions(
-            target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold, max_bytes_per_file, drop_index_coverage
-        )
+        deletions = (materialize_deletions, materialize_deletions_threshold)
+        options = CompactionOptions(target_rows_per_fragment, *deletions, max_bytes_per_file, drop_index_coverage, defer_index_remap)
         return compact.compact(self._target, self._condition, options, _noted(noted), progress)
 
 

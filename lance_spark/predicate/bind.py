@@ -141,8 +141,9 @@ def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
     if not isinstance(wanted, Literal):
         raise InvalidOptionError(f"{name} takes only literals after the first argument")
     many = name != "array_contains"
-    if many and not types.is_list(wanted.type) and wanted.value is not None:
-        raise InvalidOptionError(f"{name} needs an array after the first argument, such as array(1, 2), not {_named(wanted)}")
+    if wanted.value is not None and many != types.is_list(wanted.type):
+        needed = "an array, such as array(1, 2)," if many else "an item, not an array,"
+        raise InvalidOptionError(f"{name} needs {needed} after the first argument; found {_named(wanted)}")
     values = () if wanted.value is None else wanted.value if many else (wanted.value,)
     given = wanted.type.value_type if types.is_list(wanted.type) else wanted.type
     # An item is compared with each value as a column of the items' type would be.

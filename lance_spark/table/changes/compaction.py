@@ -19,6 +19,7 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.indexes.follow import follow, followers, needs_addresses
+from lance_spark.table.indexes.reuse import covering, record_moves
 from lance_spark.table.indexes.segment import discard
 from lance_spark.table.scan.plan import all_live_rows
 from lance_spark.table.scan.runner import Runner
@@ -36,6 +37,9 @@ class CompactionOptions:
     fraction of deleted rows exceeds `materialize_deletions_threshold`. In tables without stable row ids, fragments are
     skipped if an index covers them that cannot follow their rows, such as a vector index, unless `drop_index_coverage` is True; then
     the index no longer covers their rows until it is optimized.
+
+    With `defer_index_remap`, indexes stay as they are, and a fragment reuse index records where the rows went: readers look them up
+    there. This costs less now and more in each lookup, until the indexes are optimized. It also serves the indexes that cannot follow.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -43,6 +47,7 @@ class CompactionOptions:
     materialize_deletions_threshold: float = 0.1
     max_bytes_per_file: int = 90 << 30
     drop_index_coverage: bool = False
+    defer_index_remap: bool = False
 
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
@@ -69,7 +74,8 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     Neighbouring fragments are joined only if the same indexes cover them.
     """
     covers = _covers(snapshot)
-    held = set() if snapshot.manifest.has_stable_row_ids or options.drop_index_coverage else _immovable(snapshot)
+    free = snapshot.manifest.has_stable_row_ids or options.drop_index_coverage or options.defer_index_remap
+    held = set() if free else _immovable(snapshot)
     groups: list[tuple[Fragment, ...]] = []
     left_out: list[int] = []
     bin_: list[tuple[Fragment, int]] = []
@@ -144,24 +150,28 @@ class Compacted:
     new: tuple[Fragment, ...]
 
 
-def commit_compaction(runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str]) -> Snapshot:
+def commit_compaction(
+    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], properties: dict[str, str], defer_index_remap: bool = False
+) -> Snapshot:
     """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
-    Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own.
-    Raises what `table.commit.commit.commit` raises.
+    Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own;
+    or, with `defer_index_remap`, another commit records where the rows went. Raises what `table.commit.commit.commit` raises.
     """
     groups = tuple(RewriteGroup(c.old, c.new) for c in done)
     rewritten: tuple[RewrittenIndex, ...] = ()
-    if snapshot.manifest.indexes and needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
+    defers = defer_index_remap and not snapshot.manifest.has_stable_row_ids and bool(covering(snapshot, groups))
+    if defers or needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
         groups = _with_reserved_ids(snapshot, groups)
-        rewritten = follow(runner, snapshot, groups)
+        rewritten = follow(runner, snapshot, groups, only_zones=defers)
     try:
-        return commit(snapshot.store, Transaction(snapshot.version, Rewrite(groups, rewritten), properties=properties), base=snapshot)
+        committed = commit(snapshot.store, Transaction(snapshot.version, Rewrite(groups, rewritten), properties=properties), base=snapshot)
     except CommitStateUnknownError:
         raise
     except LanceError:
         discard(snapshot.store, *(segment.new_id for segment in rewritten))
         raise
+    return record_moves(snapshot, committed, groups) if defers else committed
 
 
 def _with_reserved_ids(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:

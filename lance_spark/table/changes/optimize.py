@@ -64,7 +64,7 @@ def optimize(
     for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
         with in_use(snapshot):
             done = runner.run(tasks, compact)
-        result = _add(result, *_commit(runner, snapshot, done, write, tasks[0].target))
+        result = _add(result, *_commit(runner, snapshot, done, write, tasks[0].target, options.defer_index_remap))
     return result
 
 
@@ -84,7 +84,11 @@ def commit_tasks(
     """Commit the results of all tasks of `compaction_tasks` for the same version. Indexes are remapped in this process."""
     snapshot = with_own_ids(snapshot)
     result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
-    return _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write))) if done else result
+    return (
+        _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write), options.defer_index_remap))
+        if done
+        else result
+    )
 
 
 def _steps(
@@ -103,11 +107,11 @@ def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOp
 
 
 def _commit(
-    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget
+    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget, defer: bool
 ) -> tuple[int, Sequence[Compacted], int]:
     """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
     try:
-        return commit_compaction(runner, snapshot, done, write.noted).version, done, 0
+        return commit_compaction(runner, snapshot, done, write.noted, defer).version, done, 0
     except CommitConflictError as e:
         if not e.retryable or len(done) == 1:
             _discard(target, done)
@@ -119,7 +123,7 @@ def _commit(
     except LanceError:
         _discard(target, done)
         raise
-    results = [_commit(runner, snapshot, [one], write, target) for one in done]
+    results = [_commit(runner, snapshot, [one], write, target, defer) for one in done]
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
 
 
@@ -153,9 +157,12 @@ class Optimizer(Generic[Result]):
         target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
-        options = CompactionOptions(target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold)
+        options = CompactionOptions(
+            target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold, defer_index_remap=defer_index_remap
+        )
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
 
     def optimize_indices(

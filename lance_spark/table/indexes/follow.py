@@ -20,6 +20,7 @@ from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.optimize import definition_of, index_files
 from lance_spark.table.indexes.segment import BuildTask, Definition, build, discard, folder
+from lance_spark.table.scan.moved_rows import reuse_moves
 from lance_spark.table.scan.plan import ScanTask, plan_group
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -32,7 +33,7 @@ def followers(snapshot: Snapshot) -> dict[bytes, Definition]:
     indexes = snapshot.manifest.indexes
     found = {}
     for index, now in zip(indexes, through_reuse(indexes)):
-        # Rows that already moved are named by their old addresses: the index must be optimized first.
+        # If the bitmap does not tell where the rows are now, the index must be optimized first.
         if index.name not in SYSTEM_INDEXES and fragments_of(index) == fragments_of(now):
             definition = definition_of(snapshot, [index])
             if definition is not None:
@@ -64,14 +65,16 @@ def needs_addresses(snapshot: Snapshot, fragments: BitMap) -> list[tuple[IndexMe
     ]
 
 
-def follow(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewrittenIndex, ...]:
-    """Write the segments for the rows of `groups`, whose new fragments have their final ids.
+def follow(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], only_zones: bool = False) -> tuple[RewrittenIndex, ...]:
+    """Write the segments for the rows of `groups`, whose new fragments have their final ids; or only those of kinds of zones.
 
     A segment that cannot be read is left as it is: it no longer covers the rows.
     """
     moved = BitMap(f.id for group in groups for f in group.old_fragments)
     tasks = []
     for segment, definition in needs_addresses(snapshot, moved):
+        if only_zones and not definition.kind.zoned:
+            continue
         own = tuple(g for g in groups if BitMap(f.id for f in g.old_fragments) & (fragments_of(segment) or BitMap()))
         new = [f for g in own for f in g.new_fragments]
         scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
@@ -106,8 +109,10 @@ def write_anew(task: FollowTask) -> Trained | None:
 def _of_addresses(task: FollowTask, target: IndexTarget) -> Trained:
     covered = fragments_of(task.segment) or BitMap()
     files = index_files(task.snapshot, task.segment, task.definition.field, covered)
+    before = () if task.snapshot.manifest.has_stable_row_ids else reuse_moves(task.snapshot.manifest.indexes)
+    existing = _Existing(covered & BitMap(f.id for f in task.snapshot.manifest.fragments))
     moves = Moves([_group(task.snapshot, group) for group in task.groups])
-    return task.definition.kind.rewrite([(files, Chain((_Existing(BitMap(files.fragments)), moves)))], target)
+    return task.definition.kind.rewrite([(files, Chain((*before, existing, moves)))], target)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of,
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.indexes.create import build_segments, commit_segments, no_index, segments_of
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
-from lance_spark.table.scan.moved_rows import reuse_moves
+from lance_spark.table.scan.moved_rows import reuse_moves, reused_fragments
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 
@@ -123,6 +123,10 @@ def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragme
     """The files of a segment, limited to these fragments."""
     store, place = snapshot.locations.index_folder(segment)
     rows = {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id in fragments}
+    kind = kind_of(segment.details_type)
+    if kind is not None and not kind.zoned:
+        # Rows that moved are still at their old addresses.
+        rows = {**reused_fragments(snapshot.manifest.indexes), **rows}
     sizes = {file.path: file.size for file in segment.files if file.size}
     return IndexFiles(store, place, field, rows, sizes=sizes, version=segment.index_version, verify_checksums=snapshot.verify_checksums)
 

@@ -138,3 +138,37 @@ def test_zones_and_filters_have_the_given_size(tmp_path: Path) -> None:
     Dataset.write(tmp_path, ROWS.slice(0, 300), mode="append").optimize.optimize_indices()
     assert lance.dataset(tmp_path).stats.index_stats("id_idx")["indices"] == [{"num_zones": 23, "rows_per_zone": 100}]
     check(tmp_path, ["id"])
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_indexes_follow_the_rows_that_compaction_moves(stable: bool, tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, ROWS, max_rows_per_file=350, enable_stable_row_ids=stable)
+    for kind, column in FOLLOWED.items():
+        made = made.create_scalar_index(column, kind, name=kind)
+    lance.dataset(tmp_path).delete("id % 5 = 2 OR id BETWEEN 400 AND 700")
+    compacted = Dataset.open(tmp_path).optimize.compact_files(target_rows_per_fragment=600)
+    assert len(compacted.snapshot.manifest.fragments) == 3
+    assert {kind: compacted.index_statistics(kind)["num_unindexed_rows"] for kind in FOLLOWED} == dict.fromkeys(FOLLOWED, 0)
+    check(tmp_path, list(FOLLOWED.values()))
+    for kind, column in FOLLOWED.items():
+        explained = [compacted.scan(filter=condition).explain() for condition in conditions(column)]
+        assert any(kind in text for text in explained), kind
+    assert compacted.verify().ok
+
+
+def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, ROWS, max_rows_per_file=350)
+    for kind, column in FOLLOWED.items():
+        made = made.create_scalar_index(column, kind, name=kind)
+    before = {i["uuid"] for i in made.list_indices() if i["type"] not in ("ZONEMAP", "BLOOMFILTER")}
+    moved = made.delete("id % 5 = 2").optimize.compact_files(target_rows_per_fragment=600, defer_index_remap=True)
+    assert before <= {i["uuid"] for i in moved.list_indices()}
+    assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter="small = 5").explain_plan()
+    check(tmp_path, list(FOLLOWED.values()))
+    again = moved.delete("id % 7 = 1").optimize.compact_files(target_rows_per_fragment=5000)
+    assert {kind: again.index_statistics(kind)["num_unindexed_rows"] for kind in FOLLOWED} == dict.fromkeys(FOLLOWED, 0)
+    check(tmp_path, list(FOLLOWED.values()))
+
+
+FOLLOWED = {"BTREE": "small", "BITMAP": "text", "LABEL_LIST": "labels", "NGRAM": "long", "ZONEMAP": "day", "BLOOMFILTER": "big"}
+"""A column for each kind."""

@@ -111,6 +111,12 @@ class Steps:
     def compact_theirs(self) -> None:
         self.theirs.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]))
 
+    def compact_later(self) -> None:
+        self.ours.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]), defer_index_remap=True)
+
+    def compact_later_theirs(self) -> None:
+        self.theirs.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]), defer_index_remap=True)
+
     def index(self) -> None:
         column, kind = self.random.choice(KINDS)
         self.ours.create_scalar_index(column, kind, name=f"{column}_{kind}")
