@@ -68,7 +68,7 @@ class Source:
                 elsewhere.setdefault(self.path, []).append(i)
         self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
         for path, numbers in elsewhere.items():
-            for i, answer in zip(numbers, self.store.read_ranges(path, [ByteRange(*ranges[i]) for i in numbers])):
+            for i, answer in zip(numbers, self.store.read_ranges(path, [_plain(ranges[i]) for i in numbers])):
                 answers[i] = answer
         return answers  # type: ignore[return-value]
 
@@ -98,6 +98,11 @@ class Source:
         """The error that names the damaged file and `what` was read; "" if unknown."""
         path = sidecar_path(self.path, e.blob_id) if e.blob_id else self.path
         return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
+
+
+def _plain(wanted: ByteRange) -> ByteRange:
+    """The range alone, without the name of its file."""
+    return wanted if type(wanted) is ByteRange else ByteRange(*wanted)
 
 
 def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:

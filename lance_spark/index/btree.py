@@ -21,7 +21,7 @@ from lance_spark.index.order import first_of_equals, sort_order
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds, holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
-from lance_spark.predicate.tree import Column, Expression
+from lance_spark.predicate.tree import Column, Expression, In
 from lance_spark.reading import spans
 
 DATA = "page_data.lance"
@@ -108,10 +108,21 @@ def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarr
     rows = spans.rows(chosen)
     places, done = [np.empty(0, np.int64)], 0
     for batch in data.batches((0,), range(*chosen[0].tolist()) if len(chosen) == 1 else rows):
-        places.append(rows[done : done + batch.num_rows][holds(condition, batch.column(0))])
+        places.append(rows[done : done + batch.num_rows][_hits(condition, batch.column(0))])
         done += batch.num_rows
     numbers = [np.empty(0, np.uint64), *(batch.column(0).to_numpy() for batch in data.batches((1,), np.concatenate(places)))]
     return np.concatenate(numbers)
+
+
+def _hits(condition: Expression, values: pa.Array) -> np.ndarray:
+    """The positions, or a mask, of the values, which are in order, that satisfy the condition."""
+    match condition:
+        case In(Column(_, t), wanted, False) if wanted and pa.types.is_integer(t) and values.type == t and not values.null_count:
+            ordered, known = values.to_numpy(), np.unique(np.array(wanted, dtype=t.to_pandas_dtype()))
+            first, last = (np.searchsorted(ordered, known, side=side) for side in ("left", "right"))
+            return spans.rows(spans.merged(np.stack([first, last], axis=1), 0))
+        case _:
+            return holds(condition, values)
 
 
 def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:

@@ -7,11 +7,15 @@ from lance_spark.table.scan.indexed import look_up
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
 
+_SHOWN = 400
+"""Characters of a filter that are shown."""
+
 
 def explain(snapshot: Snapshot, plan: ScanPlan) -> str:
     """The filter of a scan, the indexes that it uses, and the rows that they leave to be read. Reads what the indexes name."""
     live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
-    lines = [f"Scan of {snapshot}", f"  filter: {'none' if plan.predicate is None else plan.predicate.text}"]
+    text = "none" if plan.predicate is None else plan.predicate.text
+    lines = [f"Scan of {snapshot}", f"  filter: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}"]
     answer = None if plan.predicate is None or not plan.use_scalar_index else look_up(snapshot, plan.predicate)
     if answer is not None:
         lines += [f"  {line}" for line in index_lines(answer, live)]
