@@ -24,9 +24,12 @@ def last_change(spark: SparkSession) -> RowChanges | None:
     UnsupportedFeatureError with Spark Connect.
 
     Examples:
-        >>> spark.sql("DELETE FROM events WHERE day < '2024-01-01'")
+        >>> import lance_spark
+        >>> lance_spark.write(spark.range(9), "/tmp/nine.lance")
+        >>> spark.read.format("lance").load("/tmp/nine.lance").createOrReplaceTempView("nine")
+        >>> _ = spark.sql("DELETE FROM nine WHERE id > 5")
         >>> lance_spark.last_change(spark).num_deleted_rows
-        12
+        3
     """
     if is_remote():
         raise UnsupportedFeatureError("a Spark Connect client does not know the last change; read the table's history")

@@ -20,8 +20,8 @@ from lance_spark.storage.location import absolute
 def enable(spark: SparkSession) -> None:
     """Register the format "lance" with the session and install the planner, so that queries read only what they need.
 
-    Call it before any other use of the session. Then joins prune what they read, too, and sessions derived from it inherit the planner.
-    Repeated calls are harmless. Without this call, Spark finds the format if the package is installed, but not with --py-files. See
+    SQL can then also change rows, see docs/sql.md. Sessions derived from this one inherit the planner. Repeated calls are harmless.
+    Without this call, Spark finds the format if the package is installed, but not with --py-files. See
     docs/planner.md.
 
     Examples:

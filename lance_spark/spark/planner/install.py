@@ -43,7 +43,7 @@ _LOG = logging.getLogger("lance_spark")
 def install(spark: SparkSession) -> None:
     """Install the rules into `spark` unless they are installed. If that is impossible, log one warning per process.
 
-    In a new session, this must be the first call, because the first query builds the session's planner.
+    It works in new sessions and in those that have run queries.
     """
     try:
         _install(spark)
