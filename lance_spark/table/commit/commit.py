@@ -198,11 +198,11 @@ def _separate(store: Store, current: Snapshot) -> None:
 def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
     """Write the transaction file, append its name to `names`, and return its content.
 
-    It need not survive a crash of the machine: the manifest, which must, has the same content.
+    It is durable like the manifest, which has the same content: older readers check for conflicts by the file alone.
     """
     content = serialise_transaction(transaction)
     names.append(transaction.file_name)
-    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content, durable=False)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
     return content
 
 

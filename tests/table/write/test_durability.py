@@ -11,6 +11,7 @@ import pytest
 from lance_spark import Dataset
 
 ROWS = pa.table({"a": pa.array(range(5), pa.int64())})
+TRANSACTION = ["_transactions/*", "_transactions"]
 
 
 @pytest.fixture
@@ -37,10 +38,10 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_names_of_data_files_are_synced_once_before_the_version(tmp_path: Path, events: list[str]) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS, max_rows_per_file=1)
-    assert events == [*["data/*"] * 5, "data", "_versions/*", "link", "_versions"]
+    assert events == [*["data/*"] * 5, *TRANSACTION, "data", "_versions/*", "link", "_versions"]
     events.clear()
     Dataset.open(uri).delete("a = 1")
-    assert events == ["data", "_versions/*", "link", "_versions"]
+    assert events == [*TRANSACTION, "data", "_versions/*", "link", "_versions"]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
@@ -49,4 +50,4 @@ def test_deletion_files_are_synced_before_the_version(tmp_path: Path, events: li
     Dataset.write(uri, ROWS)
     events.clear()
     Dataset.open(uri).delete("a = 1")
-    assert events == ["_deletions/*", "_deletions", "data", "_versions/*", "link", "_versions"]
+    assert events == ["_deletions/*", "_deletions", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
