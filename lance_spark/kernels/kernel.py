@@ -1,16 +1,13 @@
-"""The decorator for loops that touch every value: numba, cached on disk if numba finds a writable directory."""
+"""The decorator for loops that touch every value: numba, cached on disk if numba finds a writable directory.
+
+numba is imported by the first call of a kernel, since importing it takes longer than many tasks.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
-
-import numba
-from numba.core import config
-
-_SETTINGS: Any = config  # its attributes are created at import
-_CACHE = not _SETTINGS.BOUNDSCHECK or bool(_SETTINGS.CACHE_DIR)
-"""The cache does not distinguish code with bounds checks, so such code is cached only in a separate folder (NUMBA_CACHE_DIR)."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +18,33 @@ def kernel(function: F) -> F:
     Kernels have no bounds checks: every index must be checked before the call, or in the loop, which then returns a status. Set
     NUMBA_BOUNDSCHECK=1 to have numba check every index, NUMBA_DISABLE_JIT=1 to run the plain Python.
     """
-    try:
-        return cast(F, numba.njit(cache=_CACHE, nogil=True)(function))
-    except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
-        return cast(F, numba.njit(nogil=True)(function))
+    return cast(F, _Kernel(function))
+
+
+class _Kernel:
+    """A function that is compiled on its first call. Two threads may both prepare it, which numba allows."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._compiled(*arguments)
+
+    @functools.cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        import numba
+        from numba.core import config
+
+        settings: Any = config  # its attributes are created at import
+        # The cache does not distinguish code with bounds checks, so such code is cached only in a separate folder (NUMBA_CACHE_DIR).
+        cache = not settings.BOUNDSCHECK or bool(settings.CACHE_DIR)
+        try:
+            return cast(Callable[..., Any], numba.njit(cache=cache, nogil=True)(self._function))
+        except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
+            return cast(Callable[..., Any], numba.njit(nogil=True)(self._function))
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type of a kernel that another kernel calls."""
+        return cast(Any, self._compiled)._numba_type_
