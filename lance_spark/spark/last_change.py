@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import UnsupportedFeatureError, VersionNotFoundError
+from lance_spark.spark.command import STATEMENT, Command
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.places import store_of
-from lance_spark.spark.row_level import STATEMENT, Command
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import list_versions, open_snapshot

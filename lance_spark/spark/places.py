@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.namespace.connect import connect
-from lance_spark.namespace.protocol import Namespace
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.storage.store import Store
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.protocol import Namespace
 
 NO_PATH = (
     "the path of the Lance table is missing. Use .load(path), .save(path) or CREATE TEMPORARY VIEW v USING lance OPTIONS (path '...'). "
@@ -29,6 +32,8 @@ def store_to_write(options: WriteOptions) -> Store:
 
 
 def namespace_of(options: ReadOptions | WriteOptions) -> Namespace:
+    from lance_spark.namespace.connect import connect  # most tables are at a path
+
     place, properties = options.namespace or options.path, dict(options.namespace_properties)
     if place is None:
         raise InvalidOptionError("the option table needs a namespace: load or save its path, or give the option namespace")

@@ -7,7 +7,7 @@ because row addresses refer to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +20,9 @@ from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
+from lance_spark.spark.command import Command
 from lance_spark.spark.import_cache import keep_import_cache_small
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.writer import abort_job, no_message, settings
 from lance_spark.storage.store import Store
@@ -35,47 +36,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
 from lance_spark.table.write.write import discard_job, rewrite_target
 
-OPTION = "__lance_command"
-STATEMENT = "statement"
-"""The transaction property with the id of the statement."""
 _NOT_VALUES = ("_rowaddr", OPERATION)
-
-
-@dataclass(frozen=True)
-class Command:
-    """A row-level command: DELETE, UPDATE, MERGE or TRUNCATE.
-
-    `statement` is its id. `version` is the version that it has read, 0 if the table does not exist yet; `declared` is then its schema, as
-    Spark's JSON. `condition` is SQL. With `repeats`, it may delete a row more than once. `assigned` are the columns with new values in
-    updated rows.
-    """
-
-    kind: str
-    statement: str
-    condition: str
-    version: int = 0
-    declared: str = ""
-    repeats: bool = False
-    assigned: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Command | None:
-        """The command among a write's options, if there is one."""
-        text = options.get(OPTION)
-        return None if text is None else cls(**json.loads(text))
-
-    def place(self, options: ReadOptions) -> ReadOptions:
-        """The options of a read of the version that the command has read."""
-        return replace(options, version=self.version or None, tag=None, timestamp=None)
-
-    def write_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        """The options of the write. The command knows its branch."""
-        return {name: value for name, value in options.items() if name.lower() != "branch"}
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """What the command notes in its transaction."""
-        return {STATEMENT: self.statement, "command": self.kind}
 
 
 @dataclass

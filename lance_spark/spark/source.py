@@ -11,7 +11,7 @@ import pickle
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
@@ -26,25 +26,26 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import ROW_COLUMNS
-from lance_spark.namespace.partitioned.root import PartitionedVersion, open_partitioned, opened, with_flags
-from lance_spark.namespace.partitioned.scan import check_no_row_columns
 from lance_spark.predicate import conjunction, from_json, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.batches import Conversion
+from lance_spark.spark.command import OPTION as COMMAND
+from lance_spark.spark.command import Command
 from lance_spark.spark.import_cache import keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
-from lance_spark.spark.partitioned_writer import PartitionedWriter
 from lance_spark.spark.places import store_of, store_to_write
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader, Partitioning
-from lance_spark.spark.row_level import OPTION as COMMAND
-from lance_spark.spark.row_level import Command, row_level_writer
 from lance_spark.spark.types import promised, stored, to_spark
-from lance_spark.spark.writer import LanceWriter
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
+
+# Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
 OVERWRITE = "__lance_overwrite"
 """The option in which NamedTable.java passes the conditions, as JSON, of the rows that a write replaces."""
@@ -67,11 +68,11 @@ class LanceDataSource(DataSource):
         self._pinned: tuple[Store, int] | LanceError
         try:
             found = open_version(self._read if self._command is None else self._command.place(self._read))
-            if isinstance(found, PartitionedVersion):
-                self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
-            else:
+            if isinstance(found, Snapshot):
                 self._snapshot = found
                 self._mark = VERSION_MARK + struct.pack("<q", found.version)
+            else:
+                self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
             self._pinned = self._snapshot.store, self._snapshot.version
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
@@ -136,12 +137,18 @@ class LanceDataSource(DataSource):
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
         if self._command is not None:
+            from lance_spark.spark.row_level import row_level_writer
+
             if self._partitioned is not None:
                 what = "is a partitioned namespace; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables"
                 raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
             return row_level_writer(self._snapshot, store_to_write(options), options, self._command)
         if self._partitioned is not None:
+            from lance_spark.spark.partitioned_writer import PartitionedWriter
+
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
+        from lance_spark.spark.writer import LanceWriter
+
         if self._snapshot is None:
             return LanceWriter(store_to_write(options), schema, overwrite, options)
         place = store_to_write(options) if options.branch is None else self._snapshot.store
@@ -167,6 +174,8 @@ class LanceDataSource(DataSource):
         if self._snapshot is None:
             store, version = self._pinned
             if self._mark == PARTITIONED_MARK:
+                from lance_spark.namespace.partitioned.root import opened, with_flags
+
                 self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
                 self._snapshot = self._partitioned.shape
             else:
@@ -189,6 +198,8 @@ class LanceDataSource(DataSource):
         if chosen.filter is not None:
             plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
         if self._partitioned is not None:
+            from lance_spark.namespace.partitioned.scan import check_no_row_columns
+
             check_no_row_columns(plan, self._partitioned)
         return plan
 
@@ -222,6 +233,8 @@ def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:
             allow_other_stores=options.allow_other_stores,
         )
     except (TableNotFoundError, VersionNotFoundError):
+        from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
+
         # A tag is looked for before the versions are.
         found = open_partitioned(store, options.version, options.timestamp)
         if found is None:
