@@ -13,9 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lance_spark.dataset import Dataset
 from lance_spark.errors import (
     InvalidOptionError,
     NamespaceNotFoundError,
@@ -26,7 +25,10 @@ from lance_spark.errors import (
 from lance_spark.storage.location import can_be_path
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
-from lance_spark.table.write.write import Data, Mode, WriteOptions, write
+
+if TYPE_CHECKING:
+    from lance_spark.dataset import Dataset
+    from lance_spark.table.write.write import Data, Mode
 
 Id: TypeAlias = Sequence[str]
 """The names of an id, starting at the root."""
@@ -121,6 +123,8 @@ class Namespace(ABC):
         timestamp: datetime | str | None = None,
     ) -> Dataset:
         """Open the latest version of a table, or the one of a number, tag or time. Raises TableNotFoundError, also without data."""
+        from lance_spark.dataset import Dataset  # imports all that changes a table, which a client of Spark does not need
+
         return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
 
     def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
@@ -129,6 +133,9 @@ class Namespace(ABC):
         If the write fails, the table remains declared, and a later write in any mode creates it.
         `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
         """
+        from lance_spark.dataset import Dataset
+        from lance_spark.table.write.write import WriteOptions, write
+
         return Dataset(write(self.store_to_write(id), data, mode, WriteOptions(**options)))
 
     def store_to_write(self, id: Id) -> Store:
