@@ -17,8 +17,6 @@ from lance_spark.buffers.blocks import Block, Chunks
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.kernels.kernel import kernel
-from lance_spark.kernels.words import U, load16, load32
 from lance_spark.layouts.levels.assemble import Path, nest
 from lance_spark.layouts.levels.read import Slots, decode_levels, unravel
 from lance_spark.layouts.levels.sparse import read_structure, restrict
@@ -176,42 +174,29 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
     head = 2 * levels + width * layout.num_buffers
     if head > fetched.sizes.min(initial=head):
         raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
-    num_levels = np.empty(len(fetched.starts), np.int64)
     starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(fetched.starts)), np.int64)
-    c = _read_heads(fetched.data, fetched.starts, fetched.sizes, levels, width == 4, head, num_levels, starts, sizes)
-    if c >= 0:
-        end = starts[-1, c] + sizes[-1, c] - fetched.starts[c]
-        raise CorruptFileError(f"expected {end} bytes in chunk {c} of those read, found {fetched.sizes[c]}")
+    # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
+    num_levels = _numbers(fetched.data, fetched.starts, 2)
+    at, end = fetched.starts + 2, np.full(len(fetched.starts), head, np.int64)
+    for i in range(len(starts)):
+        size = 2 if i < levels - 1 else width
+        starts[i] = fetched.starts + (end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        sizes[i] = _numbers(fetched.data, at, size)
+        at = at + size
+        end = starts[i] + sizes[i] - fetched.starts
+    short = np.flatnonzero(end > fetched.sizes)
+    if len(short):
+        c = short[0]
+        raise CorruptFileError(f"expected {end[c]} bytes in chunk {c} of those read, found {fetched.sizes[c]}")
     return num_levels, starts, sizes
 
 
-@kernel
-def _read_heads(
-    data: np.ndarray,
-    chunk_starts: np.ndarray,
-    chunk_sizes: np.ndarray,
-    levels: int,
-    wide: bool,
-    head: int,
-    num_levels: np.ndarray,
-    starts: np.ndarray,
-    sizes: np.ndarray,
-) -> int:
-    """Read headers of `head` bytes: `levels` numbers of 16 bits, then sizes of 16 or 32. Returns the first chunk that is too short, or
-    -1.
-    """
-    for c in range(len(chunk_starts)):
-        at = U(chunk_starts[c])
-        num_levels[c] = load16(data, at)
-        end = head
-        for b in range(len(starts)):
-            at += U(2) if b < levels else U(4 if wide else 2)
-            starts[b, c] = chunk_starts[c] + (end + 7) // _ALIGNMENT * _ALIGNMENT
-            sizes[b, c] = load32(data, at) if wide and b >= levels - 1 else load16(data, at)
-            end = starts[b, c] + sizes[b, c] - chunk_starts[c]
-        if end > chunk_sizes[c]:
-            return c
-    return -1
+def _numbers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
+    """The little-endian unsigned numbers of `width` bytes at these positions, which need not be aligned."""
+    numbers: np.ndarray = data[at].astype(np.int64)
+    for i in range(1, width):
+        numbers |= data[at + i].astype(np.int64) << (8 * i)
+    return numbers
 
 
 def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple[Slots, ...]:
