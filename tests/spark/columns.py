@@ -42,14 +42,19 @@ def hands_over_columns(df: DataFrame) -> bool:
 def arrow_bytes(spark: SparkSession) -> int:
     """The bytes that Arrow keeps in the driver's process, which in local mode runs the tasks, after all tasks have ended.
 
-    The collector runs, too, since it frees what another thread than a task's was reading when the task ended.
+    The collector runs, too, since it frees what another thread than a task's was reading when the task ended. What Spark writes to the
+    worker of a function does not count: Spark 4.0 never frees it if the job is cancelled, whichever way the scan takes.
     """
     jvm: Any = spark._jvm
     status: Any = spark.sparkContext._jsc.sc().statusTracker()
-    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    root = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+
+    def kept() -> int:
+        return sum(child.getAllocatedMemory() for child in root.getChildAllocators() if not child.getName().startswith("stdout writer"))
+
     deadline = time.monotonic() + _PATIENCE_S
-    while allocator.getAllocatedMemory() and time.monotonic() < deadline:
+    while kept() and time.monotonic() < deadline:
         if not any(executor.numRunningTasks() for executor in status.getExecutorInfos()):
             jvm.System.gc()
         os.sched_yield()
-    return int(allocator.getAllocatedMemory())
+    return kept()
