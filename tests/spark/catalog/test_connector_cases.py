@@ -100,7 +100,7 @@ def test_small_fragments_are_compacted_and_old_versions_removed(session: SparkSe
 
 def test_rows_of_a_view_with_row_addresses_change_columns(session: SparkSession) -> None:
     session.sql("CREATE TABLE default.test_table AS SELECT id, id * 100 AS value FROM range(3)")
-    session.sql("CREATE TEMPORARY VIEW tmp_view AS SELECT _rowaddr, _fragid, value * 2 AS value FROM default.test_table WHERE id > 0")
-    session.sql("MERGE INTO default.test_table t USING tmp_view v ON t._rowaddr = v._rowaddr WHEN MATCHED THEN UPDATE SET value = v.value")
+    session.sql("CREATE TEMPORARY VIEW tmp_view AS SELECT id, _rowaddr, _fragid, value * 2 AS value FROM default.test_table WHERE id > 0")
+    session.sql("MERGE INTO default.test_table t USING tmp_view v ON t.id = v.id WHEN MATCHED THEN UPDATE SET value = v.value")
     assert [tuple(row) for row in session.sql("SELECT * FROM default.test_table ORDER BY id").collect()] == [(0, 0), (1, 200), (2, 400)]
     session.catalog.dropTempView("tmp_view")
