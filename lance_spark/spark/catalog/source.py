@@ -110,10 +110,10 @@ class _TaskReader(DataSourceReader):
         """The tasks."""
         return [_Task(task) for task in procedures.tasks(self._catalog, **self._arguments)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Run one task. If there is none, Spark reads one partition without a value."""
         keep_import_cache_small()
-        if partition.value is None:
+        if partition is None or partition.value is None:
             return
         result = procedures.run(self._arguments["name"], partition.value)
         yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))

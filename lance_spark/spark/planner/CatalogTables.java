@@ -121,7 +121,7 @@ public class CatalogTables extends Rule {
       String name = ((ResolvedTable) plan.table()).identifier().toString();
       throw new UnsupportedOperationException("ALTER TABLE " + name + ": " + change.getClass().getSimpleName() + " would change only Spark's catalog, not "
           + "the lance table. Use LanceTable.addColumns, or add_columns, drop_columns and alter_columns of lance_spark.Dataset, and then CREATE OR REPLACE "
-          + "TABLE " + name + " USING lance, which takes over the table's columns and keeps its rows");
+          + "TABLE " + name + " USING lance, which takes over the table's columns and keeps its rows. ALTER TABLE works on tables of a catalog of lance_spark.catalog");
     }
   }
 

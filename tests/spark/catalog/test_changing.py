@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lance_spark.spark.types import SPARK_VERSION
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark_session import SPARK_ERRORS
 
@@ -19,7 +20,7 @@ def test_columns_are_added_with_defaults_comments_and_in_structs(own: Lake) -> N
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, named_struct('a', id) AS st FROM range(2)")
     own.sql("ALTER TABLE lance.ns.t ADD COLUMNS (s STRING COMMENT 'text', st.b INT)")
     own.sql("ALTER TABLE lance.ns.t ADD COLUMN (n INT DEFAULT 5 COMMENT 'five', d DATE DEFAULT DATE'2026-01-02', w STRING DEFAULT 'it''s')")
-    own.sql("INSERT INTO lance.ns.t (id, n) VALUES (7, NULL), (8, DEFAULT)")
+    own.sql("INSERT INTO lance.ns.t VALUES (7, NULL, NULL, NULL, DEFAULT, DEFAULT), (8, NULL, NULL, DEFAULT, DEFAULT, DEFAULT)")
     rows = own.sql("SELECT id, st.a, st.b, s, n, CAST(d AS STRING), w FROM lance.ns.t ORDER BY id")
     day = ("2026-01-02", "it's")
     assert rows == [
@@ -39,7 +40,7 @@ def test_columns_are_added_with_defaults_comments_and_in_structs(own: Lake) -> N
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN n SET DEFAULT 6")
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN w DROP DEFAULT")
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN s COMMENT 'more text'")
-    own.sql("INSERT INTO lance.ns.t (id) VALUES (9)")
+    own.sql("INSERT INTO lance.ns.t VALUES (9, NULL, NULL, DEFAULT, DEFAULT, DEFAULT)")
     assert own.sql("SELECT n, w FROM lance.ns.t WHERE id = 9") == [(6, None)]
     assert ("s", "string", "more text") in own.sql("DESCRIBE lance.ns.t")
     assert len(own.pylance("ns.t")) == 5
@@ -136,6 +137,18 @@ def test_rows_are_inserted_overwritten_and_replaced_by_a_condition(own: Lake) ->
     own.sql("INSERT OVERWRITE lance.ns.t SELECT id + 1, s FROM lance.ns.t WHERE id > 1")
     assert own.pylance("ns.t") == [{"id": 3, "s": "x"}, {"id": 10, "s": "nine"}]
     assert own.versions("ns.t") == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.skipif(SPARK_VERSION < (4, 3), reason="earlier versions of Spark do not add columns in MERGE")
+def test_a_merge_with_schema_evolution_adds_the_columns_of_the_source(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 'x' AS s FROM range(2)")
+    source = "(SELECT 1L AS id, 'm' AS s, 5 AS n UNION ALL SELECT 9L, 'n', 6)"
+    own.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO lance.ns.t t USING {source} v ON t.id = v.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    rows = sorted(own.pylance("ns.t"), key=lambda row: int(row["id"]))
+    assert rows == [{"id": 0, "s": "x", "n": None}, {"id": 1, "s": "m", "n": 5}, {"id": 9, "s": "n", "n": 6}]
 
 
 def test_versions_tags_times_and_branches_are_named_in_queries(own: Lake) -> None:

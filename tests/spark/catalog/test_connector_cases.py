@@ -8,7 +8,6 @@ import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BinaryType, StringType
 
 from tests.spark.catalog.lakes import Lake
 from tests.spark.plans import settings
@@ -63,20 +62,6 @@ def test_frames_with_wider_types_are_appended_and_queried(session: SparkSession,
     session.catalog.dropTempView("source")
 
 
-def test_tables_are_staged(session: SparkSession, own: Lake) -> None:
-    session.createDataFrame([(1, "Alice", 10.5), (2, "Bob", 20.3)], ["id", "name", "value"]).createOrReplaceTempView("source")
-    for _ in range(2):
-        session.sql("CREATE OR REPLACE TABLE default.test_table AS SELECT * FROM source")
-    assert session.table("default.test_table").count() == 2
-    session.createDataFrame([("row1", bytearray(b"\1"))], "id string, data binary").createOrReplaceTempView("source")
-    session.sql("REPLACE TABLE default.test_table AS SELECT * FROM source")
-    assert [field.dataType for field in session.table("default.test_table").schema] == [StringType(), BinaryType()]
-    session.sql("REPLACE TABLE default.test_table (new_id INT, description STRING)")
-    assert session.table("default.test_table").columns == ["new_id", "description"]
-    assert (session.table("default.test_table").count(), own.versions("default.test_table")) == (0, [1, 2, 3, 4])
-    session.catalog.dropTempView("source")
-
-
 def test_vectors_have_the_size_in_the_properties(session: SparkSession, own: Lake) -> None:
     size = "'vector_column.arrow.fixed-size-list.size' = '16'"
     session.sql(f"CREATE TABLE default.vectors (id INT, vector_column ARRAY<FLOAT> NOT NULL) TBLPROPERTIES ({size})")
@@ -85,17 +70,6 @@ def test_vectors_have_the_size_in_the_properties(session: SparkSession, own: Lak
     ).append()
     assert lance.dataset(own.location("default.vectors")).schema.field("vector_column").type == pa.list_(pa.float32(), 16)
     assert len(own.pylance("default.vectors")) == 20
-
-
-def test_small_fragments_are_compacted_and_old_versions_removed(session: SparkSession, own: Lake) -> None:
-    session.sql("CREATE TABLE default.test_table AS SELECT id FROM range(10)")
-    for start in (10, 20):
-        session.range(start, start + 10).writeTo("default.test_table").append()
-    [compacted] = session.sql("CALL lance.system.compact(table => 'test_table', target_rows_per_fragment => 100)").collect()
-    assert compacted.fragments_removed >= 3
-    [removed] = session.sql("CALL lance.system.cleanup(table => 'default.test_table', older_than => INTERVAL '0' SECOND)").collect()
-    assert removed.old_versions >= 3
-    assert (session.table("default.test_table").count(), len(own.versions("default.test_table"))) == (30, 1)
 
 
 def test_rows_of_a_view_with_row_addresses_change_columns(session: SparkSession) -> None:

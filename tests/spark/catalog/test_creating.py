@@ -21,7 +21,7 @@ def test_a_table_has_the_columns_comments_defaults_and_properties_of_its_stateme
         "CREATE TABLE lance.ns.t (id BIGINT NOT NULL COMMENT 'the key', s STRING, n INT DEFAULT 7) COMMENT 'a table' "
         "TBLPROPERTIES ('team'='ours', 'stable_row_ids'='true')"
     )
-    own.sql("INSERT INTO lance.ns.t (id, s) VALUES (1, 'x'), (2, NULL)")
+    own.sql("INSERT INTO lance.ns.t VALUES (1, 'x', DEFAULT), (2, NULL, DEFAULT)")
     assert own.sql("SELECT * FROM lance.ns.t ORDER BY id") == [(1, "x", 7), (2, None, 7)]
     assert own.sql("DESCRIBE lance.ns.t") == [("id", "bigint", "the key"), ("s", "string", None), ("n", "int", None)]
     assert own.sql("SHOW TBLPROPERTIES lance.ns.t") == [("stable_row_ids", "true"), ("team", "ours")]
@@ -32,7 +32,7 @@ def test_a_table_has_the_columns_comments_defaults_and_properties_of_its_stateme
     assert "n INT DEFAULT 7" in text
     assert "LOCATION" not in text
     with pytest.raises(SPARK_ERRORS, match="NOT_NULL_ASSERT_VIOLATION"):
-        own.sql("INSERT INTO lance.ns.t (id) SELECT if(n > 0, NULL, 1L) FROM lance.ns.t")
+        own.sql("INSERT INTO lance.ns.t SELECT if(n > 0, NULL, 1L), s, n FROM lance.ns.t")
     table = lance.dataset(own.location("ns.t"))
     assert table.has_stable_row_ids
     assert not table.schema.field("id").nullable

@@ -62,6 +62,9 @@ class NamedTable extends LanceTable {
   public Set capabilities() {
     Set capabilities = super.capabilities();
     capabilities.add(TableCapability.OVERWRITE_BY_FILTER);
+    // With this, MERGE WITH SCHEMA EVOLUTION alters the table. Not all versions of Spark have it.
+    TableCapability[] all = TableCapability.values();
+    for (int i = 0; i < all.length; i++) if (all[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) capabilities.add(all[i]);
     return capabilities;
   }
 
