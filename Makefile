@@ -56,7 +56,7 @@ test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with
 
 test-planner-versions: ## Only what the planner pushes down and tables of the catalog, with every PySpark but the newest
 	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
-	SPARK_TESTS="tests/spark/test_planner_pushdown.py tests/spark/test_planner_catalog.py"
+	SPARK_TESTS="tests/spark/test_planner_pushdown.py tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py"
 
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test

@@ -87,7 +87,8 @@ class CatalogSource(DataSource):
         """The writer of the rows of a new table, or of one that is replaced: its commit makes the table."""
         given = self._arguments
         definition = Definition.parse(given["schema"], given["properties"], given["options"])
-        store = tables.begun_store(self._catalog, given["id"], definition)
+        place = tables.replaced_store if given["replaces"] else tables.begun_store
+        store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
         return LanceWriter(store, definition.schema, given["replaces"], options)
 

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
+    CommitStateUnknownError,
     InvalidOptionError,
     NamespaceNotFoundError,
     SchemaMismatchError,
@@ -102,6 +103,8 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
             _check_same(there, definition.schema)
         else:
             _commit_empty(begun_store(catalog, id, definition), definition, "create")
+    except CommitStateUnknownError:
+        raise
     except BaseException:
         abandon(catalog, id, **begun)
         raise
@@ -111,7 +114,7 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
 def replace(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
     """Replace a table by one without rows in one commit; older versions are kept. Raises TableNotFoundError."""
     definition = Definition.parse(schema, properties)
-    _commit_empty(begun_store(catalog, id, definition), definition, "overwrite")
+    _commit_empty(replaced_store(catalog, id, definition), definition, "overwrite")
 
 
 def _commit_empty(store: Store, definition: Definition, mode: write.Mode) -> None:
@@ -151,8 +154,18 @@ def stage(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> dict[str, 
 
 
 def begun_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
-    """The folder of a table that was staged, or that is replaced."""
+    """The folder of a table that was staged."""
     return catalog.store(id) if definition.location is None else catalog.at(definition.location)
+
+
+def replaced_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
+    """The folder of a table that is replaced. Raises UnsupportedFeatureError for a LOCATION elsewhere."""
+    store = catalog.store(id)
+    if definition.location is not None and catalog.at(definition.location).uri != store.uri:
+        raise UnsupportedFeatureError(
+            f"REPLACE TABLE keeps the table at {store.uri}, because its versions are there; leave out LOCATION, or drop the table first"
+        )
+    return store
 
 
 def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:

@@ -100,6 +100,10 @@ def test_a_table_is_replaced_in_one_version_by_a_query_on_itself_while_a_reader_
     assert own.pylance("ns.t") == [{"id": 0}, {"id": 1}]
     own.sql("CREATE OR REPLACE TABLE lance.ns.u (a INT)")
     assert own.versions("ns.u") == [1]
+    elsewhere = f"LOCATION '{own.root}/elsewhere'"
+    for definition in (f"(a INT) {elsewhere}", f"{elsewhere} AS SELECT 1 AS a"):
+        with pytest.raises(SPARK_ERRORS, match="REPLACE TABLE keeps the table at"):
+            own.sql(f"CREATE OR REPLACE TABLE lance.ns.u {definition}")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         own.sql("REPLACE TABLE lance.ns.nowhere AS SELECT 1 AS a")
 
