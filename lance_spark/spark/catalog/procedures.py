@@ -15,6 +15,7 @@ from typing import Any
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.catalog import Catalog
@@ -27,6 +28,10 @@ from lance_spark.table.changes.compaction_task import CompactionTask, compact
 from lance_spark.table.changes.optimize import commit_tasks, compaction_tasks
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.indexes.create import NewIndex, commit_created, create_index_tasks
+from lance_spark.table.indexes.describe import list_indices
+from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.indexes.segment import BuildTask, build_segment
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
@@ -235,7 +240,47 @@ def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Ro
     return [(clone.uri, clone.version)]
 
 
+_INDEX = {"name": "string", "replace": "boolean", "rows_per_zone": "bigint", "number_of_items": "bigint", "probability": "double"}
+_SEGMENTS = 8
+"""The number of segments that a large index is built as at least, which are the tasks."""
+
+
+def _new_index(column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> NewIndex:
+    return NewIndex(column, kind, name, replace, True, parameters)
+
+
+def _index_tasks(snapshot: Snapshot, **given: Any) -> list[BuildTask]:
+    return create_index_tasks(snapshot, _new_index(**given), _SEGMENTS)
+
+
+def _commit_index(snapshot: Snapshot, built: Sequence[IndexMetadata], **given: Any) -> Rows:
+    return [(commit_created(snapshot, _new_index(**given), built).version,)]
+
+
+def _drop_index(snapshot: Snapshot, name: str) -> Rows:
+    return [(Dataset(snapshot).drop_index(name).version,)]
+
+
+def _optimize_indices(
+    snapshot: Snapshot, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
+) -> Rows:
+    how = Optimization(num_indices_to_merge, index_names, retrain)
+    return [(optimize_indices(Here(), snapshot, how, {}).version,)]
+
+
+def _indexes(snapshot: Snapshot) -> Rows:
+    return [(i["name"], i["type"], i["fields"], i["uuid"], i["version"], sorted(i["fragment_ids"])) for i in list_indices(snapshot)]
+
+
 PROCEDURES: Mapping[str, Procedure] = {
+    "create_index": Procedure(
+        "version bigint", Job(_index_tasks, build_segment, _commit_index), {"column": "string", "kind": "string", **_INDEX}, 2
+    ),
+    "drop_index": Procedure("version bigint", _drop_index, {"name": "string"}, 1),
+    "optimize_indices": Procedure(
+        "version bigint", _optimize_indices, {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"}
+    ),
+    "indexes": Procedure("name string, type string, fields array<string>, uuid string, version bigint, fragments array<bigint>", _indexes),
     "compact": Procedure(
         "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
         "left_out array<bigint>",
@@ -247,6 +292,7 @@ PROCEDURES: Mapping[str, Procedure] = {
             "materialize_deletions_threshold": "double",
             "max_bytes_per_file": "bigint",
             "drop_index_coverage": "boolean",
+            "defer_index_remap": "boolean",
             **_NOTED,
         },
     ),

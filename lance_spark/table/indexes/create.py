@@ -14,7 +14,7 @@ from lance_spark.metadata.operations import CreateIndex
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
-from lance_spark.table.indexes.segment import BuildTask, Definition, build, define, discard, metadata
+from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -43,13 +43,28 @@ class NewIndex:
 def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: dict[str, str]) -> Snapshot:
     """Build an index of all rows and commit it. Raises what `define` and `commit` raise."""
     snapshot = with_own_ids(snapshot)
+    definition, before = _checked(snapshot, new)
+    built = build_segments(runner, snapshot, definition, snapshot.manifest.fragments if new.train else ())
+    return commit_segments(snapshot, built, before, properties)
+
+
+def create_index_tasks(snapshot: Snapshot, new: NewIndex, cores: int) -> list[BuildTask]:
+    """The tasks of `build_segment` that build an index; `commit_created` takes their results."""
+    return _tasks(cores, snapshot, _checked(snapshot, new)[0], snapshot.manifest.fragments)
+
+
+def commit_created(snapshot: Snapshot, new: NewIndex, built: Sequence[IndexMetadata]) -> Snapshot:
+    """Commit the results of the tasks of `create_index_tasks` for the same version."""
+    return commit_segments(snapshot, built, _checked(snapshot, new)[1], {})
+
+
+def _checked(snapshot: Snapshot, new: NewIndex) -> tuple[Definition, tuple[IndexMetadata, ...]]:
+    """The definition, and the segments that are replaced."""
     definition = define(snapshot, new.column, new.kind, new.name, new.parameters)
     before = segments_of(snapshot, definition.name)
     if before and not new.replace:
         raise InvalidOptionError(f"{snapshot} already has an index {definition.name!r}; drop it, give another name, or pass replace=True")
-    fragments = snapshot.manifest.fragments if new.train else ()
-    built = build_segments(runner, snapshot, definition, fragments)
-    return commit_segments(snapshot, built, before, properties)
+    return definition, before
 
 
 def drop_index(snapshot: Snapshot, name: str, properties: dict[str, str]) -> Snapshot:
@@ -73,31 +88,34 @@ def no_index(snapshot: Snapshot, name: str) -> InvalidOptionError:
 
 def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[IndexMetadata]:
     """Write new segments for these fragments, one without rows if there are none. If this fails, their files are deleted."""
-    check_writable(snapshot.manifest, snapshot.store.uri)
-    groups = _groups(runner, snapshot, definition, fragments) or [()]
-    numbers = definition.numbers(snapshot)
-    plan = definition.scan(snapshot)
-    tasks = [BuildTask(definition, plan_group(snapshot, plan, group), numbers, snapshot.store) for group in groups]
+    tasks = _tasks(runner.cores, snapshot, definition, fragments)
     try:
         with in_use(snapshot):
-            done = runner.run(tasks, build)
+            return runner.run(tasks, build_segment)
     except BaseException:
         discard(snapshot.store, *(task.uuid for task in tasks))
         raise
-    covered = [BitMap(f.id for f in group) for group in groups]
-    return [metadata(definition, snapshot, task.uuid, trained, of) for task, trained, of in zip(tasks, done, covered)]
 
 
-def _groups(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[tuple[Fragment, ...]]:
+def _tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
+    check_writable(snapshot.manifest, snapshot.store.uri)
+    plan, numbers, stable = definition.scan(snapshot), definition.numbers(snapshot), snapshot.manifest.has_stable_row_ids
+
+    def task(group: Sequence[Fragment]) -> BuildTask:
+        covered = BitMap(f.id for f in group)
+        return BuildTask(definition, plan_group(snapshot, plan, group), numbers, snapshot.store, covered, snapshot.version, stable)
+
+    return [task(group) for group in _groups(cores, snapshot, definition, fragments) or [()]]
+
+
+def _groups(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[tuple[Fragment, ...]]:
     """Neighbouring fragments for one segment each."""
     sizes = {
         scan.parts[0].fragment.id: scan.num_bytes + _NUMBER_BYTES * scan.num_rows
         for scan in plan_fragments(snapshot, definition.scan(snapshot), {f.id for f in fragments})
         if scan.parts
     }
-    most = min(
-        MAX_SEGMENT_BYTES, max(MIN_SEGMENT_BYTES, sum(sizes.values()) // runner.cores + 1 if runner.cores > 1 else MAX_SEGMENT_BYTES)
-    )
+    most = min(MAX_SEGMENT_BYTES, max(MIN_SEGMENT_BYTES, -(-sum(sizes.values()) // cores)))
     groups: list[list[Fragment]] = []
     size = 0
     for fragment in fragments:

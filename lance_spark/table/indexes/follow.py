@@ -145,7 +145,9 @@ def _of_zones(task: FollowTask, target: IndexTarget) -> Trained:
     snapshot, definition = task.snapshot, task.definition
     moved = BitMap(f.id for g in task.groups for f in g.old_fragments)
     covered = (fragments_of(task.segment) or BitMap()) - moved
-    part = BuildTask(definition, task.scan, definition.numbers(snapshot), target.store)
+    new = BitMap(f.id for g in task.groups for f in g.new_fragments)
+    stable = snapshot.manifest.has_stable_row_ids
+    part = BuildTask(definition, task.scan, definition.numbers(snapshot), target.store, new, snapshot.version, stable)
     trained = build(part)
     try:
         sizes = {f.id: f.physical_rows for g in task.groups for f in g.new_fragments}

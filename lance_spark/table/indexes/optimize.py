@@ -157,7 +157,8 @@ def _merge(runner: Runner, snapshot: Snapshot, task: MergeTask, built: Sequence[
     try:
         with in_use(snapshot):
             (trained,) = runner.run([task], merge)
-        done = [metadata(task.definition, snapshot, task.uuid, trained, everything)]
+        stable = snapshot.manifest.has_stable_row_ids
+        done = [metadata(task.definition, snapshot.version, stable, task.uuid, trained, everything)]
     except (CorruptFileError, UnsupportedFeatureError) as e:
         _LOG.warning("%s: the index %r is built again: %s", snapshot, task.definition.name, e)
         wanted = [f for f in snapshot.manifest.fragments if f.id in everything]

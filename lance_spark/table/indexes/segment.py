@@ -71,12 +71,15 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
 
 @dataclass(frozen=True)
 class BuildTask:
-    """Builds one segment from the rows of a scan of `definition.scan`."""
+    """Builds one segment from the rows of a scan of `definition.scan`, those of `fragments` in `version`."""
 
     definition: Definition
     scan: ScanTask
     numbers: str
     store: Store
+    fragments: BitMap
+    version: int
+    stable_row_ids: bool
     uuid: bytes = default(default_factory=lambda: uuid.uuid4().bytes)
 
     @property
@@ -117,17 +120,24 @@ def discard(store: Store, *uuids: bytes) -> None:
             continue
 
 
-def metadata(definition: Definition, snapshot: Snapshot, unique: bytes, trained: Trained, fragments: BitMap) -> IndexMetadata:
-    """What the manifest stores about a new segment, built from the rows of these fragments of `snapshot`."""
+def build_segment(task: BuildTask) -> IndexMetadata:
+    """Write the files of the segment; what the manifest stores about it. If this fails, the files are deleted."""
+    return metadata(task.definition, task.version, task.stable_row_ids, task.uuid, build(task), task.fragments)
+
+
+def metadata(
+    definition: Definition, version: int, stable_row_ids: bool, unique: bytes, trained: Trained, fragments: BitMap
+) -> IndexMetadata:
+    """What the manifest stores about a new segment, built from the rows of these fragments in `version`."""
     return IndexMetadata(
         uuid=unique,
         name=definition.name,
         fields=(definition.field.id,),
-        dataset_version=snapshot.version,
+        dataset_version=version,
         fragment_bitmap=fragments.serialize(),
         details_type=definition.details_type,
         details=trained.details,
-        index_version=definition.kind.new_version(trained.version, snapshot.manifest.has_stable_row_ids),
+        index_version=definition.kind.new_version(trained.version, stable_row_ids),
         created_at=int(time.time() * 1000),
         files=trained.files,
     )

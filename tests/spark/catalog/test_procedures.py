@@ -133,3 +133,23 @@ def test_a_model_is_built_incrementally_snapshotted_and_rebuilt(own: Lake) -> No
     own.sql("DROP TABLE IF EXISTS lance.ns.model__dbt_backup")
     own.sql("DROP VIEW model__dbt_tmp")
     assert own.sql("SHOW TABLES IN lance.ns LIKE '*'") == [("ns", "orders", False)]
+
+
+def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, array(CAST(id % 3 AS STRING)) AS tags FROM range(50)")
+    assert own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE')") == [(2,)]
+    assert own.sql(
+        "CALL lance.system.create_index(table => 'ns.t', column => 'id', kind => 'zonemap', name => 'z', rows_per_zone => 9)"
+    ) == [(3,)]
+    own.sql("CALL lance.system.create_index('ns.t', 'tags', 'LABEL_LIST')")
+    with pytest.raises(SPARK_ERRORS, match="already has an index"):
+        own.sql("CALL lance.system.create_index('ns.t', 'id', 'BITMAP')")
+    own.sql("INSERT INTO lance.ns.t VALUES (50, array('0'))")
+    assert own.sql("CALL lance.system.drop_index('ns.t', 'tags_idx')") == [(6,)]
+    own.sql("CALL lance.system.optimize_indices(table => 'ns.t', index_names => array('id_idx'))")
+    listed = own.sql("CALL lance.system.indexes('ns.t')")
+    assert sorted((name, kind, len(fragments)) for name, kind, _, _, _, fragments in listed) == [
+        ("id_idx", "BTREE", 2),
+        ("z", "ZONEMAP", 1),
+    ]
+    assert own.sql("SELECT id FROM lance.ns.t WHERE id IN (3, 50) ORDER BY id") == [(3,), (50,)]
