@@ -24,6 +24,11 @@ from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 
+PARAMETERS: Mapping[str, frozenset[str]] = {
+    "ZONEMAP": frozenset({"rows_per_zone"}),
+    "BLOOMFILTER": frozenset({"number_of_items", "probability"}),
+}
+"""The parameters of the kinds that have any."""
 UNSUPPORTED = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
 
 
@@ -57,10 +62,14 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
     wanted = kind.upper()
     url = next((f"/{k.package}.{message}" for message, k in KINDS.items() if k.name == wanted), None)
     if url is None or wanted not in TAKES:
-        known = ", ".join(TAKES)
+        kinds = ", ".join(TAKES)
         if wanted in UNSUPPORTED or wanted.startswith("IVF"):
-            raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {known}")
-        raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {known}")
+            raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {kinds}")
+        raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {kinds}")
+    known = PARAMETERS.get(wanted, frozenset())
+    if unknown := sorted(parameters.keys() - known):
+        expected = ", ".join(sorted(known)) or "none"
+        raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")
     steps = snapshot.manifest.schema.resolve(column)
     found = steps[-1]
     if found.logical_type == "json" or found.is_blob or not TAKES[wanted](found.type):

@@ -33,7 +33,7 @@ def test_good_indexes_of_both_writers_have_no_problems(stable: bool, tmp_path: P
 def test_an_index_of_other_rows_is_found(kind: str, tmp_path: Path) -> None:
     column = {"LABEL_LIST": "labels", "NGRAM": "text", "BLOOMFILTER": "text"}.get(kind, "id")
     made = Dataset.write(tmp_path, ROWS.slice(0, 550), max_rows_per_file=250)
-    (whole,) = made.create_scalar_index(column, kind, rows_per_zone=100).snapshot.manifest.indexes
+    (whole,) = made.create_scalar_index(column, kind).snapshot.manifest.indexes
     other = Dataset.write(tmp_path, ROWS.slice(100, 250), mode="append")
     assert other.verify().ok
     # The index says that it covers the last fragment as well, whose rows it has never seen.

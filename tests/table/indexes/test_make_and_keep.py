@@ -126,6 +126,8 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
         plain.create_scalar_index("small", "HASH")
     with pytest.raises(UnsupportedFeatureError, match="INVERTED is not supported"):
         plain.create_scalar_index("text", "INVERTED")
+    with pytest.raises(InvalidOptionError, match="no parameter 'commit_message'; its parameters are: none"):
+        plain.create_scalar_index("small", "BTREE", commit_message="an index")
     with pytest.raises(InvalidOptionError, match="rows_per_zone"):
         plain.create_scalar_index("small", "ZONEMAP", rows_per_zone=0)
     assert not list(tmp_path.glob("_indices/*"))
