@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-indexes clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance
 
 bench-verbs: $(VENV)/.bench ## Time and memory of delete, update, merge, addColumns and compaction, against pylance and delta-rs (VERBS=--full: 50 million rows)
 	$(WITH_JAVA) $(BIN)/python -m bench.verbs $(VERBS)
+
+bench-cold: $(VENV)/.test ## The first query after an installation, when nothing is compiled, against that of a second session
+	$(WITH_JAVA) $(BIN)/python -m bench.cold
 
 clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

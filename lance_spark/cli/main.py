@@ -10,12 +10,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lance_spark.cli import cleanup, history, info, inspect, jar, namespace, verify
+from lance_spark.cli import cleanup, history, info, inspect, jar, namespace, verify, warm
 from lance_spark.display.words import one_line
 from lance_spark.errors import LanceError
 from lance_spark.version import __version__
 
-_COMMANDS = (inspect, info, history, verify, cleanup, namespace, jar)
+_COMMANDS = (inspect, info, history, verify, cleanup, namespace, jar, warm)
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 
 

@@ -56,8 +56,8 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
     assert Run(capsys, ["--version"]).out == f"lance-spark {__version__}\n"
     help = Run(capsys, ["--help"])
     assert help.code == 0
-    assert all(command in help.out for command in [*TABLE_COMMANDS, "jar"])
-    for command in [*TABLE_COMMANDS, "jar"]:
+    assert all(command in help.out for command in [*TABLE_COMMANDS, "jar", "warm"])
+    for command in [*TABLE_COMMANDS, "jar", "warm"]:
         assert "--json" in Run(capsys, [command, "--help"]).out
     for command in TABLE_COMMANDS:
         assert "--storage-option KEY=VALUE" in Run(capsys, [command, "--help"]).out

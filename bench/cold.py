@@ -1,0 +1,61 @@
+"""The first query after an installation, when no kernel is compiled, against that of a second session.
+
+Everything is installed in a new virtual environment with a home of its own. Run by `make bench-cold`, which needs network access.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+WRITE = """
+import numpy as np, pyarrow as pa, sys
+from lance_spark import Dataset
+n = np.random.default_rng(0).integers(0, 10**6, 100_000)
+labels = [f"label {i % 200}" for i in n]
+Dataset.write(sys.argv[1], pa.table({"key": range(len(n)), "label": labels, "n": n, "text": [f"text with {i}" for i in n]}))
+"""
+SESSION = """
+import sys, time
+from pyspark.sql import SparkSession
+import lance_spark
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+lance_spark.enable(spark)
+spark.range(1).collect()
+start = time.perf_counter()
+spark.read.format("lance").load(sys.argv[1]).where("n > 10").selectExpr("max(text)", "sum(length(label))").collect()
+print("seconds", time.perf_counter() - start)
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run([sys.executable, "-c", WRITE, str(folder / "t.lance")], check=True)
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        python = str(folder / "venv" / "bin" / "python")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", f"{ROOT}[spark]"], check=True)
+        paths = {"HOME": str(folder), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NUMBA_CACHE_DIR")} | paths
+
+        def session() -> float:
+            done = subprocess.run([python, "-c", SESSION, folder / "t.lance"], cwd=folder, env=environment, capture_output=True, text=True)
+            return float(done.stdout.split()[-1])
+
+        first, second = session(), session()
+        for cache in (folder / "venv").rglob("*.nb[ic]"):
+            cache.unlink()
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+        subprocess.run([python, "-m", "lance_spark", "warm"], cwd=folder, env=environment, check=True)
+        warm = session()
+        print(f"first query of the first session {first:.2f} s, of the second {second:.2f} s ({first / second:.2f}x)")
+        print(f"first query of the first session after `python -m lance_spark warm` {warm:.2f} s ({warm / second:.2f}x)")
+
+
+if __name__ == "__main__":
+    main()
