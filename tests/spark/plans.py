@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 Sql = Callable[[str], list[tuple[object, ...]]]
 """Runs a statement and gives its rows."""
 PUSH_DOWN = "lance_spark.LancePlanner"
-RULES = ["lance_spark.CatalogTables", PUSH_DOWN, "lance_spark.ReplaceGuard"]
+CATALOG_TABLES = "lance_spark.CatalogTables"
+RULES = ["lance_spark.RowLevelCommands", CATALOG_TABLES, PUSH_DOWN, "lance_spark.ReplaceGuard"]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark import Dataset
-from tests.spark.plans import RULES, Sql, settings
+from tests.spark.plans import CATALOG_TABLES, Sql, settings
 from tests.spark_session import SPARK_ERRORS
 
 Replace = Callable[[DataFrame], None]
@@ -313,7 +313,7 @@ def test_tables_of_other_sources_are_replaced_as_before(sql: Sql, spark: SparkSe
 @pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
 def test_without_the_rule_a_table_is_not_dropped(sql: Sql, spark: SparkSession, place: str, replace: Replace) -> None:
     before = entry(spark), files(place)
-    with settings(spark, optimizer__excludedRules=RULES[0]):
+    with settings(spark, optimizer__excludedRules=CATALOG_TABLES):
         with pytest.raises(UnsupportedOperationException, match=r"planner\.t was not replaced.*INSERT OVERWRITE planner\.t"):
             replace(spark.range(3))
         with pytest.raises(UnsupportedOperationException, match=r"INSERT OVERWRITE planner\.t"):

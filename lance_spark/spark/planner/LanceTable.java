@@ -97,7 +97,9 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   }
 
   public boolean equals(Object other) {
-    return other instanceof LanceTable && ((LanceTable) other).inner == inner && ((LanceTable) other).own.equals(own);
+    if (!(other instanceof LanceTable)) return false;
+    LanceTable table = (LanceTable) other;
+    return table.inner == inner && table.own.equals(own) && table.takesColumnsOnly == takesColumnsOnly;
   }
 
   public int hashCode() { return System.identityHashCode(inner); }
