@@ -293,10 +293,12 @@ def test_a_new_table_whose_query_fails_leaves_a_table_at_its_location(sql: Sql, 
     sql("CREATE TABLE t USING lance AS SELECT 1 AS id")
 
 
-def test_truncate_is_refused(sql: Sql, place: str) -> None:
-    with pytest.raises(AnalysisException, match="truncate"):
-        sql("TRUNCATE TABLE t")
-    assert Dataset.open(place).count_rows() == 3
+def test_truncate_removes_all_rows_in_one_version(sql: Sql, place: str) -> None:
+    before = Dataset.open(place)
+    sql("TRUNCATE TABLE t")
+    assert Dataset.open(place).count_rows() == 0
+    assert Dataset.open(place).version == before.version + 1
+    assert before.count_rows() == 3
 
 
 def test_tables_of_other_sources_are_replaced_as_before(sql: Sql, spark: SparkSession) -> None:

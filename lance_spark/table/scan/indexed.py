@@ -232,7 +232,7 @@ class Segments:
         index = segment.index
         store, folder = self._snapshot.locations.index_folder(index)
         sizes = {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
-        known = {f: sizes[f] for f in segment.built_from if f in sizes}
+        known = {f: size for f, size in sizes.items() if f in segment.built_from}
         return IndexFiles(
             store,
             folder,
