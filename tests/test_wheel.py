@@ -67,4 +67,4 @@ def test_the_readme_runs_where_only_the_wheel_is_installed(built: Path, tmp_path
     command = [python, "-P", str(ROOT / "tests" / "examples.py"), str(ROOT / "README.md")]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "6 examples"
+    assert done.stdout.strip() == "8 examples"
