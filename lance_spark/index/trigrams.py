@@ -52,14 +52,14 @@ def postings(texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     starts, digits = folding()
     ends = np.zeros(TOKENS, np.int64)
-    _count(content, bounds, starts, digits, np.full(TOKENS, -1, np.int64), ends)
+    _place(content, bounds, starts, digits, np.full(TOKENS, -1, np.int64), ends, np.empty(0, np.int64))
     tokens = np.flatnonzero(ends)
     sizes = ends[tokens]
     np.cumsum(ends, out=ends)
     next_ = ends.copy()
     next_[1:], next_[0] = ends[:-1], 0
     positions = np.empty(int(sizes.sum()), np.int64)
-    _fill(content, bounds, starts, digits, np.full(TOKENS, -1, np.int64), next_, positions)
+    _place(content, bounds, starts, digits, np.full(TOKENS, -1, np.int64), next_, positions)
     if texts.null_count:
         positions = np.flatnonzero(np.asarray(texts.is_valid()))[positions]
     return tokens.astype(np.uint32), np.concatenate([[0], np.cumsum(sizes)]), positions
@@ -121,32 +121,13 @@ def _character(data: np.ndarray, at: np.uint64, stop: np.uint64) -> tuple[np.uin
 
 
 @kernel
-def _count(data: np.ndarray, bounds: np.ndarray, starts: np.ndarray, digits: np.ndarray, seen: np.ndarray, counts: np.ndarray) -> None:
-    """Count for each token the texts that contain it; `seen` is the last text with each token, -1 at first."""
-    for i in range(len(bounds) - 1):
-        at, stop = U(bounds[i]), U(bounds[i + 1])
-        token, run = 0, 0
-        first, second = 0, 0
-        while at < stop:
-            code, at = _character(data, at, stop)
-            if code >= U(_FOLDED):
-                run = 0
-                continue
-            for k in range(starts[code], starts[code + U(1)]):
-                digit = int(digits[k])
-                run = 0 if digit < 0 else run + 1
-                token = first * BASE * BASE + second * BASE + digit
-                first, second = second, digit
-                if run > 2 and seen[token] != i:
-                    seen[token] = i
-                    counts[token] += 1
-
-
-@kernel
-def _fill(
+def _place(
     data: np.ndarray, bounds: np.ndarray, starts: np.ndarray, digits: np.ndarray, seen: np.ndarray, next_: np.ndarray, out: np.ndarray
 ) -> None:
-    """Like `_count`, but store each text that contains a token at the token's next place in `out`."""
+    """Store each text that contains a token at the token's next place in `out`; if `out` is empty, `next_` only counts these texts.
+
+    `seen` is the last text with each token, -1 at first.
+    """
     for i in range(len(bounds) - 1):
         at, stop = U(bounds[i]), U(bounds[i + 1])
         token, run = 0, 0
@@ -163,5 +144,6 @@ def _fill(
                 first, second = second, digit
                 if run > 2 and seen[token] != i:
                     seen[token] = i
-                    out[next_[token]] = i
+                    if len(out):
+                        out[next_[token]] = i
                     next_[token] += 1
