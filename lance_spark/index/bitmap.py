@@ -30,7 +30,7 @@ _MOST_FOUND = 1 << 15
 """Bitmaps that are read for one condition."""
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows of the values that satisfy the condition; None if they are too many, or if it cannot be evaluated on a value."""
     data = files.open(DATA)
     if data.num_rows > _MOST_KEYS:

@@ -31,7 +31,7 @@ _PLACES = [f.name for f in FIELDS]
 _BATCH_BYTES = 4 << 20
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows of the zones whose filters may contain a value that the condition asks for; exact for IS NULL."""
     if condition == IsNull(column):
         file = files.open(FILE)
@@ -139,7 +139,7 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
     return target.trained(b"", VERSION)
 
 
-def parameters(files: IndexFiles, details: bytes) -> dict[str, object]:
+def parameters(files: IndexFiles) -> dict[str, object]:
     """The parameters of an existing segment."""
     file = files.open(FILE)
     items = max(1, file.number("bloomfilter_item", VALUES_PER_ZONE))

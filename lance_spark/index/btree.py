@@ -69,7 +69,7 @@ class _Pages:
         return np.minimum(self.page_rows, self.num_rows - starts)
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """Every row whose value satisfies the condition; None if too many values would have to be read, or if it cannot be evaluated."""
     data = files.open(DATA)
     if data.num_rows < files.live_rows:

@@ -139,8 +139,7 @@ class IndexFiles:
     """The files of one segment.
 
     `indexed` is the indexed column; `fragments` are the numbers of rows (deleted ones too) of the fragments that the segment was built
-    from, by id. A segment that is complete names at least `live_rows` rows. `sizes` are known sizes of files. `version` is the
-    segment's index_version, None if its writer did not record it.
+    from, by id. A segment that is complete names at least `live_rows` rows. `sizes` are known sizes of files.
     """
 
     store: Store
@@ -149,7 +148,6 @@ class IndexFiles:
     fragments: Mapping[int, int]
     live_rows: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
-    version: int | None = None
     verify_checksums: bool = True
 
     def open(self, name: str) -> IndexFile:

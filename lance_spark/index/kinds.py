@@ -14,9 +14,9 @@ from lance_spark.index.moves import Translation
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.tree import Column, Expression
 
-Search = Callable[[IndexFiles, Expression, Column, bytes], Found | None]
+Search = Callable[[IndexFiles, Expression, Column], Found | None]
 Train = Callable[[Iterable[pa.RecordBatch], pa.DataType, IndexTarget, Mapping[str, object]], Trained]
-Parameters = Callable[[IndexFiles, bytes], dict[str, object]]
+Parameters = Callable[[IndexFiles], dict[str, object]]
 Rewrite = Callable[[Sequence[tuple[IndexFiles, Translation]], IndexTarget], Trained]
 
 
@@ -25,15 +25,13 @@ class Kind:
     """A kind of index: its `name`, its `module` in this folder and the newest `version` known.
 
     In tables with stable row ids, segments of version `addresses_from` or later name rows by address, others by row id (None: always by
-    id). `exact` kinds decide alone which rows satisfy a condition. `package` is that of the details message. `zoned` kinds summarise
-    zones of rows, which cannot follow rows that move.
+    id). `package` is that of the details message. `zoned` kinds summarise zones of rows, which cannot follow rows that move.
     """
 
     name: str
     module: str
     version: int
     addresses_from: int | None
-    exact: bool
     package: str = "lance.table"
     zoned: bool = False
 
@@ -56,7 +54,7 @@ class Kind:
 
     @property
     def parameters(self) -> Parameters:
-        """`parameters(files, details)` of a `zoned` kind: the parameters that a segment was built with."""
+        """`parameters(files)` of a `zoned` kind: the parameters that a segment was built with."""
         parameters: Parameters = importlib.import_module(f"lance_spark.index.{self.module}").parameters
         return parameters
 
@@ -68,7 +66,7 @@ class Kind:
 
     @property
     def search(self) -> Search:
-        """`search(files, condition, column, details)` of the kind: the rows whose values satisfy the condition on the column.
+        """`search(files, condition, column)` of the kind: the rows whose values satisfy the condition on the column.
 
         None if the index cannot tell, or if it would not help.
         """
@@ -77,12 +75,12 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "BTreeIndexDetails": Kind("BTREE", "btree", 1, 1, exact=True),
-    "BitmapIndexDetails": Kind("BITMAP", "bitmap", 0, None, exact=True),
-    "LabelListIndexDetails": Kind("LABEL_LIST", "label_list", 1, None, exact=True),
-    "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None, exact=False),
-    "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, exact=False, package="lance.index.pb", zoned=True),
-    "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, exact=False, zoned=True),
+    "BTreeIndexDetails": Kind("BTREE", "btree", 1, 1),
+    "BitmapIndexDetails": Kind("BITMAP", "bitmap", 0, None),
+    "LabelListIndexDetails": Kind("LABEL_LIST", "label_list", 1, None),
+    "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None),
+    "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, package="lance.index.pb", zoned=True),
+    "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, zoned=True),
 }
 """In the order in which the indexes of one column are asked."""
 

@@ -26,16 +26,16 @@ VERSION = 1
 _NULL_LISTS = "lance:label_list_nulls"
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows whose lists contain the items that the condition asks for; exact unless only a part of the condition is known."""
     match condition:
         case And(operands):
-            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            parts = [found for o in operands if (found := search(files, o, column)) is not None]
             if not parts:
                 return None
             return Found(_common([p.rows for p in parts]), len(parts) == len(operands) and all(p.exact for p in parts))
         case Or(operands):
-            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
         case IsNull(operand) if operand == column:
             nulls = _null_lists(files, files.open(FILE))

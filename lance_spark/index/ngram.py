@@ -34,14 +34,14 @@ _LIKE = re.compile(r"\(\?s\)\^\(\?:(.*)\)\\z", re.DOTALL)
 _LIKE_PIECE = re.compile(r"\.\*|\.|\\(.)|([^\\.])", re.DOTALL)
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows with all trigrams that the condition needs, which must be checked; exact for IS NULL."""
     match condition:
         case And(operands):
-            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(_common([p.rows for p in parts]), exact=False) if parts else None
         case Or(operands):
-            parts = [found for o in operands if (found := search(files, o, column, details)) is not None]
+            parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
         case IsNull(operand) if operand == column:
             return Found(_rows(files, [_NULL])[0], exact=True)

@@ -32,7 +32,7 @@ NULL_BITMAP = "null_bitmap"
 """The metadata with the number of the buffer of null rows."""
 
 
-def search(files: IndexFiles, condition: Expression, column: Column, details: bytes) -> Found | None:
+def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows of the zones with a value that may satisfy the condition; exact if only nulls satisfy it."""
     file = files.open(FILE)
     zone = files.cached("zones", lambda: _zones(files, file), lambda b: b.nbytes)
@@ -105,7 +105,7 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
     return target.trained(_details(size), VERSION)
 
 
-def parameters(files: IndexFiles, details: bytes) -> dict[str, object]:
+def parameters(files: IndexFiles) -> dict[str, object]:
     """The parameters of an existing segment."""
     return {"rows_per_zone": max(1, files.open(FILE).number("rows_per_zone", ROWS_PER_ZONE))}
 

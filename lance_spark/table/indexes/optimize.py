@@ -103,7 +103,7 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     if kind.zoned:
         try:
             files = index_files(snapshot, first, path[-1], BitMap())
-            return Definition(first.name, definition.path, path[-1], first.details_type, kind.parameters(files, first.details))
+            return Definition(first.name, definition.path, path[-1], first.details_type, kind.parameters(files))
         except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError) as e:
             _LOG.warning("%s: the index %r is rebuilt with the default parameters: %s", snapshot, first.name, e)
     return definition
@@ -128,7 +128,7 @@ def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragme
         # Rows that moved are still at their old addresses.
         rows = {**reused_fragments(snapshot.manifest.indexes), **rows}
     sizes = {file.path: file.size for file in segment.files if file.size}
-    return IndexFiles(store, place, field, rows, sizes=sizes, version=segment.index_version, verify_checksums=snapshot.verify_checksums)
+    return IndexFiles(store, place, field, rows, sizes=sizes, verify_checksums=snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)

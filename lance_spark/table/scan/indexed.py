@@ -208,7 +208,7 @@ class Segments:
     def _found(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
         column = next(n for n in walk(condition) if isinstance(n, Column))
-        found = segment.kind.search(self._files(segment, field), condition, column, index.details)
+        found = segment.kind.search(self._files(segment, field), condition, column)
         if found is None:
             return None
         rows = within(self._addresses(segment, found.rows), {f: self._size(f) for f in segment.covered})
@@ -240,8 +240,7 @@ class Segments:
             known,
             self.live_rows(segment.covered),
             {file.path: file.size for file in index.files if file.size},
-            index.index_version,
-            self._snapshot.verify_checksums,
+            verify_checksums=self._snapshot.verify_checksums,
         )
 
     def _addresses(self, segment: _Segment, rows: Rows) -> Rows:
