@@ -15,6 +15,7 @@ from pyroaring import BitMap
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.errors import CorruptFileError, InvalidOperationError, UnsupportedFeatureError
+from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
@@ -165,8 +166,8 @@ def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int],
 
 def _has_addresses(index: IndexMetadata) -> bool:
     """Whether an index refers to row addresses even in a table with stable row ids."""
-    kind = index.details_type.rpartition(".")[2]
-    return kind in ("ZoneMapIndexDetails", "BloomFilterIndexDetails") or (kind == "BTreeIndexDetails" and bool(index.index_version))
+    kind = kind_of(index.details_type)
+    return kind is not None and kind.has_addresses(index.index_version, stable_row_ids=True)
 
 
 def _ids(fragments: Iterable[Fragment]) -> BitMap:
