@@ -56,6 +56,11 @@ def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
     return offsets
 
 
+def live_offsets(fragment: Fragment, locations: Locations) -> BitMap:
+    """The offsets of the fragment's rows that are not deleted. Raises CorruptFileError, see `read_deletions`."""
+    return BitMap(range(fragment.physical_rows)) - BitMap(read_deletions(fragment, locations))
+
+
 def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
     """The offsets in an Arrow deletion file, ascending. Raises CorruptFileError if it needs more memory than `most` offsets can."""
     size = decoded_bytes(data)

@@ -14,8 +14,8 @@ from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFe
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.moves import Chain, Group, Moves, OldFragment, Translation
 from lance_spark.index.target import IndexTarget, Trained
-from lance_spark.metadata.deletion_file import read_deletions
-from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.deletion_file import live_offsets
+from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.optimize import definition_of, index_files
@@ -129,14 +129,10 @@ class _Existing(Translation):
 
 
 def _group(snapshot: Snapshot, group: RewriteGroup) -> Group:
-    old = tuple(OldFragment(f.id, f.physical_rows, _kept(snapshot, f)) for f in group.old_fragments)
+    old = tuple(
+        OldFragment(f.id, f.physical_rows, None if f.deletion is None else live_offsets(f, snapshot.locations)) for f in group.old_fragments
+    )
     return Group(old, tuple((f.id, f.physical_rows) for f in group.new_fragments))
-
-
-def _kept(snapshot: Snapshot, fragment: Fragment) -> BitMap | None:
-    if fragment.deletion is None:
-        return None
-    return BitMap(range(fragment.physical_rows)) - BitMap(read_deletions(fragment, snapshot.locations).astype(np.uint32))
 
 
 def _of_zones(task: FollowTask, target: IndexTarget) -> Trained:

@@ -16,7 +16,7 @@ from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import kind_of
 from lance_spark.index.moves import Chain, Kept, Translation
 from lance_spark.index.target import IndexTarget, Trained
-from lance_spark.metadata.deletion_file import read_deletions
+from lance_spark.metadata.deletion_file import live_offsets
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import all_values, load_sequence, parse_row_ids
 from lance_spark.schema.schema import Field
@@ -189,8 +189,7 @@ def live_rows(snapshot: Snapshot, definition: Definition, segment: IndexMetadata
 
 
 def _live(snapshot: Snapshot, fragment: Fragment, addresses: bool) -> Rows:
-    deleted = BitMap(read_deletions(fragment, snapshot.locations).astype(np.uint32))
-    live = BitMap(range(fragment.physical_rows)) - deleted
+    live = live_offsets(fragment, snapshot.locations)
     if addresses:
         return {fragment.id: live}
     if fragment.row_ids is None:

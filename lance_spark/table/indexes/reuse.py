@@ -10,15 +10,14 @@ import time
 import uuid
 from collections.abc import Sequence
 
-import numpy as np
 from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CommitConflictError
 from lance_spark.index.row_sets import serialise_treemap
-from lance_spark.metadata.deletion_file import read_deletions
-from lance_spark.metadata.fragment import Fragment, IndexMetadata
+from lance_spark.metadata.deletion_file import live_offsets
+from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.operations import CreateIndex, RewriteGroup
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, SYSTEM_INDEXES, fragments_of, is_reuse_readable, through_reuse
@@ -72,13 +71,9 @@ def record_moves(before: Snapshot, committed: Snapshot, groups: Sequence[Rewrite
 
 
 def _add(version: pb.FragmentReuseIndexDetails.Version, snapshot: Snapshot, group: RewriteGroup) -> None:
-    kept = {f.id: _kept(snapshot, f) for f in group.old_fragments}
+    kept = {f.id: live_offsets(f, snapshot.locations) for f in group.old_fragments}
     added = version.groups.add(changed_row_addrs=serialise_treemap({f: rows for f, rows in kept.items() if rows}))
     for f in group.old_fragments:
         added.old_fragments.add(id=f.id, physical_rows=f.physical_rows, num_deleted_rows=f.physical_rows - len(kept[f.id]))
     for f in group.new_fragments:
         added.new_fragments.add(id=f.id, physical_rows=f.physical_rows)
-
-
-def _kept(snapshot: Snapshot, fragment: Fragment) -> BitMap:
-    return BitMap(range(fragment.physical_rows)) - BitMap(read_deletions(fragment, snapshot.locations).astype(np.uint32))

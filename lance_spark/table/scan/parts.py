@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.index.answer import Answer
@@ -55,7 +54,7 @@ def without_deleted(part: Part, locations: Locations) -> Part:
     """The part, whose rows an index found, without deleted rows."""
     if part.fragment.deletion is None or part.found is None:
         return part
-    rows = BitMap.deserialize(part.found) - BitMap(read_deletions(part.fragment, locations).astype(np.uint32))
+    rows = BitMap.deserialize(part.found) - BitMap(read_deletions(part.fragment, locations))
     return replace(part, stop=len(rows), found=rows.serialize())
 
 
