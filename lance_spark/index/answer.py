@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,6 +109,14 @@ def union(several: Iterable[Rows]) -> Rows:
         for fragment, found in rows.items():
             by_fragment.setdefault(fragment, []).append(found)
     return {fragment: found[0] if len(found) == 1 else BitMap.union(*found) for fragment, found in by_fragment.items()}
+
+
+def intersection(sets: Sequence[Rows]) -> Rows:
+    """The rows in all of several; none if there are no sets."""
+    common, *others = sorted(sets, key=lambda rows: sum(map(len, rows.values()))) or [{}]
+    for rows in others:
+        common = {f: both for f, found in common.items() if f in rows and (both := found & rows[f])}
+    return common
 
 
 def _not_empty(rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
-from lance_spark.index.answer import Found, Rows, of_numbers, union
+from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.keyed_rows import FILE, KeyedRows
 from lance_spark.index.moves import Translation
@@ -33,7 +33,7 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
             parts = [found for o in operands if (found := search(files, o, column)) is not None]
             if not parts:
                 return None
-            return Found(_common([p.rows for p in parts]), len(parts) == len(operands) and all(p.exact for p in parts))
+            return Found(intersection([p.rows for p in parts]), len(parts) == len(operands) and all(p.exact for p in parts))
         case Or(operands):
             parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
@@ -61,7 +61,7 @@ def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType
         positions = np.flatnonzero(same.to_numpy(zero_copy_only=False))
         data = file.read(["bitmaps"], positions).column(0).to_pylist() if len(positions) else []
         sets.append(union(parse_row_addresses(d, files.fragments, file.path) for d in data))
-    return Found(_common(sets), exact=True)
+    return Found(intersection(sets), exact=True)
 
 
 def _keys(files: IndexFiles, file: IndexFile) -> pa.Array:
@@ -70,15 +70,6 @@ def _keys(files: IndexFiles, file: IndexFile) -> pa.Array:
     if found != [expected, pa.binary()]:
         raise CorruptFileError(f"{file.path}: expected keys of {expected} and bitmaps, found columns of {found}")
     return file.read(["keys"]).column(0)
-
-
-def _common(sets: Sequence[Rows]) -> Rows:
-    if not sets:
-        return {}
-    common = dict(sets[0])
-    for rows in sets[1:]:
-        common = {f: both for f, found in common.items() if f in rows and (both := found & rows[f])}
-    return common
 
 
 def _null_lists(files: IndexFiles, file: IndexFile) -> Rows | None:

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
-from lance_spark.index.answer import Found, Rows, of_numbers, union
+from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_treemap, serialise_treemap
@@ -39,7 +39,7 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     match condition:
         case And(operands):
             parts = [found for o in operands if (found := search(files, o, column)) is not None]
-            return Found(_common([p.rows for p in parts]), exact=False) if parts else None
+            return Found(intersection([p.rows for p in parts]), exact=False) if parts else None
         case Or(operands):
             parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
@@ -71,7 +71,7 @@ def _parts(pattern: str) -> list[str]:
 def _containing(files: IndexFiles, parts: Sequence[str]) -> Found | None:
     """The rows with the trigrams of all parts; None if they have none."""
     tokens = sorted({int(t) for part in parts for t in ascii_tokens(part)})
-    return Found(_common(_rows(files, tokens)), exact=False) if tokens else None
+    return Found(intersection(_rows(files, tokens)), exact=False) if tokens else None
 
 
 def _rows(files: IndexFiles, tokens: Sequence[int]) -> list[Rows]:
@@ -89,13 +89,6 @@ def _check_columns(file: IndexFile) -> None:
     found = file.schema.types
     if found != _SCHEMA.types:
         raise CorruptFileError(f"{file.path}: expected columns of {_SCHEMA.types}, found {found}")
-
-
-def _common(sets: Sequence[Rows]) -> Rows:
-    common, *others = sorted(sets, key=lambda rows: sum(len(found) for found in rows.values()))
-    for rows in others:
-        common = {f: both for f, found in common.items() if f in rows and (both := found & rows[f])}
-    return common
 
 
 @dataclass
