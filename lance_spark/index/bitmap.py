@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, bitmaps
 from lance_spark.index.keyed_rows import FILE as DATA
 from lance_spark.index.keyed_rows import KeyedRows
 from lance_spark.index.moves import Translation
@@ -54,10 +54,8 @@ def _keys(files: IndexFiles, data: IndexFile) -> pa.Array:
 def _bitmaps(files: IndexFiles, data: IndexFile, wanted: np.ndarray) -> Iterator[Rows]:
     """The rows of the keys with these numbers."""
     for batch in data.batches((1,), wanted):
-        for value in batch.column(0):
-            if not value.is_valid:
-                raise CorruptFileError(f"{data.path}: a bitmap is null")
-            yield parse_row_addresses(value.as_py(), files.fragments, data.path)
+        for value in bitmaps(batch.column(0), data.path):
+            yield parse_row_addresses(value, files.fragments, data.path)
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:

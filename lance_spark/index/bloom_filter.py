@@ -13,7 +13,7 @@ import pyarrow.types as types
 
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import serialise_row_addresses
 from lance_spark.index.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
@@ -36,7 +36,7 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     if condition == IsNull(column):
         file = files.open(FILE)
         nulls = null_rows(files, file)
-        check_complete(file.read(_PLACES[:1]).column(0).to_numpy(), files.fragments, file.path)
+        check_complete(unsigned(file.read(_PLACES[:1]).column(0), file.path), files.fragments, file.path)
         return None if nulls is None else Found(nulls, exact=True)
     wanted = _wanted(condition, column, files.indexed.type)
     if wanted is None:
@@ -63,13 +63,18 @@ def _filters(files: IndexFiles, file: IndexFile) -> Iterable[pa.RecordBatch]:
 
 
 def _may_contain(filters: pa.Array, hashed: np.ndarray, what: str) -> np.ndarray:
+    bounds, data = _bounds(filters, what), filters.buffers()[2]
+    return may_contain(np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), bounds, hashed)
+
+
+def _bounds(filters: pa.Array, what: str) -> np.ndarray:
+    """Where each filter begins and ends in the data of the array. Raises CorruptFileError if they are no filters."""
     if filters.null_count or not types.is_binary(filters.type):
         raise CorruptFileError(f"{what}: expected bloom filters as binary values without nulls, found {filters.type}")
     bounds = np.frombuffer(filters.buffers()[1], np.int32, len(filters) + 1, filters.offset * 4).astype(np.int64)
     if (np.diff(bounds) % BLOCK_BYTES).any():
         raise CorruptFileError(f"{what}: a bloom filter is not a whole number of blocks of {BLOCK_BYTES} bytes")
-    data = filters.buffers()[2]
-    return may_contain(np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), bounds, hashed)
+    return bounds
 
 
 def _wanted(condition: Expression, column: Column, stored: pa.DataType) -> pa.Array | None:
@@ -159,9 +164,10 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
     opened = [files.open(FILE) for files, _ in sources]
     with target.create(FILE, _SCHEMA) as out:
         for (files, _), file in zip(sources, opened):
-            check_complete(file.read(_PLACES[:1]).column(0).to_numpy(), files.fragments, file.path)
+            check_complete(unsigned(file.read(_PLACES[:1]).column(0), file.path), files.fragments, file.path)
             for batch in file.batches(_SCHEMA.names):
-                kept = np.isin(batch.column(0).to_numpy(), np.fromiter(files.fragments, np.uint64, len(files.fragments)))
+                _bounds(batch.column(_SCHEMA.names[-1]), file.path)
+                kept = np.isin(unsigned(batch.column(0), file.path), np.fromiter(files.fragments, np.uint64, len(files.fragments)))
                 out.put(*batch.filter(pa.array(kept)).columns)
         first = opened[0].metadata
         out.metadata |= {key: first[key] for key in ("bloomfilter_item", "bloomfilter_probability") if key in first}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
 from lance_spark.index.answer import Found, of_numbers
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.order import first_of_equals, sort_order
 from lance_spark.index.target import IndexTarget, Trained
@@ -98,7 +98,7 @@ def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarra
     for number in wanted.tolist():
         rows = range(*pages.spans_of(np.array([number]))[0].tolist())
         page = files.cached(f"page {number}", lambda rows=rows: data.read((0, 1), rows), lambda page: page.nbytes)  # type: ignore[misc]
-        found.append(page.column(1).to_numpy()[holds(condition, page.column(0))])
+        found.append(unsigned(page.column(1), data.path)[holds(condition, page.column(0))])
     return np.concatenate(found)
 
 
@@ -110,7 +110,7 @@ def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarr
     for batch in data.batches((0,), range(*chosen[0].tolist()) if len(chosen) == 1 else rows):
         places.append(rows[done : done + batch.num_rows][_hits(condition, batch.column(0))])
         done += batch.num_rows
-    numbers = [np.empty(0, np.uint64), *(batch.column(0).to_numpy() for batch in data.batches((1,), np.concatenate(places)))]
+    numbers = [np.empty(0, np.uint64), *(unsigned(batch.column(0), data.path) for batch in data.batches((1,), np.concatenate(places)))]
     return np.concatenate(numbers)
 
 
@@ -137,15 +137,16 @@ def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:
     if not page_rows or lookup.num_rows != -(-data.num_rows // page_rows):
         raise CorruptFileError(f"{lookup.path}: {lookup.num_rows} pages of {page_rows} rows, but there are {data.num_rows} rows")
     table = lookup.read(("min", "max", "null_count", "page_idx"))
-    lower, upper, nulls, numbers = table.columns
-    if lower.type != types[0] or upper.type != types[0] or nulls.null_count or numbers.null_count:
-        raise CorruptFileError(f"{lookup.path}: expected bounds of {types[0]} for numbered pages, found columns of {table.schema.types}")
-    order = np.argsort(numbers.to_numpy())
-    if (numbers.to_numpy()[order] != np.arange(len(order))).any():
+    lower, upper = table.columns[:2]
+    if lower.type != types[0] or upper.type != types[0]:
+        raise CorruptFileError(f"{lookup.path}: expected bounds of {types[0]}, found columns of {table.schema.types}")
+    nulls, numbers = (unsigned(column, lookup.path) for column in table.columns[2:])
+    order = np.argsort(numbers)
+    if (numbers[order] != np.arange(len(order))).any():
         raise CorruptFileError(f"{lookup.path}: the pages are not numbered from 0 to {len(order) - 1}")
     if len(order) and (order[1:] < order[:-1]).any():
-        lower, upper, nulls = lower.take(order), upper.take(order), nulls.take(order)
-    return _Pages(PageBounds(lower, upper), nulls.to_numpy().astype(np.int64), page_rows, data.num_rows)
+        lower, upper, nulls = lower.take(order), upper.take(order), nulls[order]
+    return _Pages(PageBounds(lower, upper), nulls.astype(np.int64), page_rows, data.num_rows)
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
@@ -175,7 +176,7 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
 def _translated(data: IndexFile, translation: Translation) -> Iterator[tuple[pa.Array, np.ndarray]]:
     """The values and the rows where they are now."""
     for batch in data.batches((0, 1)):
-        numbers, exist = translation.numbers(batch.column(1).to_numpy())
+        numbers, exist = translation.numbers(unsigned(batch.column(1), data.path))
         if exist.any():
             yield batch.column(0).filter(pa.array(exist)), numbers[exist]
 

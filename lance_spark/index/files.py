@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
@@ -172,6 +173,22 @@ class IndexFiles:
     def fits(self, found: pa.DataType) -> bool:
         """Whether values of the type `found` in an index can be those of the indexed column."""
         return bool(_plain(found) == _plain(self.indexed.type))
+
+
+def unsigned(values: pa.Array, what: str) -> np.ndarray:
+    """The values of a column of unsigned integers. Raises CorruptFileError for other types and for nulls; `what` names the file."""
+    if not pa.types.is_unsigned_integer(values.type) or values.null_count:
+        raise CorruptFileError(f"{what}: expected unsigned integers without nulls, found {values.null_count} nulls in {values.type}")
+    found: np.ndarray = values.to_numpy()
+    return found
+
+
+def bitmaps(values: pa.Array, what: str) -> list[bytes]:
+    """The values of a column of serialised sets of rows. Raises CorruptFileError for other types and for nulls; `what` names the file."""
+    if values.type not in (pa.binary(), pa.large_binary()) or values.null_count:
+        raise CorruptFileError(f"{what}: expected bitmaps without nulls, found {values.null_count} nulls in {values.type}")
+    found: list[bytes] = values.to_pylist()
+    return found
 
 
 def _plain(t: pa.DataType) -> pa.DataType:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
 from lance_spark.index.answer import Rows, of_numbers, union
-from lance_spark.index.files import IndexFiles
+from lance_spark.index.files import IndexFiles, bitmaps
 from lance_spark.index.moves import Translation
 from lance_spark.index.order import first_of_equals, sort_order
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
@@ -77,7 +77,7 @@ def read(files: IndexFiles, translation: Translation) -> KeyedRows:
     """The whole file, with the rows where they are now."""
     file = files.open(FILE)
     batch = file.read(["keys", "bitmaps"])
-    rows = [translation.rows(parse_row_addresses(b, files.fragments, file.path)) for b in batch.column(1).to_pylist()]
+    rows = [translation.rows(parse_row_addresses(b, files.fragments, file.path)) for b in bitmaps(batch.column(1), file.path)]
     return KeyedRows(batch.column(0), rows)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, bitmaps
 from lance_spark.index.keyed_rows import FILE, KeyedRows
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
@@ -59,7 +59,7 @@ def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType
     for values in wanted:
         same = pc.fill_null(equals_one_of(seen, pa.array(values, t, from_pandas=False)), False)
         positions = np.flatnonzero(same.to_numpy(zero_copy_only=False))
-        data = file.read(["bitmaps"], positions).column(0).to_pylist() if len(positions) else []
+        data = bitmaps(file.read(["bitmaps"], positions).column(0), file.path) if len(positions) else []
         sets.append(union(parse_row_addresses(d, files.fragments, file.path) for d in data))
     return Found(intersection(sets), exact=True)
 

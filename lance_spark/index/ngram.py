@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_treemap, serialise_treemap
 from lance_spark.index.target import IndexTarget, Trained
@@ -78,11 +78,11 @@ def _rows(files: IndexFiles, tokens: Sequence[int]) -> list[Rows]:
     """The rows of each token; only one without rows if a token is in no text."""
     file = files.open(FILE)
     _check_columns(file)
-    known = files.cached("tokens", lambda: file.read(["tokens"]).column(0).to_numpy(zero_copy_only=False), lambda a: a.nbytes)
+    known = files.cached("tokens", lambda: unsigned(file.read(["tokens"]).column(0), file.path), lambda a: a.nbytes)
     places = np.searchsorted(known, tokens)
     if (places >= len(known)).any() or (known[np.minimum(places, len(known) - 1)] != tokens).any():
         return [{}]
-    return [parse_treemap(data, file.path) for data in file.read(["posting_list"], places).column(0).to_pylist()]
+    return [parse_treemap(data, file.path) for data in bitmaps(file.read(["posting_list"], places).column(0), file.path)]
 
 
 def _check_columns(file: IndexFile) -> None:
@@ -167,7 +167,7 @@ def _runs(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Array, np.ndarray
 def _all(files: IndexFiles, file: IndexFile) -> Iterator[tuple[int, Rows]]:
     _check_columns(file)
     for batch in file.batches(_SCHEMA.names):
-        for token, data in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist()):
+        for token, data in zip(unsigned(batch.column(0), file.path).tolist(), bitmaps(batch.column(1), file.path)):
             yield token, parse_treemap(data, file.path)
 
 

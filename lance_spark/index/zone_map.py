@@ -87,8 +87,9 @@ def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: Index
 def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
     """Write one index with the zones of all sources, each of which is limited to its `fragments`. The rows must be where they were."""
     opened = [files.open(FILE) for files, _ in sources]
-    schema = _schema(opened[0].schema.field("min").type)
-    tables = [pa.Table.from_batches([file.read(schema.names)]).cast(schema) for file in opened]
+    stored = [_zones(files, file) for (files, _), file in zip(sources, opened)]
+    schema = _schema(stored[0].schema.field("min").type)
+    tables = [pa.Table.from_batches([zone]).cast(schema) for zone in stored]
     for table, (files, _), file in zip(tables, sources, opened):
         check_complete(table["fragment_id"].to_numpy(), files.fragments, file.path)
     kept = [t.filter(pc.is_in(t["fragment_id"], pa.array(sorted(files.fragments), pa.uint64()))) for t, (files, _) in zip(tables, sources)]

@@ -1,0 +1,78 @@
+"""Index files whose columns have nulls or other types than expected: filters read the rows instead, and merging builds the index again."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.target import IndexTarget
+from lance_spark.operations import CreateIndex
+
+ROWS = pa.table(
+    {"k": [i % 20 for i in range(60)], "t": [f"abc def{i % 7}" for i in range(60)], "l": [[f"x{i % 5}"] for i in range(60)]},
+)
+FILTERS = {"NGRAM": ("t", "contains(t, 'abc')"), "LABEL_LIST": ("l", "array_contains(l, 'x0')")}
+COLUMNS = (
+    ("BTREE", "ids"),
+    ("BTREE", "null_count"),
+    ("BTREE", "page_idx"),
+    ("BITMAP", "bitmaps"),
+    ("LABEL_LIST", "bitmaps"),
+    ("NGRAM", "tokens"),
+    ("NGRAM", "posting_list"),
+    ("ZONEMAP", "null_count"),
+    ("ZONEMAP", "fragment_id"),
+    ("BLOOMFILTER", "fragment_id"),
+    ("BLOOMFILTER", "bloom_filter_data"),
+)
+
+
+def with_bad_column(table: Dataset, name: str, as_text: bool) -> Dataset:
+    """The table with its only index segment written again: the column `name` starts with a null, or has texts."""
+    (segment,) = table.snapshot.manifest.indexes
+    store, folder = table.snapshot.locations.index_folder(segment)
+    files = IndexFiles(store, folder, table.snapshot.manifest.schema.fields[0], {})
+    new = uuid.uuid4().bytes
+    target = IndexTarget(store, f"_indices/{uuid.UUID(bytes=new)}")
+    for listed in segment.files:
+        file = files.open(listed.path)
+        columns = {f: file.read([f]).column(0) for f in file.schema.names}
+        if name in columns and as_text:
+            columns[name] = pa.array([str(v) for v in columns[name].to_pylist()])
+        elif name in columns:
+            columns[name] = pa.array([None, *columns[name].to_pylist()[1:]], columns[name].type)
+        with target.create(listed.path, pa.schema([(f, column.type) for f, column in columns.items()])) as out:
+            out.put(*columns.values())
+            for key, value in file.metadata.items():
+                if key in ("null_bitmap", "lance:label_list_nulls"):
+                    out.attach(key, file.buffer(key))
+                else:
+                    out.metadata[key] = value
+    bad = replace(segment, uuid=new, files=tuple(target.files))
+    return Dataset.commit(table.uri, CreateIndex((bad,), (segment,)), table.version)
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["null", "text"])
+@pytest.mark.parametrize(("kind", "name"), COLUMNS)
+def test_a_column_with_nulls_or_of_another_type_is_not_used(
+    kind: str, name: str, as_text: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    column, condition = FILTERS.get(kind, ("k", "k = 0"))
+    bad = with_bad_column(Dataset.write(tmp_path, ROWS).create_scalar_index(column, kind), name, as_text)
+    expected = bad.scan(filter=condition, use_scalar_index=False).to_table()
+    assert expected.num_rows > 2
+    with caplog.at_level(logging.WARNING):
+        assert bad.scan(filter=condition).to_table() == expected
+        assert bad.scan(filter=f"{column} IS NULL").to_table().num_rows == 0
+    assert f"a segment of index '{column}_idx' is not used" in caplog.text
+    Dataset.write(tmp_path, ROWS, mode="append")
+    joined = Dataset.open(tmp_path).optimize.optimize_indices()
+    assert joined.scan(filter=condition).to_table().num_rows == 2 * expected.num_rows
+    assert f"{column}_idx ({kind})" in joined.scan(filter=condition).explain()
