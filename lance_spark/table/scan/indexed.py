@@ -150,11 +150,12 @@ class Segments:
     def _of_all(self, operands: Sequence[Expression]) -> Answer | None:
         """The rows that satisfy all conditions. Those on one column are asked together, as long as an index can tell."""
         groups: dict[frozenset[tuple[str, ...]], list[Expression]] = {}
-        for operand in _flat(operands):
+        conjuncts = list(_conjuncts(operands))
+        for operand in conjuncts:
             groups.setdefault(frozenset(columns_of(operand)), []).append(operand)
         answers: list[Answer | None] = []
         for paths, group in groups.items():
-            together = self._of_column(And(tuple(group))) if len(paths) == 1 and 1 < len(group) < len(_flat(operands)) else None
+            together = self._of_column(And(tuple(group))) if len(paths) == 1 and 1 < len(group) < len(conjuncts) else None
             answers += [together] if together is not None else [self.answer(o) for o in group]
         known = [a for a in answers if a is not None]
         if not known:
@@ -228,11 +229,15 @@ class Segments:
     def _size(self, fragment: int) -> int:
         return self._fragments[fragment].physical_rows or _ANY_OFFSET
 
+    @cached_property
+    def _sizes(self) -> Mapping[int, int]:
+        """The number of rows of each fragment, deleted ones too; also of those that the fragment reuse index says were rewritten."""
+        return {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
+
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index
         store, folder = self._snapshot.locations.index_folder(index)
-        sizes = {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
-        known = {f: size for f, size in sizes.items() if f in segment.built_from}
+        known = {f: size for f, size in self._sizes.items() if f in segment.built_from}
         return IndexFiles(
             store,
             folder,
@@ -257,12 +262,8 @@ class Segments:
         return found
 
 
-def _flat(operands: Sequence[Expression]) -> list[Expression]:
-    """The operands of an AND, and those of the ANDs among them."""
-    return list(_conjuncts(operands))
-
-
 def _conjuncts(operands: Sequence[Expression]) -> Iterator[Expression]:
+    """The operands of an AND, and those of the ANDs among them."""
     for operand in operands:
         if isinstance(operand, And):
             yield from _conjuncts(operand.operands)
