@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -157,3 +157,15 @@ def logged(what: str) -> Iterator[None]:
         yield
     except Exception:
         _LOGGER.exception("%s failed", what)
+
+
+@contextlib.contextmanager
+def on_failure(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the block fails or is interrupted, but not if the outcome of its commit is unknown: its files may be needed."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        undo()
+        raise

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from lance_spark.dataset import Dataset
 from lance_spark.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     CorruptFileError,
     InvalidOperationError,
     MissingFileError,
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
+    on_failure,
 )
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.manifest import check_writable
@@ -247,14 +247,8 @@ def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None]
 
 def _next(table: ManifestTable, prepared: _Prepared, properties: Mapping[str, str]) -> Snapshot | None:
     """Commit right after `table`. If another writer was first, remove the files and return None."""
-    done = None
-    try:
+    with on_failure(prepared.undo):
         done = commit_next(table.store, Transaction(table.version, prepared.operation, properties=properties), table.snapshot)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        prepared.undo()
-        raise
     if done is None:
         prepared.undo()
     return done

@@ -20,7 +20,7 @@ from typing import BinaryIO, Protocol, TypeAlias
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.memory import empty
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, on_failure
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """Flags for opening the folders of a path. With O_PATH, a folder needs the permission to enter it, not to read it."""
@@ -152,14 +152,10 @@ class LocalFiles:
     @contextlib.contextmanager
     def create(self, path: str, sync_name: bool = True) -> Iterator[BinaryIO]:
         with self._folder_of(path, make=True) as (folder, name):
-            with _new_file(folder, name) as f:
-                try:
-                    yield f
-                    f.flush()
-                    os.fsync(f.fileno())
-                except BaseException:
-                    os.unlink(name, dir_fd=folder)
-                    raise
+            with _new_file(folder, name) as f, on_failure(lambda: os.unlink(name, dir_fd=folder)):
+                yield f
+                f.flush()
+                os.fsync(f.fileno())
             if sync_name:
                 _sync(folder)
 

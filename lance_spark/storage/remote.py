@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError, on_failure
 from lance_spark.storage.local import Contents, Entry
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "az": ("adlfs", "azure")}
@@ -140,16 +140,16 @@ class RemoteFiles:
             self.put(path, whole.getvalue())
             return
         out = self.fs.open(path, "wb", block_size=_UPLOAD_BLOCK)
-        try:
+        with on_failure(lambda: self._discard(out, path)):
             yield out
             out.close()
-        except BaseException:
-            # Closing would complete the upload of a partial file.
-            out.discard()
-            out.closed = True
-            with contextlib.suppress(OSError, *client_errors(self.kind)):
-                self.fs.rm_file(path)
-            raise
+
+    def _discard(self, out: Any, path: str) -> None:
+        """Remove a partial file. Closing it would complete the upload."""
+        out.discard()
+        out.closed = True
+        with contextlib.suppress(OSError, *client_errors(self.kind)):
+            self.fs.rm_file(path)
 
     def sync(self, folder: str) -> None:
         pass  # what is written is durable

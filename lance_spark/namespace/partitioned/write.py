@@ -15,7 +15,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, logged
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, logged, on_failure
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
@@ -107,13 +107,10 @@ def write_partitions(
     `check` gets the rows with the columns of the namespace and raises for invalid ones.
     """
     writer = _PartitionWriter(target)
-    try:
+    with on_failure(writer.abort):
         for batch in batches:
             writer.add(batch, check)
         return writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 @dataclass

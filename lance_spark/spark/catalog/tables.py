@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
-    CommitStateUnknownError,
     InvalidOptionError,
     NamespaceNotFoundError,
     SchemaMismatchError,
@@ -18,6 +17,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     logged,
+    on_failure,
 )
 from lance_spark.namespace.protocol import shown
 from lance_spark.spark.catalog.catalog import Catalog, branch_of, is_path
@@ -97,17 +97,12 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
     """
     definition = Definition.parse(schema, properties)
     begun = stage(catalog, id, properties)
-    try:
+    with on_failure(lambda: abandon(catalog, id, **begun)):
         there = _at(catalog, definition.location)
         if there is not None:
             _check_same(there, definition.schema)
         else:
             _commit_empty(begun_store(catalog, id, definition), definition, "create")
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        abandon(catalog, id, **begun)
-        raise
     finish(catalog, id, properties)
 
 

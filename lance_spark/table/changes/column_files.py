@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.arrow.selection import take_rows
-from lance_spark.errors import AmbiguousMergeError, LanceError
+from lance_spark.errors import AmbiguousMergeError, LanceError, on_failure
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Schema
@@ -78,17 +78,18 @@ def write_columns(target: ColumnTarget, batches: Iterable[pa.RecordBatch]) -> li
     """
     done: list[ColumnFile] = []
     writer: _ColumnFileWriter | None = None
-    try:
+
+    def undo() -> None:
+        open_files = () if writer is None else writer.abort()
+        delete_data_files(target.write, [c.file.path for c in done] + [f.path for fragment in open_files for f in fragment.files])
+
+    with on_failure(undo):
         for fragment_id, offsets, values in _pieces(batches):
             if writer is None or writer.fragment.id != fragment_id:
                 done += [] if writer is None else [writer.finish()]
                 writer = _ColumnFileWriter(target, fragment_id)
             writer.write(offsets, values)
         return done if writer is None else [*done, writer.finish()]
-    except BaseException:
-        open_files = () if writer is None else writer.abort()
-        delete_data_files(target.write, [c.file.path for c in done] + [f.path for fragment in open_files for f in fragment.files])
-        raise
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:

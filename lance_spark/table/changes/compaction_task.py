@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.errors import on_failure
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
@@ -36,13 +37,9 @@ class CompactionTask:
 
 def compact(task: CompactionTask) -> Compacted:
     """Write the rows of the group to new fragments. If this fails, the files are deleted."""
-    new: Sequence[Fragment] = ()
-    try:
-        new = _with_copied_pages(task) or _written_anew(task)
+    new = _with_copied_pages(task) or _written_anew(task)
+    with on_failure(lambda: discard(task.target, new)):
         return Compacted(task.group, _with_lineage(new, task.lineage))
-    except BaseException:
-        discard(task.target, new)
-        raise
 
 
 def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
@@ -51,13 +48,10 @@ def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
     target = task.target
     rows = task.rows_per_fragment
     writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, target.options.max_bytes_per_file)
-    try:
+    with on_failure(lambda: discard(target, writer.abort())):
         for batch in read_task(task.rows):
             writer.write(batch)
         return writer.finish()
-    except BaseException:
-        discard(target, writer.abort())
-        raise
 
 
 def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep_rows, take_rows
-from lance_spark.errors import LanceError
+from lance_spark.errors import LanceError, on_failure
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import KeyFilter
@@ -43,14 +43,11 @@ _WAITING_BYTES = 32 << 20
 def write_rows(target: DeltaTarget, batches: Iterable[pa.RecordBatch]) -> DeltaPart:
     """Write the delta rows of one task. If this fails, the written files are deleted."""
     writer = DeltaWriter(target)
-    try:
+    with on_failure(writer.abort):
         for batch in batches:
             if batch.num_rows:
                 writer.write(batch)
         return writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 class DeltaWriter:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Protocol
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field
@@ -74,12 +75,8 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
         with in_use(snapshot):
             planned = plan(snapshot)
         target = rewrite_target(snapshot, options, planned.adds_rows)
-        try:
-            with in_use(snapshot):
-                written = planned.write(target)
-        except BaseException:
-            discard_job(target)
-            raise
+        with on_failure(partial(discard_job, target)), in_use(snapshot):
+            written = planned.write(target)
         try:
             return replace(written.changes, version=written.commit({**options.noted, **noted(written.changes)}).version)
         except CommitStateUnknownError:

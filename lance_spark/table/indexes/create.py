@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, on_failure
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import CreateIndex
@@ -89,12 +89,8 @@ def no_index(snapshot: Snapshot, name: str) -> InvalidOptionError:
 def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[IndexMetadata]:
     """Write new segments for these fragments, one without rows if there are none. If this fails, their files are deleted."""
     tasks = _tasks(runner.cores, snapshot, definition, fragments)
-    try:
-        with in_use(snapshot):
-            return runner.run(tasks, build_segment)
-    except BaseException:
-        discard(snapshot.store, *(task.uuid for task in tasks))
-        raise
+    with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))), in_use(snapshot):
+        return runner.run(tasks, build_segment)
 
 
 def _tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError, on_failure
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.moves import Chain, Group, Moves, OldFragment, Translation
 from lance_spark.index.target import IndexTarget, Trained
@@ -79,11 +79,8 @@ def follow(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], o
         new = [f for g in own for f in g.new_fragments]
         scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
         tasks.append(FollowTask(snapshot, segment, definition, own, scan))
-    try:
+    with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))):
         done = runner.run(tasks, write_anew)
-    except BaseException:
-        discard(snapshot.store, *(task.uuid for task in tasks))
-        raise
     return tuple(_rewritten(task, trained) for task, trained in zip(tasks, done) if trained is not None)
 
 
@@ -96,14 +93,11 @@ def write_anew(task: FollowTask) -> Trained | None:
     """Write one segment; None if the old one cannot be read. If this fails, the files are deleted."""
     target = IndexTarget(task.snapshot.store, folder(task.uuid))
     try:
-        return _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
+        with on_failure(lambda: discard(target.store, task.uuid)):
+            return _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
     except (CorruptFileError, UnsupportedFeatureError, MissingFileError) as e:
         _LOG.warning("%s: a segment of index %r does not follow its rows: %s", task.snapshot, task.segment.name, e)
-        discard(target.store, task.uuid)
         return None
-    except BaseException:
-        discard(target.store, task.uuid)
-        raise
 
 
 def _of_addresses(task: FollowTask, target: IndexTarget) -> Trained:

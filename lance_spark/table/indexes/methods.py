@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
@@ -10,13 +11,13 @@ from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 
 
-class IndexMethods:
+class IndexMethods(ABC):
     """What a `Dataset` does with indexes; names are those of pylance."""
 
     snapshot: Snapshot
 
-    def _changed(self, snapshot: Snapshot) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _changed(self, snapshot: Snapshot) -> Self: ...
 
     def create_scalar_index(
         self, column: str, index_type: str, name: str | None = None, *, replace: bool = True, train: bool = True, **parameters: object

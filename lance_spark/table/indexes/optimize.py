@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError, on_failure
 from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import kind_of
@@ -69,7 +69,7 @@ def _optimize(runner: Runner, snapshot: Snapshot, definition: Definition, how: O
     covered = BitMap() if how.retrain else BitMap().union(*(now[s.uuid] for s in segments))
     built: list[IndexMetadata] = []
     joined: list[IndexMetadata] = list(segments) if how.retrain else []
-    try:
+    with on_failure(lambda: discard(snapshot.store, *(b.uuid for b in built))):
         if how.retrain or existing - covered:
             built = build_segments(runner, snapshot, definition, [f for f in fragments if f.id not in covered])
         merged = [] if how.retrain else _to_merge(segments, built, how.merge)
@@ -78,9 +78,6 @@ def _optimize(runner: Runner, snapshot: Snapshot, definition: Definition, how: O
             task = merge_task(snapshot, definition, [*merged, *built], kept)
             if task.rows <= MAX_MERGED_ROWS:
                 built, joined = _merge(runner, snapshot, task, built), merged
-    except BaseException:
-        discard(snapshot.store, *(b.uuid for b in built))
-        raise
     return commit_segments(snapshot, built, joined, properties) if built or joined else snapshot
 
 
@@ -172,14 +169,11 @@ def merge(task: MergeTask) -> Trained:
     snapshot, definition = task.snapshot, task.definition
     moves = reuse_moves(snapshot.manifest.indexes) if not snapshot.manifest.has_stable_row_ids else ()
     sources: list[tuple[IndexFiles, Translation]] = []
-    try:
+    with on_failure(lambda: discard(snapshot.store, task.uuid)):
         for segment, fragments in zip(task.segments, task.fragments):
             files = index_files(snapshot, segment, definition.field, fragments)
             sources.append((files, Chain((*moves, Kept(live_rows(snapshot, definition, segment, fragments))))))
         return definition.kind.rewrite(sources, IndexTarget(snapshot.store, folder(task.uuid)))
-    except BaseException:
-        discard(snapshot.store, task.uuid)
-        raise
 
 
 def live_rows(snapshot: Snapshot, definition: Definition, segment: IndexMetadata, fragments: BitMap) -> Rows:

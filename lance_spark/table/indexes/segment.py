@@ -11,7 +11,7 @@ from dataclasses import field as default
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError, on_failure
 from lance_spark.index.kinds import KINDS, Kind
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.value_types import TAKES
@@ -105,11 +105,8 @@ def folder(unique: bytes) -> str:
 def build(task: BuildTask) -> Trained:
     """Write the files of the segment. If this fails, they are deleted."""
     definition = task.definition
-    try:
+    with on_failure(lambda: discard(task.store, task.uuid)):
         return definition.kind.train(_rows(task), definition.field.type, IndexTarget(task.store, task.folder), definition.parameters)
-    except BaseException:
-        discard(task.store, task.uuid)
-        raise
 
 
 def _rows(task: BuildTask) -> Iterator[pa.RecordBatch]:

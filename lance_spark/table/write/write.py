@@ -31,6 +31,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     logged,
+    on_failure,
 )
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
@@ -249,16 +250,13 @@ def write_fragments(
     `check` gets the rows with the columns of the target and raises for invalid ones.
     """
     writer = fragment_writer(target, sync_names=False)
-    try:
+    with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
         for batch in batches:
             rows = conform(batch, target.schema)
             if check is not None:
                 check(rows)
             writer.write_conformed(rows)
         return writer.finish()
-    except BaseException:
-        delete_data_files(target, _paths(writer.abort()))
-        raise
 
 
 def fragment_writer(target: WriteTarget, schema: Schema | None = None, *, sync_names: bool = True) -> FragmentWriter:
