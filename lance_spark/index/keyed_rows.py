@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,10 @@ from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles, bitmaps
 from lance_spark.index.moves import Translation
 from lance_spark.index.order import first_of_equals, sort_order
-from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
+from lance_spark.index.row_sets import in_pieces, parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexFileWriter
 
 FILE = "bitmap_page_lookup.lance"
-_WRITE_BYTES = 4 << 20
 _RUN_BYTES = 64 << 20
 
 
@@ -89,22 +88,7 @@ def schema(key_type: pa.DataType) -> pa.Schema:
 def write(out: IndexFileWriter, keyed: KeyedRows) -> None:
     """Write the file. Keys without rows are left out."""
     count = 0
-    for positions, data in _pieces(keyed):
+    for positions, data in in_pieces(enumerate(keyed.rows), serialise_row_addresses):
         out.put(keyed.keys.take(pa.array(positions, pa.int64())), pa.array(data, pa.binary()))
         count += len(positions)
     out.metadata["lance:index_stats"] = json.dumps({"num_bitmaps": count})
-
-
-def _pieces(keyed: KeyedRows) -> Iterator[tuple[list[int], list[bytes]]]:
-    positions: list[int] = []
-    data: list[bytes] = []
-    size = 0
-    for i, rows in enumerate(keyed.rows):
-        if rows:
-            positions.append(i)
-            data.append(serialise_row_addresses(rows))
-            size += len(data[-1])
-        if size >= _WRITE_BYTES:
-            yield positions, data
-            positions, data, size = [], [], 0
-    yield positions, data

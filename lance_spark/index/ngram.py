@@ -19,7 +19,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, unsigned
 from lance_spark.index.moves import Translation
-from lance_spark.index.row_sets import parse_treemap, serialise_treemap
+from lance_spark.index.row_sets import in_pieces, parse_treemap, serialise_treemap
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Or
@@ -28,7 +28,6 @@ FILE = "ngram_postings.lance"
 VERSION = 0
 _NULL = 0
 _RUN_BYTES = 32 << 20
-_WRITE_BYTES = 4 << 20
 _SCHEMA = pa.schema([pa.field("tokens", pa.uint32()), pa.field("posting_list", pa.binary(), nullable=False)])
 _LIKE = re.compile(r"\(\?s\)\^\(\?:(.*)\)\\z", re.DOTALL)
 _LIKE_PIECE = re.compile(r"\.\*|\.|\\(.)|([^\\.])", re.DOTALL)
@@ -117,24 +116,9 @@ class _Postings:
 
     def write(self, target: IndexTarget) -> Trained:
         with target.create(FILE, _SCHEMA) as out:
-            for tokens, data in _pieces(sorted(self.rows.items())):
+            for tokens, data in in_pieces(sorted(self.rows.items()), serialise_treemap):
                 out.put(pa.array(tokens, pa.uint32()), pa.array(data, pa.binary()))
         return target.trained(b"", VERSION)
-
-
-def _pieces(rows: Iterable[tuple[int, Rows]]) -> Iterator[tuple[list[int], list[bytes]]]:
-    tokens: list[int] = []
-    data: list[bytes] = []
-    size = 0
-    for token, of_token in rows:
-        if any(of_token.values()):
-            tokens.append(token)
-            data.append(serialise_treemap(of_token))
-            size += len(data[-1])
-        if size >= _WRITE_BYTES:
-            yield tokens, data
-            tokens, data, size = [], [], 0
-    yield tokens, data
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:

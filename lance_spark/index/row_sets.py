@@ -8,7 +8,7 @@ halves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from pyroaring import BitMap, BitMap64
@@ -21,6 +21,7 @@ from lance_spark.metadata.bitmaps import read_bitmap
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
 _ALL = 1 << 32
+_PIECE_BYTES = 4 << 20
 
 
 def parse_row_addresses(data: bytes, sizes: Mapping[int, int], what: str) -> Rows:
@@ -70,3 +71,19 @@ def serialise_treemap(rows: Rows) -> bytes:
     """The RoaringTreemap of `rows`."""
     data: bytes = BitMap64(numbers_of(rows)).serialize()
     return data
+
+
+def in_pieces(sets: Iterable[tuple[int, Rows]], serialise: Callable[[Rows], bytes]) -> Iterator[tuple[list[int], list[bytes]]]:
+    """The numbers and the serialised rows of numbered sets, some megabytes at a time. Sets without rows are left out."""
+    numbers: list[int] = []
+    data: list[bytes] = []
+    size = 0
+    for number, rows in sets:
+        if any(rows.values()):
+            numbers.append(number)
+            data.append(serialise(rows))
+            size += len(data[-1])
+        if size >= _PIECE_BYTES:
+            yield numbers, data
+            numbers, data, size = [], [], 0
+    yield numbers, data
