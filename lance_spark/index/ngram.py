@@ -77,11 +77,19 @@ def _rows(files: IndexFiles, tokens: Sequence[int]) -> list[Rows]:
     """The rows of each token; only one without rows if a token is in no text."""
     file = files.open(FILE)
     _check_columns(file)
-    known = files.cached("tokens", lambda: unsigned(file.read(["tokens"]).column(0), file.path), lambda a: a.nbytes)
+    known = files.cached("tokens", lambda: _tokens(file), lambda a: a.nbytes)
     places = np.searchsorted(known, tokens)
     if (places >= len(known)).any() or (known[np.minimum(places, len(known) - 1)] != tokens).any():
         return [{}]
     return [parse_treemap(data, file.path) for data in bitmaps(file.read(["posting_list"], places).column(0), file.path)]
+
+
+def _tokens(file: IndexFile) -> np.ndarray:
+    """All tokens. Raises CorruptFileError if they are not in order."""
+    tokens = unsigned(file.read(["tokens"]).column(0), file.path)
+    if (tokens[1:] <= tokens[:-1]).any():
+        raise CorruptFileError(f"{file.path}: the tokens are not in ascending order")
+    return tokens
 
 
 def _check_columns(file: IndexFile) -> None:
@@ -150,6 +158,7 @@ def _runs(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Array, np.ndarray
 
 def _all(files: IndexFiles, file: IndexFile) -> Iterator[tuple[int, Rows]]:
     _check_columns(file)
+    _tokens(file)
     for batch in file.batches(_SCHEMA.names):
         for token, data in zip(unsigned(batch.column(0), file.path).tolist(), bitmaps(batch.column(1), file.path)):
             yield token, parse_treemap(data, file.path)

@@ -1,9 +1,10 @@
-"""Index files whose columns have nulls or other types than expected: filters read the rows instead, and merging builds the index again."""
+"""Index files with nulls, or columns of another type or order than expected: filters read the rows, and merging builds the index again."""
 
 from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lance_spark.operations import CreateIndex
 ROWS = pa.table(
     {"k": [i % 20 for i in range(60)], "t": [f"abc def{i % 7}" for i in range(60)], "l": [[f"x{i % 5}"] for i in range(60)]},
 )
+Change = Callable[[pa.Array], pa.Array]
 FILTERS = {"NGRAM": ("t", "contains(t, 'abc')"), "LABEL_LIST": ("l", "array_contains(l, 'x0')")}
 COLUMNS = (
     ("BTREE", "ids"),
@@ -34,8 +36,20 @@ COLUMNS = (
 )
 
 
-def with_bad_column(table: Dataset, name: str, as_text: bool) -> Dataset:
-    """The table with its only index segment written again: the column `name` starts with a null, or has texts."""
+def with_null(values: pa.Array) -> pa.Array:
+    return pa.array([None, *values.to_pylist()[1:]], values.type)
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    return pa.array([str(v) for v in values.to_pylist()])
+
+
+def reversed_(values: pa.Array) -> pa.Array:
+    return pa.array(values.to_pylist()[::-1], values.type)
+
+
+def with_bad_column(table: Dataset, name: str, change: Change) -> Dataset:
+    """The table with its only index segment written again, with the column `name` changed."""
     (segment,) = table.snapshot.manifest.indexes
     store, folder = table.snapshot.locations.index_folder(segment)
     files = IndexFiles(store, folder, table.snapshot.manifest.schema.fields[0], {})
@@ -44,10 +58,8 @@ def with_bad_column(table: Dataset, name: str, as_text: bool) -> Dataset:
     for listed in segment.files:
         file = files.open(listed.path)
         columns = {f: file.read([f]).column(0) for f in file.schema.names}
-        if name in columns and as_text:
-            columns[name] = pa.array([str(v) for v in columns[name].to_pylist()])
-        elif name in columns:
-            columns[name] = pa.array([None, *columns[name].to_pylist()[1:]], columns[name].type)
+        if name in columns:
+            columns[name] = change(columns[name])
         with target.create(listed.path, pa.schema([(f, column.type) for f, column in columns.items()])) as out:
             out.put(*columns.values())
             for key, value in file.metadata.items():
@@ -59,13 +71,15 @@ def with_bad_column(table: Dataset, name: str, as_text: bool) -> Dataset:
     return Dataset.commit(table.uri, CreateIndex((bad,), (segment,)), table.version)
 
 
-@pytest.mark.parametrize("as_text", [False, True], ids=["null", "text"])
-@pytest.mark.parametrize(("kind", "name"), COLUMNS)
-def test_a_column_with_nulls_or_of_another_type_is_not_used(
-    kind: str, name: str, as_text: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+CASES = [*((kind, name, change) for kind, name in COLUMNS for change in (with_null, as_text)), ("NGRAM", "tokens", reversed_)]
+
+
+@pytest.mark.parametrize(("kind", "name", "change"), CASES)
+def test_a_column_with_nulls_of_another_type_or_in_another_order_is_not_used(
+    kind: str, name: str, change: Change, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     column, condition = FILTERS.get(kind, ("k", "k = 0"))
-    bad = with_bad_column(Dataset.write(tmp_path, ROWS).create_scalar_index(column, kind), name, as_text)
+    bad = with_bad_column(Dataset.write(tmp_path, ROWS).create_scalar_index(column, kind), name, change)
     expected = bad.scan(filter=condition, use_scalar_index=False).to_table()
     assert expected.num_rows > 2
     with caplog.at_level(logging.WARNING):
