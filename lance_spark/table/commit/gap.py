@@ -18,12 +18,12 @@ from lance_spark.table.versions.snapshot import Snapshot, list_versions, manifes
 def is_still_latest(snapshot: Snapshot, latest_at: float) -> bool:
     """True if `snapshot`, which was the latest version at the monotonic time `latest_at`, certainly still is; does not list the versions.
 
-    No gap has appeared since then (see `withdrawn`), so a later version would have the next number.
+    No gap has appeared since then (see `withdrawn`), so a later version would have the next number. The table may have been dropped.
     """
     store = snapshot.store
     if time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
         return False
-    return not any(store.exists(manifest_path(snapshot.version + 1, v2)) for v2 in (True, False))
+    return not any(store.exists(manifest_path(snapshot.version + 1, v2)) for v2 in (True, False)) and store.exists(snapshot.path)
 
 
 def withdrawn(snapshot: Snapshot, elapsed: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
+from lance_spark.errors import TableNotFoundError
 from lance_spark.metadata.manifest import serialise
 from lance_spark.storage.local import LocalFiles
 from lance_spark.table.commit import gap
@@ -65,6 +67,21 @@ def test_an_append_follows_versions_that_others_commit_meanwhile(tmp_path: Path)
 
     appended = Dataset.write(uri, batches(), "append")
     assert (appended.version, appended.scan().to_table()["a"].to_pylist()) == (3, [2, 1, 2])
+
+
+def test_an_append_to_a_table_that_is_dropped_meanwhile_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    monkeypatch.setattr(gap, "PAUSE_S", 3600.0)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        shutil.rmtree(uri)
+        yield from ROWS.to_batches()
+
+    with pytest.raises(TableNotFoundError, match="was removed after version 1"):
+        Dataset.write(uri, pa.RecordBatchReader.from_batches(ROWS.schema, batches()), "append")
+    with pytest.raises(TableNotFoundError):
+        Dataset.open(uri)
 
 
 def test_heads_have_the_properties_and_the_restored_version_of_each_version(tmp_path: Path) -> None:
