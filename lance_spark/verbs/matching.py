@@ -23,6 +23,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.inserted_keys import names_column
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import by_fragment
 from lance_spark.schema.schema import Schema, quoted
@@ -72,9 +73,7 @@ def used_columns(schema: Schema, texts: Sequence[Condition]) -> tuple[str, ...] 
     if not all(isinstance(text, str) and not _STAR.search(text) for text in texts):
         return None
     whole = "\n".join(map(str, texts))
-    found = [
-        f for f in schema.fields if not re.fullmatch(r"\w+", f.name, re.ASCII) or re.search(rf"(?<!\w){f.name}(?!\w)", whole, re.IGNORECASE)
-    ]
+    found = [f for f in schema.fields if not re.fullmatch(r"\w+", f.name, re.ASCII) or names_column(whole, f.name)]
     late = any(f.is_blob or getattr(f.type, "unit", None) == "ns" for f in Schema(tuple(found)).walk())
     return None if late else tuple(f.name for f in found)
 
