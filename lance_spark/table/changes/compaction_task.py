@@ -63,7 +63,7 @@ def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
     if not _can_copy(task.group, target, task.rows_per_fragment):
         return ()
     name = fresh_name(target.job)
-    with target.store.create(f"data/{name}") as out:
+    with target.store.create(f"data/{name}", sync_name=False) as out:
         writer = DataFileWriter(out, target.schema, WRITABLE[target.data_format])
         for fragment in task.group:
             store, path = task.locations.data_file(fragment.files[0])

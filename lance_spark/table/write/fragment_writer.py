@@ -23,14 +23,12 @@ class FragmentWriter:
     """Writes batches to data files, and starts a new file when one is full. Each file is a fragment without an id.
 
     A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes. Every file name ends with `job`.
-    Without `sync_names`, the commit must sync the names of the files.
+    The commit syncs the names of the files.
     """
 
-    def __init__(
-        self, store: Store, schema: Schema, data_format: str, job: str, max_rows: int, max_bytes: int, sync_names: bool = True
-    ) -> None:
+    def __init__(self, store: Store, schema: Schema, data_format: str, job: str, max_rows: int, max_bytes: int) -> None:
         self._store, self._schema, self._data_format, self._job = store, schema, data_format, job
-        self._max_rows, self._max_bytes, self._sync_names = max_rows, max_bytes, sync_names
+        self._max_rows, self._max_bytes = max_rows, max_bytes
         self._fragments: list[Fragment] = []
         self._stack = contextlib.ExitStack()
         self._file: DataFileWriter | None = None
@@ -71,7 +69,7 @@ class FragmentWriter:
         from lance_spark.file.writer import DataFileWriter
 
         self._name, self._rows = fresh_name(self._job), 0
-        out = self._stack.enter_context(self._store.create(f"data/{self._name}", self._sync_names))
+        out = self._stack.enter_context(self._store.create(f"data/{self._name}", sync_name=False))
         sidecars = self._stack.enter_context(Sidecars(self._store, f"data/{self._name}"))
         self._file = DataFileWriter(out, self._schema, WRITABLE[self._data_format], sidecars)
         return self._file

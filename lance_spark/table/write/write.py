@@ -249,7 +249,7 @@ def write_fragments(
 
     `check` gets the rows with the columns of the target and raises for invalid ones.
     """
-    writer = fragment_writer(target, sync_names=False)
+    writer = fragment_writer(target)
     with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
         for batch in batches:
             rows = conform(batch, target.schema)
@@ -259,11 +259,11 @@ def write_fragments(
         return writer.finish()
 
 
-def fragment_writer(target: WriteTarget, schema: Schema | None = None, *, sync_names: bool = True) -> FragmentWriter:
-    """A writer of new fragments with the target's fields, or those of `schema` (see `FragmentWriter`)."""
+def fragment_writer(target: WriteTarget, schema: Schema | None = None) -> FragmentWriter:
+    """A writer of new fragments with the target's fields, or those of `schema`."""
     options = target.options
     rows, size = options.max_rows_per_file, options.max_bytes_per_file
-    return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size, sync_names)
+    return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size)
 
 
 def commit_write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,3 +52,40 @@ def test_deletion_files_are_synced_before_the_version(tmp_path: Path, events: li
     events.clear()
     Dataset.open(uri).delete("a = 1")
     assert events == ["_deletions/*", "_deletions", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.update({"b": "'x'"}, "a < 3"),
+        lambda table: table.add_columns({"c": "a + 1"}),
+        lambda table: table.optimize.compact_files(),
+    ],
+    ids=["update", "add columns", "compact"],
+)
+def test_changes_sync_the_names_of_their_data_files_once(tmp_path: Path, events: list[str], change: Callable[[Dataset], Dataset]) -> None:
+    table = Dataset.write(str(tmp_path / "t"), pa.table({"a": range(5), "b": ["b"] * 5}), max_rows_per_file=2)
+    events.clear()
+    assert change(table).version == 2
+    assert "data/*" in events
+    assert events.count("data") == 1
+    assert max(i for i, event in enumerate(events) if event == "data/*") < events.index("data") < events.index("link")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
+def test_copied_pages_are_synced_like_other_data_files(tmp_path: Path, events: list[str]) -> None:
+    rows = pa.table({"a": range(1 << 17)})
+    table = Dataset.write(str(tmp_path / "t"), rows, max_rows_per_file=1 << 16)
+    events.clear()
+    table.optimize.compact_files()
+    assert events == ["data/*", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
+def test_the_folder_of_a_blob_file_is_synced_before_the_version(tmp_path: Path, events: list[str]) -> None:
+    rows = pa.table({"b": pa.array([b"x" * (5 << 20)], pa.large_binary())})
+    Dataset.write(str(tmp_path / "t"), rows, data_storage_version="2.2", column_options={"b.lance.encoding": "blob"})
+    blob, folder, *others = events
+    assert (blob, os.path.dirname(folder)) == (f"{folder}/*", "data")
+    assert others == ["data/*", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
