@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.layouts import write_page
 from lance_spark.layouts.mini_block.alike import encode_together
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.schema.schema import Schema, from_arrow
+from tests.layouts.general_writer import assert_is_general
 
 COUNTS = (1, 2, 3, 8, 9, 99, 100, 255, 256, 510, 511, 512)
 TYPES = (pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float16(), pa.float64(), pa.timestamp("us"), pa.date32())
@@ -41,12 +40,8 @@ def test_pages_encoded_together_are_those_of_the_general_writer(seeds: Any, coun
     columns = [(f, [column(seed, count + offset, kind).slice(offset)]) for f, seed in zip(schema_of(*[kind] * len(seeds)).fields, seeds)]
     for grammar in GRAMMARS.values():
         for (field, (array,)), page in zip(columns, encode_together(columns, grammar), strict=True):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(write_page, "encode_small", lambda *_: None)
-                (plain,) = write_page.encode_pages(field, array, grammar)
             if page is not None:
-                assert (page.encoding_type, page.encoding, page.num_rows) == (plain.encoding_type, plain.encoding, plain.num_rows)
-                assert [b.tobytes() for b in page.buffers] == [b.tobytes() for b in plain.buffers]
+                assert_is_general(page, field, array, grammar)
 
 
 def test_only_columns_without_nulls_and_options_are_encoded_together() -> None:
