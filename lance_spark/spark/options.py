@@ -174,14 +174,9 @@ UNBUILT = {
 """Options of other connectors that would change the result, with the alternative if there is one."""
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
-
 _FOR_READING_ONLY_AND_HARMLESS = (
-    "batch_size",
-    "max_partition_bytes",
-    "nanoseconds",
-    "use_scalar_index",
-    "allow_other_stores",
-    "verify_checksums",
+    *("batch_size", "max_partition_bytes", "nanoseconds"),
+    *("use_scalar_index", "allow_other_stores", "verify_checksums"),
 )
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
@@ -360,7 +355,7 @@ def _single_path(text: str) -> str:
 def _unknown(key: str) -> InvalidOptionError | UnsupportedFeatureError:
     name = key.lower()
     if name in _UNBUILT:
-        shown, hint = _UNBUILT.get(name, (key, ""))
+        shown, hint = _UNBUILT[name]
         return UnsupportedFeatureError(f"the option {shown!r} is not implemented" + (f": {hint}" if hint else ""))
     if any(name in table for table in STORAGE_OPTIONS.values()):
         return InvalidOptionError(f"unknown option {key!r}; storage options are named '{STORAGE}{name}'")
