@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.arrow.selection import keep_rows
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.spark.command import Command
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import start_task
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.writer import abort_job, no_message, settings
@@ -64,7 +64,7 @@ class RowLevelWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
-        keep_import_cache_small()
+        start_task()
         return RowLevelMessage(write_rows(self._target, map(_with_operation, iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -101,7 +101,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write the inserted rows of a task to data files."""
-        keep_import_cache_small()
+        start_task()
         fragments = write.write_fragments(self._target, (self._inserted(batch) for batch in iterator))
         fragments = tuple(f for f in fragments if f.physical_rows)
         return RowLevelMessage(DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
@@ -143,8 +143,8 @@ class TruncationWriter(DataSourceArrowWriter):
         self._options = replace(settings(options), properties=command.properties)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Unused."""
-        raise NotImplementedError
+        """Raise UnsupportedFeatureError: Spark requires this method, but TRUNCATE has no tasks."""
+        raise UnsupportedFeatureError("TRUNCATE TABLE only deletes rows; write rows with INSERT INTO")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit."""

@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.spark.catalog import alter, namespaces, procedures, tables
 from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.catalog.definition import Definition
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import keep_import_cache_small, start_task
 from lance_spark.spark.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -113,7 +113,7 @@ class _TaskReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Run one task. If there is none, Spark reads one partition without a value."""
-        keep_import_cache_small()
+        start_task()
         if partition is None or partition.value is None:
             return
         result = procedures.run(self._arguments["name"], partition.value)
