@@ -85,7 +85,7 @@ class LanceDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
-        snapshot = self._opened()
+        snapshot = self.opened()
         return to_spark(self._plan(snapshot).schema(snapshot))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -100,7 +100,7 @@ class LanceDataSource(DataSource):
             raise SchemaMismatchError(f"{what}: {e}") from e
 
     def _reader(self, schema: StructType) -> LanceReader:
-        snapshot = self._opened()
+        snapshot = self.opened()
         plan = self._plan(snapshot)
         self._check_declared(plan)
         if not self._request.is_aggregated:
@@ -163,9 +163,6 @@ class LanceDataSource(DataSource):
 
     def opened(self) -> Snapshot:
         """The pinned version. Raises the error of opening it."""
-        return self._opened()
-
-    def _opened(self) -> Snapshot:
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._read.chooses_version:
             declared = StructType.fromJson(json.loads(self._request.declared))
             return Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
