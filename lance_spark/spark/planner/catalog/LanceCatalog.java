@@ -73,11 +73,15 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
 
   public StagedTable stageReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
     loadTable(id);
+    return replacement(id, columns, partitions, properties);
+  }
+
+  private StagedTable replacement(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
     return new StagedLanceTable(this, id, definition(columns, partitions, properties), true, false);
   }
 
   public StagedTable stageCreateOrReplace(Identifier id, Column[] columns, Transform[] partitions, Map properties) {
-    return tableExists(id) ? stageReplace(id, columns, partitions, properties) : stageCreate(id, columns, partitions, properties);
+    return tableExists(id) ? replacement(id, columns, partitions, properties) : stageCreate(id, columns, partitions, properties);
   }
 
   /** Returns null: Spark loads the table when it needs it. */
