@@ -265,19 +265,10 @@ class DescribedTable implements Table {
 }
 
 /** Spark's description of a write, with the options and the schema of the catalog's table. */
-class WriteInfo implements LogicalWriteInfo {
+class WriteInfo extends RowsInfo {
   private static final List PLACE = Arrays.asList(new String[] { "path", "table", "namespace" });
-  private final LogicalWriteInfo info;
-  private final Map stored;
-  private final StructType schema;
 
-  WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) {
-    this.info = info;
-    this.stored = stored;
-    this.schema = schema;
-  }
-
-  public CaseInsensitiveStringMap options() { return over(stored, info.options()); }
+  WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) { super(over(stored, info.options()), schema, info.queryId()); }
 
   /** Options of a statement over those of a table, from which the statement cannot redirect to another table. */
   static CaseInsensitiveStringMap over(Map stored, CaseInsensitiveStringMap given) {
@@ -289,9 +280,4 @@ class WriteInfo implements LogicalWriteInfo {
     }
     return new CaseInsensitiveStringMap(all);
   }
-
-  public String queryId() { return info.queryId(); }
-  public StructType schema() { return schema; }
-  public Optional rowIdSchema() { return info.rowIdSchema(); }
-  public Optional metadataSchema() { return info.metadataSchema(); }
 }

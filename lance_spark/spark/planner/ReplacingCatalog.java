@@ -193,33 +193,32 @@ class ReplacingWrite implements WriteBuilder, SupportsTruncate, Write {
   public BatchWrite toBatch() { return new ReplacingBatch(table, inner.toBatch()); }
 }
 
-/** Stays on the driver. */
-class ReplacingBatch implements BatchWrite {
-  private final ReplacedTable table;
-  private final BatchWrite inner;
+/** A batch that stays on the driver and has a commit of its own. Executors get Spark's own factory, so that they need no class of this package. */
+abstract class DriverBatch implements BatchWrite {
+  final BatchWrite inner;
 
-  ReplacingBatch(ReplacedTable table, BatchWrite inner) {
-    this.table = table;
-    this.inner = inner;
-  }
+  DriverBatch(BatchWrite inner) { this.inner = inner; }
 
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
   public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
   public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
-  public void commit(WriterCommitMessage[] messages) { table.commit(inner, messages); }
   public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
 }
 
+class ReplacingBatch extends DriverBatch {
+  private final ReplacedTable table;
+
+  ReplacingBatch(ReplacedTable table, BatchWrite inner) {
+    super(inner);
+    this.table = table;
+  }
+
+  public void commit(WriterCommitMessage[] messages) { table.commit(inner, messages); }
+}
+
 /** Spark's description of a write without rows. */
-class NoRows implements LogicalWriteInfo, PhysicalWriteInfo {
-  private final StructType schema;
+class NoRows extends RowsInfo implements PhysicalWriteInfo {
+  NoRows(StructType schema) { super(CaseInsensitiveStringMap.empty(), schema, UUID.randomUUID().toString()); }
 
-  NoRows(StructType schema) { this.schema = schema; }
-
-  public CaseInsensitiveStringMap options() { return CaseInsensitiveStringMap.empty(); }
-  public String queryId() { return UUID.randomUUID().toString(); }
-  public StructType schema() { return schema; }
-  public Optional rowIdSchema() { return Optional.empty(); }
-  public Optional metadataSchema() { return Optional.empty(); }
   public int numPartitions() { return 0; }
 }

@@ -5,9 +5,7 @@ import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
-import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
@@ -49,20 +47,14 @@ class RowLevelWrite implements Write {
 }
 
 /** Remembers the command after its commit, so that its version can be found, and has the table opened again, so that the version is seen. */
-class RowLevelBatch implements BatchWrite {
+class RowLevelBatch extends DriverBatch {
   private final RowLevelWrite write;
-  private final BatchWrite inner;
 
   RowLevelBatch(RowLevelWrite write, BatchWrite inner) {
+    super(inner);
     this.write = write;
-    this.inner = inner;
   }
 
-  /** Spark's own factory, so that executors need no class of this package. */
-  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
-  public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
-  public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
-  public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
     LastChange.set(write);
