@@ -7,7 +7,8 @@ import java.util.*;
 import org.slf4j.LoggerFactory;
 
 /**
- * The list of Spark's internals that the planner uses beyond the public connector API, and the only code that accesses private fields.
+ * The list of Spark's internals that the planner uses beyond the public connector API, and the only code, besides CatalogInstall, that accesses
+ * private fields.
  *
  * Another version of Spark may change any of them. Therefore the list is checked against the running Spark before a plan is changed, and a
  * test checks it against the compiled classes. This class refers to Spark's classes only by name, so it loads in every version.
@@ -34,7 +35,6 @@ public class SparkInternals {
       ".source", ".bitmap$0" },
     { PYTHON + "PythonDataSourceCreationResult", "new/2", "dataSource/0", "schema/0" },
     { PYTHON + "UserDefinedPythonDataSource", "new/1", "createDataSourceInPython/3", "createPythonFunction/1", "createPythonMetrics/0" },
-    { PYTHON + "PythonTable", "new/3" },
     { PYTHON + "PythonWrite", "new/4", ".ds", ".shortName", ".info", ".isTruncate" },
     { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
     { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "identifier/0", "options/0" },
@@ -135,7 +135,6 @@ public class SparkInternals {
       "copyMemory/5", "setMemory/3", ".BYTE_ARRAY_OFFSET", ".SHORT_ARRAY_OFFSET", ".INT_ARRAY_OFFSET", ".LONG_ARRAY_OFFSET",
       ".FLOAT_ARRAY_OFFSET", ".DOUBLE_ARRAY_OFFSET" },
     { "org.apache.spark.unsafe.types.UTF8String", "fromAddress/3" },
-    { CATALYST + "expressions.GenericInternalRow", "new/1" },
     { PYTHON + "PythonPartitionReaderFactory", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema", FIELD + "jobArtifactUUID" },
     { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
     { PYTHON + "UserDefinedPythonDataSource", "createMapInBatchEvaluatorFactory/6|7", "createPythonTaskMetrics/1" },

@@ -11,7 +11,6 @@ class Changes {
     ObjectNode json = PlanJson.object().put("change", change.getClass().getSimpleName());
     if (change instanceof TableChange.ColumnChange) json.set("path", CatalogPython.names(((TableChange.ColumnChange) change).fieldNames()));
     if (change instanceof TableChange.AddColumn) add(json, (TableChange.AddColumn) change);
-    if (change instanceof TableChange.DeleteColumn) json.put("if_exists", ((TableChange.DeleteColumn) change).ifExists().booleanValue());
     if (change instanceof TableChange.RenameColumn) json.put("to", ((TableChange.RenameColumn) change).newName());
     if (change instanceof TableChange.UpdateColumnType) json.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
     if (change instanceof TableChange.UpdateColumnNullability) json.put("nullable", ((TableChange.UpdateColumnNullability) change).nullable());

@@ -4,7 +4,6 @@ import java.util.*;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
