@@ -92,9 +92,7 @@ def test_a_table_is_named_by_its_path_its_name_or_its_name_in_the_session_catalo
     try:
         own.sql("USE lance.ns")
         for name in ("t", "ns.t", "lance.ns.t", "`lance`.`ns`.`t`", own.location("ns.t"), "spark_catalog.default.named"):
-            in_namespace = name != "ns.t"
-            if in_namespace:
-                assert own.sql(f"CALL lance.system.history('{name}')")[0][0] == 1, name
+            assert own.sql(f"CALL lance.system.history('{name}')")[0][0] == 1, name
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             own.sql("CALL lance.system.history('nowhere')")
         with pytest.raises(AnalysisException, match="FAILED_TO_LOAD_ROUTINE"):

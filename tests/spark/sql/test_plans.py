@@ -19,7 +19,6 @@ def test_a_delete_reads_addresses_with_the_condition_pushed_down(table: Table) -
     assert "AppendData" in plan
     (scan,) = scans(plan)
     assert "id = 3], ReadSchema: struct<_rowaddr:bigint>" in scan
-    assert "ReadSchema: struct<_rowaddr:bigint>" in scan
 
 
 def test_a_merge_scans_the_table_once_and_only_the_columns_that_it_needs(table: Table) -> None:
