@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lance_spark.layouts.mini_block.alike import encode_together
@@ -35,6 +35,8 @@ def schema_of(*kinds: pa.DataType) -> Schema:
     return from_arrow(pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)]))
 
 
+@example(list(range(12)), 510, pa.int64(), 1)
+@example(list(range(12)), 8, pa.int8(), 0)
 @given(st.lists(st.integers(0, 10_000), min_size=4, max_size=12), st.sampled_from(COUNTS), st.sampled_from(TYPES), st.integers(0, 2))
 def test_pages_encoded_together_are_those_of_the_general_writer(seeds: Any, count: int, kind: pa.DataType, offset: int) -> None:
     columns = [(f, [column(seed, count + offset, kind).slice(offset)]) for f, seed in zip(schema_of(*[kind] * len(seeds)).fields, seeds)]
