@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.predicate import bind
-from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Literal, Not, Or, Predicate
+from lance_spark.predicate.regex import of_like
+from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -63,6 +64,13 @@ def _decimal(text: str) -> Literal:
     return Literal(number, pa.decimal128(max(len(digits) + max(int(exponent), 0), scale, 1), scale))
 
 
+def _like(text: Expression, pattern: Expression) -> Like:
+    """LIKE with a constant pattern in which nothing is escaped."""
+    if not isinstance(pattern, Literal):
+        raise UnsupportedFeatureError("the pattern of LIKE is not a literal")
+    return Like(text, of_like(pattern.value, ""))
+
+
 LITERALS: dict[str, tuple[pa.DataType | None, Callable[[Any], Any]]] = {
     "boolean": (pa.bool_(), bool),
     "byte": (pa.int64(), int),
@@ -90,6 +98,10 @@ OPERATORS: dict[str, Callable[[list[Expression]], Expression]] = {
     "STARTS_WITH": lambda o: Call("startswith", tuple(o), pa.bool_()),
     "ENDS_WITH": lambda o: Call("endswith", tuple(o), pa.bool_()),
     "CONTAINS": lambda o: Call("contains", tuple(o), pa.bool_()),
+    "LIKE": lambda o: _like(o[0], o[1]),
+    "ARRAY": bind.array,
+    "ARRAY_CONTAINS": lambda o: bind.in_array("array_contains", o[0], o[1]),
+    "ARRAYS_OVERLAP": lambda o: bind.in_array("arrays_overlap", o[0], o[1]),
     "ALWAYS_TRUE": lambda o: Literal(True, pa.bool_()),
     "ALWAYS_FALSE": lambda o: Literal(False, pa.bool_()),
 }

@@ -44,7 +44,7 @@ public class LancePlanner extends Rule {
     try {
       Swap swap = new Swap();
       LogicalPlan swapped = swap.in((LogicalPlan) plan);
-      return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(swapped) : swapped;
+      return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(ExtraConditions.given(swapped)) : swapped;
     } catch (Throwable t) {
       warn(t);
       return plan;

@@ -12,12 +12,16 @@ import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
 class Request {
   final List predicates = new ArrayList();
+  /** The SQL of conditions that Spark cannot express as predicates, and evaluates again. */
+  final List extra = new ArrayList();
+  /** The JSON of all of them. */
   final ArrayNode filters = PlanJson.array();
   int limit = -1;
   ArrayNode topN;
@@ -39,7 +43,9 @@ class Request {
   /** The text that explain shows. */
   Map shown(StructType schema, List runtimePredicates) {
     Map out = new LinkedHashMap();
-    out.put("PushedFilters", predicates.toString());
+    List all = new ArrayList(predicates);
+    all.addAll(extra);
+    out.put("PushedFilters", all.toString());
     if (!runtimePredicates.isEmpty()) out.put("RuntimeFilters", runtimePredicates.toString());
     if (topN != null) out.put("PushedTopN", shownTopN);
     else if (limit >= 0) out.put("PushedLimit", "LIMIT " + limit);
@@ -99,7 +105,10 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     SupportsPushDownAggregates {
   private boolean averagesExactly = true;
 
-  LanceScanBuilder(Source source) { super(source); }
+  LanceScanBuilder(Source source, CaseInsensitiveStringMap options) {
+    super(source);
+    ExtraConditions.addTo(request, options);
+  }
 
   public Predicate[] pushPredicates(Predicate[] predicates) {
     List rest = new ArrayList();
@@ -140,7 +149,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
   }
 
   /** A limit without a filter is exact, because planning counts rows. */
-  public boolean isPartiallyPushed() { return request.topN != null || !request.predicates.isEmpty(); }
+  public boolean isPartiallyPushed() { return request.topN != null || !request.filters.isEmpty(); }
 
   /** Only aggregates that the manifest answers are complete, as one row for the whole table. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
@@ -148,7 +157,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     // Spark asks before it replaces averages by sums and counts.
     averagesExactly = averagesExactly && PushedAggregates.averagesExactly(aggregation, source.table.schema());
     for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
-    return request.predicates.isEmpty() && aggregation.groupByExpressions().length == 0;
+    return request.filters.isEmpty() && aggregation.groupByExpressions().length == 0;
   }
 
   public boolean pushAggregation(Aggregation aggregation) {
@@ -209,7 +218,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   private Map shown() {
     Map out = request.shown(schema, runtimePredicates);
     out.put("Columnar", columnarMode().shown());
-    boolean isFiltered = !request.predicates.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
+    boolean isFiltered = !request.filters.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
     if (!source.isPartitioned() && !isFiltered) return out;
     try {
       byte[] first = ((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition();

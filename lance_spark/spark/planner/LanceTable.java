@@ -80,9 +80,9 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) { return WriteInfo.over(own, options); }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    Source source = source(options);
+    Source source = source(ExtraConditions.without(options));
     // The limit in the user's options must be applied before anything that Spark pushes.
-    return takesColumnsOnly || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source);
+    return takesColumnsOnly || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

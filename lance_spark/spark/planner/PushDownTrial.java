@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.v2.V2ScanRelationPushDown$;
  * The rule that runs right before Spark's push-down and tries whether it succeeds.
  *
  * Spark fails to express some conditions for a source, such as `(a OR NULL) = b` and what it makes itself of `(tinyint >= -128) = b`, and with
- * it fails the query. Then this rule pushes down what it can: parts of the plan, or only columns.
+ * it fails the query. Then this rule pushes down what it can: parts of the plan, or only columns. It also adds ExtraConditions.
  */
 public class PushDownTrial extends Rule {
   public PushDownTrial() {}
@@ -20,16 +20,17 @@ public class PushDownTrial extends Rule {
 
   public TreeNode apply(TreeNode plan) {
     if (!SparkInternals.areKnown()) return plan;
+    LogicalPlan given = ExtraConditions.given((LogicalPlan) plan);
     try {
       Sources sources = new Sources();
-      LogicalPlan own = sources.in((LogicalPlan) plan);
-      if (sources.lance == 0) return plan;
+      LogicalPlan own = sources.in(given);
+      if (sources.lance == 0) return given;
       try {
         V2ScanRelationPushDown$.MODULE$.apply(own);
-        return plan;
+        return given;
       } catch (Throwable t) {
         LancePlanner.warn(t);
-        return new Parts().in((LogicalPlan) plan);
+        return new Parts().in(given);
       }
     } catch (Throwable t) {
       LancePlanner.warn(t);

@@ -122,10 +122,20 @@ public class SparkInternals {
     { CATALYST + "analysis.NonEmptyNamespaceException", "new/1" },
     { CATALYST + "analysis.TableAlreadyExistsException", "new/1" },
     { CATALYST + "expressions.GenericInternalRow", "new/1" },
-    { CATALYST + "expressions.SpecializedGetters", "getArray/1", "getBoolean/1", "getDouble/1", "getLong/1", "getUTF8String/1", "isNullAt/1" },
+    { CATALYST + "expressions.SpecializedGetters", "get/2", "getArray/1", "getBoolean/1", "getDouble/1", "getLong/1", "getUTF8String/1", "isNullAt/1" },
     { CATALYST + "util.ArrayBasedMapData", "new/2" },
     { CATALYST + "util.ArrayData", "numElements/0" },
     { CATALYST + "util.GenericArrayData", "new/1" },
+    { CATALYST + "expressions.And" },
+    { CATALYST + "expressions.ArrayContains" },
+    { CATALYST + "expressions.ArraysOverlap" },
+    { CATALYST + "expressions.Cast" },
+    { CATALYST + "expressions.Like", "escapeChar/0" },
+    { CATALYST + "expressions.Not" },
+    { CATALYST + "expressions.Or" },
+    { LOGICAL + "Filter", "condition/0" },
+    { CATALYST + "util.V2ExpressionBuilder", "new/2", "build/0" },
+    { SQL + "execution.datasources.DataSourceStrategy$", "normalizeExprs/2", ".MODULE$" },
   };
 
   /** What only the columnar hand-over uses. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */

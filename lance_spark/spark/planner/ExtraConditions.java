@@ -1,0 +1,214 @@
+package lancespark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.util.*;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.ArrayContains;
+import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Like;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.LiteralValue;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.*;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Gives a scan the conditions that Spark cannot express for a source, so that indexes answer them: array_contains, arrays_overlap and LIKE.
+ *
+ * They become an option of the relation, beside what Spark pushes down. Spark's filter stays as it is and evaluates them again: the scan may
+ * only leave out rows for which they are false or null.
+ */
+class ExtraConditions extends Walk {
+  private static final String OPTION = "lance_spark.conditions";
+  private static final int MAX_DEPTH = 20, MAX_CHARACTERS = 1 << 20, MAX_PATTERN = 1000;
+
+  /** The plan with the conditions of its filters; after a failure the plan as it is. */
+  static LogicalPlan given(LogicalPlan plan) {
+    try {
+      return new ExtraConditions().in(plan);
+    } catch (Throwable t) {
+      LancePlanner.warn(t);
+      return plan;
+    }
+  }
+
+  LogicalPlan changed(LogicalPlan plan) throws Exception {
+    if (!(plan instanceof Filter)) return plan;
+    Object child = plan.children().apply(0);
+    if (!(child instanceof DataSourceV2Relation) || lance(((DataSourceV2Relation) child).table()) == null) return plan;
+    DataSourceV2Relation relation = (DataSourceV2Relation) child;
+    Conditions conditions = new Conditions(lance(relation.table()).schema());
+    List one = Collections.singletonList(((Filter) plan).condition());
+    scala.collection.immutable.Seq parts = CollectionConverters.asScala(one).toSeq();
+    // The names in a condition may differ in case from those of the columns.
+    conditions.add((Expression) DataSourceStrategy$.MODULE$.normalizeExprs(parts, relation.output()).apply(0));
+    if (conditions.found.isEmpty()) return plan;
+    Map options = new HashMap(relation.options().asCaseSensitiveMap());
+    options.put(OPTION, PlanJson.text(conditions.found));
+    List children = Collections.singletonList(SparkInternals.with(relation, "options", new CaseInsensitiveStringMap(options)));
+    return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  /** The lance table that is scanned for a query or a row-level command; null if it is another table. */
+  private static LanceTable lance(Table table) {
+    if (table instanceof LanceTable) return (LanceTable) table;
+    boolean isCommand = table instanceof RowLevelOperationTable && ((RowLevelOperationTable) table).operation() instanceof LanceOperation;
+    return isCommand ? ((LanceOperation) ((RowLevelOperationTable) table).operation()).table : null;
+  }
+
+  /** The options without the conditions, which are none of the table's. */
+  static CaseInsensitiveStringMap without(CaseInsensitiveStringMap options) {
+    if (!options.containsKey(OPTION)) return options;
+    Map others = new HashMap(options.asCaseSensitiveMap());
+    others.remove(OPTION);
+    return new CaseInsensitiveStringMap(others);
+  }
+
+  /** Adds the conditions in the options to a request. */
+  static void addTo(Request request, CaseInsensitiveStringMap options) {
+    if (!options.containsKey(OPTION)) return;
+    try {
+      Iterator conditions = new ObjectMapper().readTree(options.get(OPTION)).iterator();
+      while (conditions.hasNext()) {
+        JsonNode condition = (JsonNode) conditions.next();
+        request.extra.add(((JsonNode) (Object) condition.get(0)).asText());
+        request.filters.add((JsonNode) (Object) condition.get(1));
+      }
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The conditions of one filter: their SQL and their JSON, see PlanJson. */
+  static class Conditions {
+    final ArrayNode found = PlanJson.array();
+    private final PlanJson json;
+    private boolean isExtra;
+
+    Conditions(StructType schema) { json = new PlanJson(schema); }
+
+    void add(Expression filter) {
+      List operands = new ArrayList();
+      addOperands(filter, And.class, operands);
+      for (int i = 0; i < operands.size(); i++) {
+        isExtra = false;
+        Expression operand = (Expression) operands.get(i);
+        JsonNode condition = condition(operand, 0);
+        boolean isGiven = isExtra && condition != null && PlanJson.text(condition).length() < MAX_CHARACTERS;
+        if (isGiven) found.add(PlanJson.array().add(operand.sql()).add(condition));
+      }
+    }
+
+    /** Flattens a chain of AND or OR, in which Spark nests operands on the left. */
+    private static void addOperands(Expression e, Class type, List to) {
+      LinkedList todo = new LinkedList(Collections.singletonList(e));
+      while (!todo.isEmpty()) {
+        Expression next = (Expression) todo.removeFirst();
+        if (next.getClass() != type) to.add(next);
+        else todo.addAll(0, CollectionConverters.asJava(next.children()));
+      }
+    }
+
+    /** The condition, or null if the reader cannot evaluate it. */
+    private JsonNode condition(Expression e, int depth) {
+      if (depth > MAX_DEPTH) return null;
+      if (e instanceof And || e instanceof Or || e instanceof Not) {
+        List operands = new ArrayList();
+        if (e instanceof Not) operands.add(child(e, 0));
+        else addOperands(e, e.getClass(), operands);
+        ArrayNode call = PlanJson.array().add(e instanceof And ? "AND" : e instanceof Or ? "OR" : "NOT");
+        for (int i = 0; i < operands.size(); i++) {
+          JsonNode operand = condition((Expression) operands.get(i), depth + 1);
+          if (operand == null) return null;
+          call.add(operand);
+        }
+        return call;
+      }
+      if (e instanceof ArrayContains) return extra("ARRAY_CONTAINS", child(e, 0), child(e, 1), true);
+      if (e instanceof ArraysOverlap) {
+        // Unlike all other comparisons, Spark's arrays_overlap keeps -0.0 and 0.0 apart, so conditions on floats are left to it.
+        boolean isFirst = !(child(e, 0) instanceof Literal);
+        return extra("ARRAYS_OVERLAP", child(e, isFirst ? 0 : 1), child(e, isFirst ? 1 : 0), false);
+      }
+      if (e instanceof Like) return like((Like) e);
+      try {
+        Object connector = new V2ExpressionBuilder(e, true).build().getOrElse(null);
+        return connector == null ? null : json.expression((org.apache.spark.sql.connector.expressions.Expression) connector);
+      } catch (AssertionError fails) {
+        return null;  // see PushDownTrial
+      }
+    }
+
+    private static Expression child(Expression e, int at) { return (Expression) e.children().apply(at); }
+
+    /** A function of a column of arrays and a constant, an item or an array. */
+    private JsonNode extra(String function, Expression lists, Expression wanted, boolean takesFloats) {
+      if (!(wanted instanceof Literal) || ((Literal) wanted).value() == null) return null;
+      Object value = ((Literal) wanted).value();
+      DataType compared = wanted.dataType();
+      boolean isArray = function.equals("ARRAYS_OVERLAP");
+      if (isArray) compared = ((ArrayType) compared).elementType();
+      if (PlanJson.isFloat(compared) ? !takesFloats : !PlanJson.isComparedExactly(compared)) return null;
+      JsonNode column = lists(lists, compared);
+      JsonNode constant = isArray ? array((ArrayData) value, compared) : json.expression(new LiteralValue(value, compared));
+      if (column == null || constant == null) return null;
+      isExtra = true;
+      return PlanJson.array().add(function).add(column).add(constant);
+    }
+
+    /** A column of arrays whose items are of this type, or are cast to it without loss. */
+    private JsonNode lists(Expression lists, DataType compared) {
+      Expression e = lists instanceof Cast ? child(lists, 0) : lists;
+      Object column = new V2ExpressionBuilder(e, false).build().getOrElse(null);
+      if (!(column instanceof NamedReference) || !(json.typeOf((NamedReference) column) instanceof ArrayType)) return null;
+      DataType items = ((ArrayType) json.typeOf((NamedReference) column)).elementType();
+      boolean isWider = integerRank(items) > 0 && integerRank(items) < integerRank(compared);
+      boolean isSame = items.equals(compared) || isWider || items instanceof FloatType && compared instanceof DoubleType;
+      return isSame ? json.column((NamedReference) column, true) : null;
+    }
+
+    private static int integerRank(DataType t) {
+      return t instanceof ByteType ? 1 : t instanceof ShortType ? 2 : t instanceof IntegerType ? 3 : t instanceof LongType ? 4 : 0;
+    }
+
+    private JsonNode array(ArrayData values, DataType type) {
+      ArrayNode array = PlanJson.array().add("ARRAY");
+      for (int i = 0; i < values.numElements(); i++) {
+        JsonNode item = json.expression(new LiteralValue(values.isNullAt(i) ? null : values.get(i, type), type));
+        if (item == null) return null;
+        array.add(item);
+      }
+      return array;
+    }
+
+    /** LIKE with a constant pattern without escapes. */
+    private JsonNode like(Like e) {
+      Expression text = child(e, 0), pattern = child(e, 1);
+      boolean isConstant = pattern instanceof Literal && ((Literal) pattern).value() != null;
+      if (!isConstant || !text.dataType().equals(DataTypes.StringType) || !pattern.dataType().equals(DataTypes.StringType)) return null;
+      Object connector = new V2ExpressionBuilder(text, false).build().getOrElse(null);
+      JsonNode column = connector instanceof NamedReference ? json.column((NamedReference) connector, false) : null;
+      JsonNode constant = json.expression(new LiteralValue(((Literal) pattern).value(), DataTypes.StringType));
+      String value = ((Literal) pattern).value().toString();
+      if (column == null || constant == null || value.length() > MAX_PATTERN || value.indexOf(e.escapeChar()) >= 0) return null;
+      isExtra = true;
+      return PlanJson.array().add("LIKE").add(column).add(constant);
+    }
+  }
+}
