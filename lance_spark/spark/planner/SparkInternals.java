@@ -140,6 +140,9 @@ public class SparkInternals {
 
   /** What only the columnar hand-over uses. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
   private static final String[][] USED_BY_COLUMNAR = {
+    { "org.apache.spark.InterruptibleIterator", "delegate/0" },
+    { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
+    { "org.apache.spark.api.python.PythonWorker", "channel/0" },
     { "org.apache.spark.JobArtifactSet$", "getCurrentJobArtifactState/0", ".MODULE$" },
     { "org.apache.spark.unsafe.Platform", "getByte/2", "getShort/2", "getInt/2", "getLong/2", "getFloat/2", "getDouble/2", "putLong/3",
       "copyMemory/5", "setMemory/3", ".BYTE_ARRAY_OFFSET", ".SHORT_ARRAY_OFFSET", ".INT_ARRAY_OFFSET", ".LONG_ARRAY_OFFSET",
