@@ -15,9 +15,8 @@ from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps
 from lance_spark.index.keyed_rows import FILE as DATA
-from lance_spark.index.keyed_rows import KeyedRows
 from lance_spark.index.moves import Translation
-from lance_spark.index.row_sets import parse_row_addresses
+from lance_spark.index.row_sets import ROW_ADDRESSES, parse_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds
 from lance_spark.predicate.tree import Column, Expression
@@ -60,16 +59,17 @@ def _bitmaps(files: IndexFiles, data: IndexFile, wanted: np.ndarray) -> Iterator
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
     """Write the index of the rows, in any order."""
-    values = ((batch.column("value"), batch.column("row").to_numpy()) for batch in rows)
-    return _written(target, keyed_rows.collect(values, value_type))
+    return _written(target, keyed_rows.collect(rows), value_type)
 
 
 def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
     """Write one index with the rows of all sources that still exist."""
-    return _written(target, keyed_rows.unite([keyed_rows.read(*source) for source in sources]))
+    opened = [(files, files.open(DATA), translation) for files, translation in sources]
+    rows = [keyed_rows.read(*source, ROW_ADDRESSES) for source in opened]
+    return _written(target, keyed_rows.united(rows), opened[0][1].schema[0].type)
 
 
-def _written(target: IndexTarget, keyed: KeyedRows) -> Trained:
-    with target.create(DATA, keyed_rows.schema(keyed.keys.type)) as out:
-        keyed_rows.write(out, keyed)
+def _written(target: IndexTarget, rows: Iterable[pa.RecordBatch], key_type: pa.DataType) -> Trained:
+    with target.create(DATA, keyed_rows.schema(key_type)) as out:
+        keyed_rows.write_bitmaps(out, rows)
     return target.trained(b"", VERSION)

@@ -17,7 +17,7 @@ from lance_spark.errors import CorruptFileError, InvalidOptionError, Unsupported
 from lance_spark.index.answer import Found, of_numbers
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
-from lance_spark.index.order import first_of_equals, sort_order
+from lance_spark.index.order import in_order, merged
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds, holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
@@ -29,7 +29,6 @@ LOOKUP = "page_lookup.lance"
 PAGE_ROWS = 4096
 VERSION = 0
 """In tables with stable row ids 1: the rows are addresses."""
-_WRITE_ROWS = 64 * PAGE_ROWS
 
 _FEW_ROWS = 1 << 16
 """So many rows are always worth finding."""
@@ -150,19 +149,8 @@ def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
-    """Write the index of the rows, which are sorted here, in memory; their numbers are addresses in every table."""
-    parts = list(rows)
-    values = joined([pa.array([], value_type), *(b.column("value") for b in parts)])
-    numbers = np.concatenate([np.empty(0, np.uint64), *(b.column("row").to_numpy() for b in parts)])
-    del parts
-    return _write(_sorted(values, numbers), value_type, target)
-
-
-def _sorted(values: pa.Array, numbers: np.ndarray) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    order = sort_order(values)
-    for start in range(0, len(order), _WRITE_ROWS):
-        part = order[start : start + _WRITE_ROWS]
-        yield values.take(pa.array(part)), numbers[part]
+    """Write the index of the rows, in any order; their numbers are addresses in every table."""
+    return _write(in_order(rows), value_type, target)
 
 
 def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
@@ -170,50 +158,16 @@ def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarg
     for files, _ in sources:
         _read_pages(files, files.open(DATA))
     rows = [_translated(files.open(DATA), translation) for files, translation in sources]
-    return _write(rows[0] if len(rows) == 1 else _merged(rows), sources[0][0].open(DATA).schema[0].type, target)
+    return _write(rows[0] if len(rows) == 1 else merged(rows), sources[0][0].open(DATA).schema[0].type, target)
 
 
-def _translated(data: IndexFile, translation: Translation) -> Iterator[tuple[pa.Array, np.ndarray]]:
+def _translated(data: IndexFile, translation: Translation) -> Iterator[pa.RecordBatch]:
     """The values and the rows where they are now."""
     for batch in data.batches((0, 1)):
         numbers, exist = translation.numbers(unsigned(batch.column(1), data.path))
         if exist.any():
-            yield batch.column(0).filter(pa.array(exist)), numbers[exist]
-
-
-def _merged(sources: Sequence[Iterator[tuple[pa.Array, np.ndarray]]]) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """The rows of all sources in order. Raises CorruptFileError if a source is not."""
-    waiting: list[tuple[pa.Array, np.ndarray]] = []
-    left = list(sources)
-    buffers: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(left)
-    last: pa.Array | None = None
-    while True:
-        for i, source in enumerate(left):
-            if buffers[i] is None:
-                buffers[i] = next(source, None)
-        waiting = [b for b in buffers if b is not None]
-        if not waiting:
-            return
-        values, numbers = joined([v for v, _ in waiting]), np.concatenate([n for _, n in waiting])
-        order = sort_order(values)
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        # No row that is still to be read comes before the last one of its source's batch.
-        ends = np.cumsum([len(n) for _, n in waiting]) - 1
-        count = int(rank[ends].min()) + 1
-        first = values.take(pa.array(order[:1]))
-        if last is not None and sort_order(joined([first, last]))[0] == 0 and first_of_equals(joined([first, last]))[1]:
-            raise CorruptFileError("the values of a BTREE index are not in order; build the index again")
-        taken = order[:count]
-        yield values.take(pa.array(taken)), numbers[taken]
-        last = values.take(pa.array(taken[-1:]))
-        start = 0
-        for i, buffer in enumerate(buffers):
-            if buffer is None:
-                continue
-            rest = np.flatnonzero(rank[start : start + len(buffer[1])] >= count)
-            start += len(buffer[1])
-            buffers[i] = (buffer[0].take(pa.array(rest)), buffer[1][rest]) if len(rest) else None
+            kept = batch.column(0) if exist.all() else batch.column(0).filter(pa.array(exist))
+            yield pa.RecordBatch.from_arrays([kept, pa.array(numbers[exist], pa.uint64())], names=["value", "row"])
 
 
 class _Lookup:
@@ -249,13 +203,13 @@ class _Lookup:
         return joined(self._lower), joined(upper), pa.array(nulls), pa.array(np.arange(count, dtype=np.uint32))
 
 
-def _write(rows: Iterable[tuple[pa.Array, np.ndarray]], value_type: pa.DataType, target: IndexTarget) -> Trained:
+def _write(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget) -> Trained:
     """Write both files of the rows, which are in order."""
     lookup = _Lookup(value_type)
     with target.create(DATA, pa.schema([pa.field("values", value_type), pa.field("ids", pa.uint64(), nullable=False)])) as out:
-        for values, numbers in rows:
-            out.put(values, pa.array(numbers, pa.uint64()))
-            lookup.add(values)
+        for batch in rows:
+            out.put(*batch.columns)
+            lookup.add(batch.column(0))
     counts = [pa.field(name, pa.uint32(), nullable=False) for name in ("null_count", "page_idx")]
     with target.create(LOOKUP, pa.schema([pa.field("min", value_type), pa.field("max", value_type), *counts])) as out:
         out.put(*lookup.finish())

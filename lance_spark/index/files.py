@@ -98,13 +98,13 @@ class IndexFile:
             raise CorruptFileError(f"{self.path}: expected a number in the metadata {key!r}, found {text!r}")
         return int(text)
 
-    def batches(self, columns: Sequence[int | str], rows: Rows | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[int | str], rows: Rows | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The given rows (None: all) of columns, by name or by number, in batches."""
         fields = [self._field(c) for c in columns]
         # All columns of index files are flat.
         places = {f.id: i for i, f in enumerate(self.reader.schema.fields)}
         names = [f.name for f in fields]
-        for arrays in self.reader.read(fields, places, range(self.num_rows) if rows is None else rows, BATCH_ROWS):
+        for arrays in self.reader.read(fields, places, range(self.num_rows) if rows is None else rows, batch_rows):
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def read(self, columns: Sequence[int | str], rows: Rows | None = None) -> pa.RecordBatch:

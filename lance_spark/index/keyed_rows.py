@@ -1,94 +1,135 @@
-"""Rows by key: a file with the distinct values in order and, for each, a RowAddrTreeMap. BITMAP and LABEL_LIST indexes are such files."""
+"""Rows by key: the distinct values of an index in order, each with the set of its rows, as in BITMAP, LABEL_LIST and NGRAM indexes.
+
+In memory, these are batches with the columns "key" and "rows", a list of row numbers (addresses or row ids, uint64), ascending.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import joined
-from lance_spark.index.answer import Rows, of_numbers, union
-from lance_spark.index.files import IndexFiles, bitmaps
+from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.moves import Translation
-from lance_spark.index.order import first_of_equals, sort_order
-from lance_spark.index.row_sets import in_pieces, parse_row_addresses, serialise_row_addresses
+from lance_spark.index.order import first_of_equals, merged, runs, sort_order, spilled
+from lance_spark.index.row_sets import ROW_ADDRESSES, Form, bounds_of, numbers_in, sets_of
 from lance_spark.index.target import IndexFileWriter
 
 FILE = "bitmap_page_lookup.lance"
-_RUN_BYTES = 64 << 20
+_PIECE_NUMBERS = 4 << 20
+_BATCH_KEYS = 16 << 10
 
 
-@dataclass(frozen=True)
-class KeyedRows:
-    """Distinct keys in order, and the rows of each."""
+def batch_of(keys: pa.Array, bounds: np.ndarray, numbers: np.ndarray) -> pa.RecordBatch:
+    """Keys with their rows: those of key i are `numbers[bounds[i]:bounds[i + 1]]`, in any order. Keys without rows are left out."""
+    first = np.zeros(len(numbers) + 1, np.bool_)
+    first[bounds] = True
+    first = first[:-1]
+    if len(numbers) and not (first[1:] | (numbers[1:] > numbers[:-1])).all():
+        bounds, numbers = _ascending(bounds, numbers)
+    some = np.diff(bounds) > 0
+    if not some.all():
+        keys, bounds = keys.filter(pa.array(some)), np.append(bounds[:-1][some], bounds[-1])
+    return pa.RecordBatch.from_arrays([keys, sets_of(bounds, numbers)], names=["key", "rows"])
 
-    keys: pa.Array
-    rows: Sequence[Rows]
+
+def _ascending(bounds: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sets with their numbers in order, each once."""
+    of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    kept = np.ones(len(numbers), np.bool_)
+    kept[1:] = (numbers[1:] != numbers[:-1]) | (of[1:] != of[:-1])
+    numbers, of = numbers[kept], of[kept]
+    if ((numbers[1:] <= numbers[:-1]) & (of[1:] == of[:-1])).any():
+        numbers = numbers[np.lexsort((numbers, of))]
+        kept = np.ones(len(numbers), np.bool_)
+        kept[1:] = (numbers[1:] != numbers[:-1]) | (of[1:] != of[:-1])
+        numbers, of = numbers[kept], of[kept]
+    return np.searchsorted(of, np.arange(len(bounds))), numbers
 
 
-def group(values: pa.Array, numbers: np.ndarray) -> KeyedRows:
-    """The rows `numbers` (addresses or row ids, uint64) by their values."""
-    order = sort_order(values)
-    values, numbers = values.take(pa.array(order)), numbers[order]
+def grouped(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, which are values and numbers, by their values."""
+    order = pa.array(sort_order(rows.column(0)))
+    values, numbers = rows.column(0).take(order), rows.column(1).take(order).to_numpy()
     starts = np.flatnonzero(first_of_equals(values))
-    bounds = [*starts.tolist(), len(values)]
-    return KeyedRows(values.take(pa.array(starts)), [of_numbers(numbers[a:b]) for a, b in itertools.pairwise(bounds)])
+    return batch_of(values.take(pa.array(starts)), np.append(starts, len(values)), numbers)
 
 
-def collect(rows: Iterable[tuple[pa.Array, np.ndarray]], key_type: pa.DataType) -> KeyedRows:
-    """All rows, given as values and numbers (uint64), by their values. The memory grows with the compressed rows, not with their number."""
-    done: list[KeyedRows] = []
-    waiting: list[tuple[pa.Array, np.ndarray]] = []
-    size = 0
-    for values, numbers in rows:
-        waiting.append((values, numbers))
-        size += values.nbytes + numbers.nbytes
-        if size >= _RUN_BYTES:
-            done.append(_grouped(waiting))
-            waiting, size = [], 0
-    if waiting:
-        done.append(_grouped(waiting))
-    return unite(done) if done else KeyedRows(pa.array([], key_type), [])
+def collect(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All rows, which are values and numbers, by their values. If they are many, they are in a temporary file meanwhile."""
+    return joined_runs((grouped(run) for run in runs(rows)), ROW_ADDRESSES)
 
 
-def _grouped(parts: Sequence[tuple[pa.Array, np.ndarray]]) -> KeyedRows:
-    return group(pa.concat_arrays([values for values, _ in parts]), np.concatenate([numbers for _, numbers in parts]))
+def joined_runs(parts: Iterable[pa.RecordBatch], form: Form) -> Iterator[pa.RecordBatch]:
+    """The rows of all parts by key. If there are several, they are in temporary files meanwhile, serialised."""
+    rest = iter(parts)
+    first, second = next(rest, None), next(rest, None)
+    if second is None:
+        return iter(() if first is None else (first,))
+    stored = [_stored(part, form) for part in (first, second)]
+    del first, second
+    stored += [_stored(part, form) for part in rest]
+    return united([_parsed(batches, form) for batches in stored])
 
 
-def unite(parts: Sequence[KeyedRows]) -> KeyedRows:
-    """The rows of all parts by key."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = joined([p.keys for p in parts])
-    rows = [r for p in parts for r in p.rows]
-    order = sort_order(keys)
-    keys = keys.take(pa.array(order))
-    starts = np.flatnonzero(first_of_equals(keys))
-    bounds = [*starts.tolist(), len(keys)]
-    return KeyedRows(keys.take(pa.array(starts)), [union(rows[i] for i in order[a:b].tolist()) for a, b in itertools.pairwise(bounds)])
+def _stored(part: pa.RecordBatch, form: Form) -> Iterator[pa.RecordBatch]:
+    return spilled(pa.RecordBatch.from_arrays([keys, data], names=["key", "rows"]) for keys, data in _serialised(part, form))
 
 
-def read(files: IndexFiles, translation: Translation) -> KeyedRows:
-    """The whole file, with the rows where they are now."""
-    file = files.open(FILE)
-    batch = file.read(["keys", "bitmaps"])
-    rows = [translation.rows(parse_row_addresses(b, files.fragments, file.path)) for b in bitmaps(batch.column(1), file.path)]
-    return KeyedRows(batch.column(0), rows)
+def _serialised(part: pa.RecordBatch, form: Form) -> Iterator[tuple[pa.Array, pa.LargeBinaryArray]]:
+    """The keys and their serialised rows, some million rows at a time."""
+    bounds, at = bounds_of(part.column(1)), 0
+    while at < part.num_rows:
+        stop = max(at + 1, int(np.searchsorted(bounds, bounds[at] + _PIECE_NUMBERS)) - 1)
+        piece = part.slice(at, stop - at)
+        yield piece.column(0), form.serialise(piece.column(1))
+        at = stop
+
+
+def _parsed(batches: Iterable[pa.RecordBatch], form: Form) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        at = 0
+        for sets in form.parse(batch.column(1), {}, "a temporary file"):
+            yield pa.RecordBatch.from_arrays([batch.column(0).slice(at, len(sets)), sets], names=["key", "rows"])
+            at += len(sets)
+
+
+def united(sources: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The rows of all sources by key; each has a key once, and the keys in order."""
+    for batch in merged(sources) if len(sources) != 1 else sources[0]:
+        starts = np.flatnonzero(first_of_equals(batch.column(0)))
+        bounds = bounds_of(batch.column(1))[np.append(starts, batch.num_rows)]
+        yield batch_of(batch.column(0).take(pa.array(starts)), bounds, numbers_in(batch.column(1)))
+
+
+def read(files: IndexFiles, file: IndexFile, translation: Translation, form: Form) -> Iterator[pa.RecordBatch]:
+    """The file, whose columns are the keys and the serialised rows, with the rows where they are now."""
+    for batch in file.batches((0, 1), batch_rows=_BATCH_KEYS):
+        at = 0
+        for sets in form.parse(batch.column(1), files.fragments, file.path):
+            numbers, exist = translation.numbers(numbers_in(sets))
+            bounds = np.concatenate([[0], np.cumsum(exist)])[bounds_of(sets)]
+            yield batch_of(batch.column(0).slice(at, len(sets)), bounds, numbers[exist])
+            at += len(sets)
 
 
 def schema(key_type: pa.DataType) -> pa.Schema:
-    """The columns of the file."""
+    """The columns of a file of BITMAP or LABEL_LIST."""
     return pa.schema([pa.field("keys", key_type), pa.field("bitmaps", pa.binary())])
 
 
-def write(out: IndexFileWriter, keyed: KeyedRows) -> None:
-    """Write the file. Keys without rows are left out."""
+def write(out: IndexFileWriter, rows: Iterable[pa.RecordBatch], form: Form = ROW_ADDRESSES) -> int:
+    """Write the keys and their rows; returns the number of keys."""
     count = 0
-    for positions, data in in_pieces(enumerate(keyed.rows), serialise_row_addresses):
-        out.put(keyed.keys.take(pa.array(positions, pa.int64())), pa.array(data, pa.binary()))
-        count += len(positions)
-    out.metadata["lance:index_stats"] = json.dumps({"num_bitmaps": count})
+    for batch in rows:
+        for keys, data in _serialised(batch, form):
+            out.put(keys, data.cast(pa.binary()))
+            count += len(keys)
+    return count
+
+
+def write_bitmaps(out: IndexFileWriter, rows: Iterable[pa.RecordBatch]) -> None:
+    """Write a file of BITMAP or LABEL_LIST."""
+    out.metadata["lance:index_stats"] = json.dumps({"num_bitmaps": write(out, rows)})

@@ -15,9 +15,9 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps
-from lance_spark.index.keyed_rows import FILE, KeyedRows
+from lance_spark.index.keyed_rows import FILE
 from lance_spark.index.moves import Translation
-from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
+from lance_spark.index.row_sets import ROW_ADDRESSES, parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.compare import as_seen, equals_one_of, plain
 from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Literal, Or
@@ -79,18 +79,17 @@ def _null_lists(files: IndexFiles, file: IndexFile) -> Rows | None:
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
     """Write the index of the rows, whose values are lists."""
     nulls: list[Rows] = []
-    keyed = keyed_rows.collect(_items(rows, nulls), _item_type(value_type))
-    return _written(target, keyed, union(nulls))
+    return _written(target, keyed_rows.collect(_items(rows, nulls)), _item_type(value_type), nulls)
 
 
-def _items(rows: Iterable[pa.RecordBatch], nulls: list[Rows]) -> Iterator[tuple[pa.Array, np.ndarray]]:
+def _items(rows: Iterable[pa.RecordBatch], nulls: list[Rows]) -> Iterator[pa.RecordBatch]:
     """The items of all lists and the row of each; the rows of null lists are added to `nulls`."""
     for batch in rows:
         lists, numbers = batch.column("value"), batch.column("row").to_numpy()
         known = np.asarray(lists.is_valid())
         nulls.append(of_numbers(numbers[~known]))
         sizes = np.where(known, pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), 0)
-        yield plain(pc.list_flatten(lists)), np.repeat(numbers, sizes)
+        yield pa.RecordBatch.from_arrays([plain(pc.list_flatten(lists)), pa.array(np.repeat(numbers, sizes))], names=["value", "row"])
 
 
 def _item_type(t: pa.DataType) -> pa.DataType:
@@ -99,15 +98,17 @@ def _item_type(t: pa.DataType) -> pa.DataType:
 
 def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
     """Write one index with the rows of all sources that still exist."""
-    merged = keyed_rows.unite([keyed_rows.read(*source) for source in sources])
-    nulls = [(_null_lists(files, files.open(FILE)), translation) for files, translation in sources]
+    opened = [(files, files.open(FILE), translation) for files, translation in sources]
+    nulls = [(_null_lists(files, file), translation) for files, file, translation in opened]
     known = [translation.rows(found) for found, translation in nulls if found is not None]
-    return _written(target, merged, union(known) if len(known) == len(nulls) else None)
+    rows = keyed_rows.united([keyed_rows.read(*source, ROW_ADDRESSES) for source in opened])
+    return _written(target, rows, opened[0][1].schema[0].type, known if len(known) == len(nulls) else None)
 
 
-def _written(target: IndexTarget, keyed: KeyedRows, nulls: Rows | None) -> Trained:
-    with target.create(FILE, keyed_rows.schema(keyed.keys.type)) as out:
-        keyed_rows.write(out, keyed)
+def _written(target: IndexTarget, rows: Iterable[pa.RecordBatch], key_type: pa.DataType, nulls: Sequence[Rows] | None) -> Trained:
+    """Write the file. `nulls` are complete when all `rows` have been taken."""
+    with target.create(FILE, keyed_rows.schema(key_type)) as out:
+        keyed_rows.write_bitmaps(out, rows)
         if nulls is not None:
-            out.attach(_NULL_LISTS, serialise_row_addresses({f: found for f, found in nulls.items() if found}))
+            out.attach(_NULL_LISTS, serialise_row_addresses({f: found for f, found in union(nulls).items() if found}))
     return target.trained(b"", VERSION)

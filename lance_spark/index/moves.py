@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Protocol
 
 import numpy as np
@@ -34,9 +34,23 @@ class Kept:
 
     live: Rows
 
+    @cached_property
+    def _ranges(self) -> np.ndarray:
+        """The first and the last row of each range of live rows."""
+        ranges = [np.empty((0, 2), np.uint64)]
+        for high, found in sorted(self.live.items()):
+            low = offsets(found)
+            ends = np.flatnonzero(np.diff(low) != 1)
+            first, last = np.append(0, ends + 1)[: len(low)], np.append(ends, len(low) - 1)[: len(low)]
+            ranges.append(np.stack([low[first], low[last]], axis=1).astype(np.uint64) + np.uint64(high << 32))
+        return np.concatenate(ranges)
+
     def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Translation`."""
-        return numbers, np.isin(numbers, numbers_of(self.live), kind="sort")
+        if not len(self._ranges):
+            return numbers, np.zeros(len(numbers), np.bool_)
+        at = np.searchsorted(self._ranges[:, 0], numbers, side="right") - 1
+        return numbers, (at >= 0) & (numbers <= self._ranges[at, 1])
 
     def rows(self, rows: Rows) -> Rows:
         """See `Translation`."""

@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap
 
-from lance_spark.arrow.selection import joined
 from lance_spark.errors import CorruptFileError
-from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
+from lance_spark.index import keyed_rows
+from lance_spark.index.answer import Found, Rows, intersection, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, unsigned
 from lance_spark.index.moves import Translation
-from lance_spark.index.row_sets import in_pieces, parse_treemap, serialise_treemap
+from lance_spark.index.order import runs
+from lance_spark.index.row_sets import TREEMAP, parse_treemap
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Or
@@ -98,76 +96,30 @@ def _check_columns(file: IndexFile) -> None:
         raise CorruptFileError(f"{file.path}: expected columns of {_SCHEMA.types}, found {found}")
 
 
-@dataclass
-class _Postings:
-    """The rows of each token so far."""
-
-    rows: dict[int, Rows] = field(default_factory=dict)
-
-    def add(self, token: int, rows: Rows) -> None:
-        known = self.rows.setdefault(token, {})
-        for fragment, found in rows.items():
-            if fragment in known:
-                known[fragment] |= found
-            else:
-                known[fragment] = found
-
-    def add_texts(self, texts: pa.Array, numbers: np.ndarray) -> None:
-        """Add texts, all of the same high half in `numbers`."""
-        if texts.null_count:
-            self.add(_NULL, of_numbers(numbers[np.asarray(texts.is_null())]))
-        tokens, bounds, positions = postings(texts)
-        high, low = int(numbers[0]) >> 32, numbers.astype(np.uint32)[positions]
-        ends = bounds.tolist()
-        for token, a, b in zip(tokens.tolist(), ends, ends[1:]):
-            self.add(token, {high: BitMap(memoryview(low[a:b]))})
-
-    def write(self, target: IndexTarget) -> Trained:
-        with target.create(FILE, _SCHEMA) as out:
-            for tokens, data in in_pieces(sorted(self.rows.items()), serialise_treemap):
-                out.put(pa.array(tokens, pa.uint32()), pa.array(data, pa.binary()))
-        return target.trained(b"", VERSION)
-
-
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
     """Write the index of the rows, whose values are texts."""
-    found = _Postings()
-    for texts, numbers in _runs(rows):
-        found.add_texts(texts, numbers)
-    return found.write(target)
+    return _written(target, keyed_rows.joined_runs((_tokens_of(run) for run in runs(rows, _RUN_BYTES)), TREEMAP))
 
 
-def _runs(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """The rows in larger parts, each of rows with the same high half."""
-    waiting: list[tuple[pa.Array, np.ndarray]] = []
-    size = 0
-    for batch in rows:
-        numbers = batch.column("row").to_numpy()
-        high = numbers >> np.uint64(32)
-        bounds = [0, *(np.flatnonzero(high[1:] != high[:-1]) + 1).tolist(), len(numbers)]
-        for a, b in itertools.pairwise(bounds):
-            if waiting and (size >= _RUN_BYTES or waiting[-1][1][-1] >> np.uint64(32) != high[a]):
-                yield joined([t for t, _ in waiting]), np.concatenate([n for _, n in waiting])
-                waiting, size = [], 0
-            if b > a:
-                waiting.append((batch.column("value").slice(a, b - a), numbers[a:b]))
-                size += waiting[-1][0].nbytes
-    if waiting:
-        yield joined([t for t, _ in waiting]), np.concatenate([n for _, n in waiting])
-
-
-def _all(files: IndexFiles, file: IndexFile) -> Iterator[tuple[int, Rows]]:
-    _check_columns(file)
-    _tokens(file)
-    for batch in file.batches(_SCHEMA.names):
-        for token, data in zip(unsigned(batch.column(0), file.path).tolist(), bitmaps(batch.column(1), file.path)):
-            yield token, parse_treemap(data, file.path)
+def _tokens_of(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of each token, and the null rows."""
+    texts, numbers = rows.column("value"), rows.column("row").to_numpy()
+    tokens, bounds, positions = postings(texts)
+    nulls = numbers[np.asarray(texts.is_null())]
+    keys = pa.array(np.concatenate([np.array([_NULL], np.uint32), tokens]))
+    return keyed_rows.batch_of(keys, np.concatenate([[0], len(nulls) + bounds]), np.concatenate([nulls, numbers[positions]]))
 
 
 def rewrite(sources: Sequence[tuple[IndexFiles, Translation]], target: IndexTarget) -> Trained:
     """Write one index with the rows of all sources that still exist."""
-    found = _Postings()
-    for files, translation in sources:
-        for token, rows in _all(files, files.open(FILE)):
-            found.add(token, translation.rows(rows))
-    return found.write(target)
+    opened = [(files, files.open(FILE), translation) for files, translation in sources]
+    for _, file, _ in opened:
+        _check_columns(file)
+        _tokens(file)
+    return _written(target, keyed_rows.united([keyed_rows.read(*source, TREEMAP) for source in opened]))
+
+
+def _written(target: IndexTarget, rows: Iterable[pa.RecordBatch]) -> Trained:
+    with target.create(FILE, _SCHEMA) as out:
+        keyed_rows.write(out, rows, TREEMAP)
+    return target.trained(b"", VERSION)

@@ -8,20 +8,24 @@ halves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
 from pyroaring import BitMap, BitMap64
 
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Rows, numbers_of, of_numbers
+from lance_spark.kernels import roaring
 from lance_spark.metadata.bitmaps import read_bitmap
 
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
 _ALL = 1 << 32
-_PIECE_BYTES = 4 << 20
+_PIECE_NUMBERS = 4 << 20
 
 
 def parse_row_addresses(data: bytes, sizes: Mapping[int, int], what: str) -> Rows:
@@ -73,17 +77,78 @@ def serialise_treemap(rows: Rows) -> bytes:
     return data
 
 
-def in_pieces(sets: Iterable[tuple[int, Rows]], serialise: Callable[[Rows], bytes]) -> Iterator[tuple[list[int], list[bytes]]]:
-    """The numbers and the serialised rows of numbered sets, some megabytes at a time. Sets without rows are left out."""
-    numbers: list[int] = []
-    data: list[bytes] = []
-    size = 0
-    for number, rows in sets:
-        if any(rows.values()):
-            numbers.append(number)
-            data.append(serialise(rows))
-            size += len(data[-1])
-        if size >= _PIECE_BYTES:
-            yield numbers, data
-            numbers, data, size = [], [], 0
-    yield numbers, data
+@dataclass(frozen=True)
+class Form:
+    """One of the two forms: a RowAddrTreeMap has the size of each bitmap (`sized`). Reads and writes many sets at once."""
+
+    sized: bool
+
+    def serialise(self, sets: pa.LargeListArray) -> pa.LargeBinaryArray:
+        """The bytes of each set, whose numbers (uint64) are ascending."""
+        bounds, numbers = bounds_of(sets), numbers_in(sets)
+        sizes = np.empty(len(sets), np.int64)
+        roaring.measure(numbers, bounds, self.sized, sizes)
+        places = np.concatenate([[0], np.cumsum(sizes)])
+        out = np.zeros(int(places[-1]), np.uint8)
+        roaring.write(numbers, bounds, self.sized, places, out)
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(sets), [None, pa.py_buffer(places), pa.py_buffer(out)])
+
+    def parse(self, data: pa.Array, rows: Mapping[int, int], what: str) -> Iterator[pa.LargeListArray]:
+        """The numbers (uint64, ascending) of serialised sets, some million numbers at a time. `rows` are the rows of fragments by id.
+
+        Raises CorruptFileError; `what` names the file.
+        """
+        content, bounds = _content(data, what)
+        ids = np.array(sorted(rows), np.int64)
+        known = (ids, np.array([rows[i] for i in ids.tolist()], np.int64))
+        counts = np.zeros(len(data), np.int64)
+        self._read(content, bounds, known, counts, np.empty(0, np.uint64), what)
+        ends = np.cumsum(counts)
+        at = done = 0
+        while at < len(data):
+            stop = max(at + 1, int(np.searchsorted(ends, done + _PIECE_NUMBERS, side="right")))
+            check_bytes(8 * int(ends[stop - 1] - done), what)
+            numbers = np.empty(int(ends[stop - 1] - done), np.uint64)
+            self._read(content, bounds[at : stop + 1], known, counts[at:stop], numbers, what)
+            yield sets_of(np.concatenate([[0], ends[at:stop] - done]), numbers)
+            at, done = stop, int(ends[stop - 1])
+
+    def _read(
+        self, content: np.ndarray, bounds: np.ndarray, known: tuple[np.ndarray, np.ndarray], counts: np.ndarray, out: np.ndarray, what: str
+    ) -> None:
+        wrong = roaring.read(content, bounds, self.sized, *known, counts, out)
+        if wrong >= 0:
+            raise CorruptFileError(f"{what}: a serialised set of {bounds[wrong + 1] - bounds[wrong]} bytes is invalid")
+
+
+ROW_ADDRESSES, TREEMAP = Form(sized=True), Form(sized=False)
+
+
+def sets_of(bounds: np.ndarray, numbers: np.ndarray) -> pa.LargeListArray:
+    """Set i is `numbers[bounds[i]:bounds[i + 1]]`."""
+    return pa.LargeListArray.from_arrays(pa.array(bounds, pa.int64()), pa.array(numbers, pa.uint64()))
+
+
+def bounds_of(sets: pa.LargeListArray) -> np.ndarray:
+    """Where each set begins and ends in `numbers_in(sets)`."""
+    offsets: np.ndarray = sets.offsets.to_numpy()
+    offsets = offsets - offsets[0]
+    return offsets
+
+
+def numbers_in(sets: pa.LargeListArray) -> np.ndarray:
+    """The numbers of all sets."""
+    numbers: np.ndarray = sets.flatten().to_numpy()
+    return numbers
+
+
+def _content(data: pa.Array, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of all values, and where each begins and ends."""
+    if not (types.is_binary(data.type) or types.is_large_binary(data.type)) or data.null_count:
+        raise CorruptFileError(f"{what}: expected bitmaps without nulls, found {data.null_count} nulls in {data.type}")
+    size = np.dtype(np.int32 if types.is_binary(data.type) else np.int64)
+    _, offsets, content = data.buffers()
+    if not len(data):
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    bounds = np.frombuffer(offsets, size, len(data) + 1, data.offset * size.itemsize).astype(np.int64)
+    return np.frombuffer(content, np.uint8) if content is not None and content.size else np.empty(0, np.uint8), bounds

@@ -38,6 +38,13 @@ def load64(data: np.ndarray, at: np.uint64) -> np.uint64:
 
 
 @kernel
+def store16(data: np.ndarray, at: np.uint64, word: np.uint32) -> None:
+    """Write the lower half of `word` to the 2 bytes of `data` at `at`."""
+    data[at] = word & U32(255)
+    data[at + U(1)] = (word >> U32(8)) & U32(255)
+
+
+@kernel
 def store32(data: np.ndarray, at: np.uint64, word: np.uint32) -> None:
     """Write `word` to the 4 bytes of `data` at `at`."""
     data[at] = word & U32(255)

@@ -69,10 +69,15 @@ class RewrittenIndex:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Moves rows without changing them (compaction)."""
+    """Moves rows without changing them (compaction).
+
+    `reuse` is an entry of the fragment reuse index that records where the rows went; the manifest has it together with earlier ones, but
+    the transaction file does not, as the format has no place for it there.
+    """
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[RewrittenIndex, ...] = ()
+    reuse: IndexMetadata | None = None
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,14 @@ class Schema:
         for f in self.fields:
             yield from f.walk()
 
+    def paths(self) -> Iterator[tuple[Field, ...]]:
+        """All fields, depth first, each with its parents before it, from the top level down."""
+        waiting: list[tuple[Field, ...]] = [(f,) for f in reversed(self.fields)]
+        while waiting:
+            path = waiting.pop()
+            yield path
+            waiting += [(*path, child) for child in reversed(path[-1].children)]
+
     def leaves(self) -> Iterator[Field]:
         """All fields that own a column in a 2.1+ file, in column order."""
         for f in self.fields:

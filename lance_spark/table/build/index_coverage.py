@@ -63,6 +63,19 @@ def reuse_history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Ver
     return ()
 
 
+def with_reuse(indexes: Indexes, entry: IndexMetadata) -> Indexes:
+    """The indexes, with the moves in `entry` added to the fragment reuse index; the same ones if there is one that cannot be read."""
+    known = reuse_history(indexes)
+    if known is None:
+        return indexes
+    details, new = pb.FragmentReuseIndexDetails(), reuse_history((entry,)) or ()
+    details.inline.versions.extend((*known, *new))
+    before = [fragments_of(i) or BitMap() for i in indexes if i.name == FRAGMENT_REUSE]
+    entry = _covering(entry, (fragments_of(entry) or BitMap()).union(*before))
+    entry = replace(entry, details=details.SerializeToString(deterministic=True))
+    return (*(i for i in indexes if i.name != FRAGMENT_REUSE), entry)
+
+
 def _digests(fragments: Iterable[pb.FragmentReuseIndexDetails.FragmentDigest]) -> BitMap:
     try:
         return BitMap(f.id for f in fragments)

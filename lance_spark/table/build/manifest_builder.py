@@ -238,6 +238,8 @@ def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source
     kept = _with_updated(base, (), (f.id for g in numbered for f in g.old_fragments))
     fragments = kept + [f for g in numbered for f in g.new_fragments]
     indexes = index_coverage.rewritten(base.indexes, numbered, operation.rewritten_indices, base.has_stable_row_ids)
+    if operation.reuse is not None:
+        indexes = index_coverage.with_reuse(indexes, operation.reuse)
     return replace(base, fragments=fragments, indexes=indexes)
 
 

@@ -19,7 +19,7 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.indexes.follow import follow, followers, needs_addresses
-from lance_spark.table.indexes.reuse import covering, record_moves
+from lance_spark.table.indexes.reuse import covering, moves_of
 from lance_spark.table.indexes.segment import discard
 from lance_spark.table.scan.plan import all_live_rows
 from lance_spark.table.scan.runner import Runner
@@ -156,7 +156,7 @@ def commit_compaction(
     """Commit a compaction that was planned for `snapshot`. Later commits must not have changed the compacted fragments.
 
     Indexes that name rows by address are written anew first, for which the ids of the new fragments are reserved in a commit of its own;
-    or, with `defer_index_remap`, another commit records where the rows went. Raises what `table.commit.commit.commit` raises.
+    or, with `defer_index_remap`, the fragment reuse index records where the rows went. Raises what `table.commit.commit.commit` raises.
     """
     groups = tuple(RewriteGroup(c.old, c.new) for c in done)
     rewritten: tuple[RewrittenIndex, ...] = ()
@@ -164,14 +164,14 @@ def commit_compaction(
     if defers or needs_addresses(snapshot, BitMap(f.id for c in done for f in c.old)):
         groups = _with_reserved_ids(snapshot, groups)
         rewritten = follow(runner, snapshot, groups, only_zones=defers)
+    operation = Rewrite(groups, rewritten, moves_of(snapshot, groups) if defers else None)
     try:
-        committed = commit(snapshot.store, Transaction(snapshot.version, Rewrite(groups, rewritten), properties=properties), base=snapshot)
+        return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
     except CommitStateUnknownError:
         raise
     except LanceError:
         discard(snapshot.store, *(segment.new_id for segment in rewritten))
         raise
-    return record_moves(snapshot, committed, groups) if defers else committed
 
 
 def _with_reserved_ids(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:

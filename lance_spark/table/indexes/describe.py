@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from typing import Any
 
 from pyroaring import BitMap
 
 from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.create import no_index
 from lance_spark.table.scan.plan import all_live_rows
@@ -19,7 +17,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Each segment: "name", "type", "uuid", "fields" (paths), "version" (that it was built from) and "fragment_ids" (a set)."""
-    names = dict(_paths(snapshot.manifest.schema.fields, ()))
+    names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
     return [
         {
             "name": index.name,
@@ -37,12 +35,6 @@ def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
 def _kind_name(index: IndexMetadata) -> str:
     kind = kind_of(index.details_type)
     return kind.name if kind else index.details_type.rpartition(".")[2].removesuffix("IndexDetails")
-
-
-def _paths(fields: Iterable[Field], above: tuple[str, ...]) -> Iterable[tuple[int, str]]:
-    for f in fields:
-        yield f.id, ".".join((*above, f.name))
-        yield from _paths(f.children, (*above, f.name))
 
 
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:

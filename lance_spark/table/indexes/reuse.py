@@ -5,7 +5,6 @@ Implements "Fragment Reuse Index" of the index specification; `table.scan.moved_
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Sequence
@@ -13,18 +12,13 @@ from collections.abc import Sequence
 from pyroaring import BitMap
 
 from lance_spark._proto import table_pb2 as pb
-from lance_spark.buffers.messages import parse_message
-from lance_spark.errors import CommitConflictError
 from lance_spark.index.row_sets import serialise_treemap
 from lance_spark.metadata.deletion_file import live_offsets
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.metadata.operations import CreateIndex, RewriteGroup
-from lance_spark.metadata.transaction import Transaction
+from lance_spark.metadata.operations import RewriteGroup
 from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, SYSTEM_INDEXES, fragments_of, is_reuse_readable, through_reuse
-from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot
 
-_LOG = logging.getLogger(__name__)
 _TYPE = "/lance.table.FragmentReuseIndexDetails"
 
 
@@ -38,36 +32,23 @@ def covering(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> BitMap:
     return BitMap().union(*covered) & old
 
 
-def record_moves(before: Snapshot, committed: Snapshot, groups: Sequence[RewriteGroup]) -> Snapshot:
-    """Record the moves of the rows of `groups`, which were rewritten for the version `before`; returns the new version.
-
-    If another writer changes the fragment reuse index at the same time, nothing is recorded: the indexes then no longer cover the rows.
-    """
-    known = [i for i in committed.manifest.indexes if i.name == FRAGMENT_REUSE]
+def moves_of(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> IndexMetadata:
+    """The entry of the fragment reuse index for `groups`, which are rewritten and whose new fragments have their final ids."""
     details = pb.FragmentReuseIndexDetails()
-    if known:
-        details = parse_message(pb.FragmentReuseIndexDetails, known[0].details, "the details of the fragment reuse index")
-    version = details.inline.versions.add(dataset_version=before.version)
+    version = details.inline.versions.add(dataset_version=snapshot.version)
     for group in groups:
-        _add(version, before, group)
-    moved = BitMap(f.id for group in groups for f in group.new_fragments)
-    covered = moved.union(*(fragments_of(i) or BitMap() for i in known))
-    entry = IndexMetadata(
+        _add(version, snapshot, group)
+    return IndexMetadata(
         uuid=uuid.uuid4().bytes,
         name=FRAGMENT_REUSE,
         fields=(),
-        dataset_version=before.version,
-        fragment_bitmap=covered.serialize(),
+        dataset_version=snapshot.version,
+        fragment_bitmap=BitMap(f.id for group in groups for f in group.new_fragments).serialize(),
         details_type=_TYPE,
         details=details.SerializeToString(deterministic=True),
         index_version=0,
         created_at=int(time.time() * 1000),
     )
-    try:
-        return commit(committed.store, Transaction(committed.version, CreateIndex((entry,), tuple(known))), base=committed)
-    except CommitConflictError as e:
-        _LOG.warning("%s: the indexes do not cover the compacted rows until they are optimized: %s", committed, e)
-        return committed
 
 
 def _add(version: pb.FragmentReuseIndexDetails.Version, snapshot: Snapshot, group: RewriteGroup) -> None:

@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, Kind, kind_of
@@ -24,7 +24,7 @@ from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.one_column import columns_of, over_values, without_not
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
-from lance_spark.schema.schema import Field
+from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
 from lance_spark.table.versions.snapshot import Snapshot, reopened
@@ -189,14 +189,10 @@ class Segments:
         return answer
 
     def _field(self, path: Sequence[str]) -> Field | None:
-        fields = self._snapshot.manifest.schema.fields
-        field = None
-        for name in path:
-            field = next((f for f in fields if f.name == name), None)
-            if field is None:
-                return None
-            fields = field.children
-        return field
+        try:
+            return self._snapshot.manifest.schema.resolve(quoted(path))[-1]
+        except SchemaMismatchError:
+            return None  # a column such as _rowaddr
 
     def _ask(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         """The answer of one segment; None if it cannot tell, or cannot be trusted."""
