@@ -12,10 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lance_spark.arrow.selection import joined
+from lance_spark.arrow.texts import bytes_of, is_bytes
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.kernel import kernel
+from lance_spark.kernels.words import U
 
 _BITS = {16: np.int16, 32: np.int32, 64: np.int64}
-_HALF = np.uint64(32)
+_HALF, _LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
+_SAMPLE = 1 << 16
+_MOST_STEPS = 4
 _BATCH_ROWS = 256 << 10
 
 RUN_BYTES = 256 << 20
@@ -33,19 +38,36 @@ def sort_order(values: pa.Array) -> np.ndarray:
 
 def _sort_order(values: pa.Array) -> np.ndarray:
     """As `sort_order`, without nulls."""
-    if (keys := _integers(values)) is None:
-        order: np.ndarray = pc.sort_indices(values).to_numpy().astype(np.int64)
-        return order
+    keys = _integers(values)
+    if keys is None and len(values) > _SAMPLE:
+        if _has_repeats(values):
+            encoded = values.dictionary_encode()
+            places: np.ndarray = np.argsort(_sort_order(encoded.dictionary))
+            keys = places[np.asarray(encoded.indices)]
+        elif is_bytes(values.type):
+            return _text_order(values)
+    if keys is None:
+        return _arrow_order(values)
     if not len(keys):
         return np.empty(0, np.int64)
-    low = keys.min()
-    span = int(keys.max()) - int(low)
-    distances = keys.astype(np.uint64) - np.array(low).astype(np.uint64)
-    if span.bit_length() + (len(keys) - 1).bit_length() <= 64:
+    distances = keys.astype(np.uint64) - np.array(keys.min()).astype(np.uint64)
+    if int(distances.max()).bit_length() + (len(keys) - 1).bit_length() <= 64:
         return _packed_order(distances)
     # By the lower halves first: the sort by the upper halves keeps their order.
-    by_lower = _packed_order(distances & np.uint64(0xFFFFFFFF))
-    return by_lower[_packed_order((distances >> _HALF)[by_lower])]
+    by_lower = _packed_order(distances & _LOWER)
+    order: np.ndarray = by_lower[_packed_order((distances >> _HALF)[by_lower])]
+    return order
+
+
+def _arrow_order(values: pa.Array) -> np.ndarray:
+    positions: np.ndarray = pc.sort_indices(values).to_numpy()
+    return positions.astype(np.int64)
+
+
+def _has_repeats(values: pa.Array) -> bool:
+    """Whether the values seem to be much fewer than the rows."""
+    sample = values.take(pa.array(np.linspace(0, len(values) - 1, _SAMPLE, dtype=np.int64)))
+    return len(sample.unique()) < 0.95 * _SAMPLE
 
 
 def _packed_order(keys: np.ndarray) -> np.ndarray:
@@ -54,6 +76,52 @@ def _packed_order(keys: np.ndarray) -> np.ndarray:
     packed = (keys << bits) | np.arange(len(keys), dtype=np.uint64)
     packed.sort()
     return (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+
+
+def _text_order(texts: pa.Array) -> np.ndarray:
+    """As `_sort_order` for texts or bytes: by 8 bytes at a time; the few that are still equal then are compared."""
+    data, bounds = bytes_of(texts)
+    skipped = _common_prefix(texts)
+    order, tied = np.arange(len(texts)), np.arange(len(texts))
+    groups = np.zeros(len(texts), np.uint64)
+    for step in range(_MOST_STEPS):
+        rows = order[tied]
+        words, left = np.empty(len(rows), np.uint64), np.empty(len(rows), np.uint64)
+        _next_bytes(data, bounds, rows, skipped + 8 * step, words, left)
+        by_word = _packed_order((words & _LOWER) << np.uint64(4) | left)
+        by_word = by_word[_packed_order((words >> _HALF)[by_word])]
+        if step:
+            by_word = by_word[_packed_order(groups[by_word])]
+        order[tied] = rows[by_word]
+        words, left, groups = words[by_word], left[by_word], groups[by_word]
+        differ = np.ones(len(rows) + 1, np.bool_)
+        differ[1:-1] = (words[1:] != words[:-1]) | (left[1:] != left[:-1]) | (groups[1:] != groups[:-1]) | (left[1:] <= np.uint64(8))
+        same = ~(differ[1:] & differ[:-1])
+        groups, tied = np.cumsum(differ[:-1])[same].astype(np.uint64), tied[same]
+        if not len(tied):
+            return order
+    order[tied] = order[tied][_arrow_order(texts.take(pa.array(order[tied])))]
+    return order
+
+
+def _common_prefix(texts: pa.Array) -> int:
+    """The number of bytes with which all texts begin."""
+    first, last = pc.min_max(texts.cast(pa.large_binary())).as_py().values()
+    return next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
+
+
+@kernel
+def _next_bytes(data: np.ndarray, bounds: np.ndarray, rows: np.ndarray, skipped: int, words: np.ndarray, left: np.ndarray) -> None:
+    """Store the 8 bytes of each of the texts `rows` after those `skipped`, as a number in their order, and how many are left, at most 9."""
+    for i in range(len(rows)):
+        at, stop = U(bounds[rows[i]] + skipped), U(bounds[rows[i] + 1])
+        word, count = U(0), U(0)
+        while count < U(8) and at < stop:
+            word |= U(data[at]) << (U(56) - count * U(8))
+            at += U(1)
+            count += U(1)
+        words[i] = word
+        left[i] = count + U(1) if at < stop else count
 
 
 def _integers(values: pa.Array) -> np.ndarray | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as types
 from pyroaring import BitMap, BitMap64
 
+from lance_spark.arrow.texts import bytes_of
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Rows, numbers_of, of_numbers
@@ -98,7 +99,9 @@ class Form:
 
         Raises CorruptFileError; `what` names the file.
         """
-        content, bounds = _content(data, what)
+        if not (types.is_binary(data.type) or types.is_large_binary(data.type)) or data.null_count:
+            raise CorruptFileError(f"{what}: expected bitmaps without nulls, found {data.null_count} nulls in {data.type}")
+        content, bounds = bytes_of(data)
         ids = np.array(sorted(rows), np.int64)
         known = (ids, np.array([rows[i] for i in ids.tolist()], np.int64))
         counts = np.zeros(len(data), np.int64)
@@ -140,15 +143,3 @@ def numbers_in(sets: pa.LargeListArray) -> np.ndarray:
     """The numbers of all sets."""
     numbers: np.ndarray = sets.flatten().to_numpy()
     return numbers
-
-
-def _content(data: pa.Array, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of all values, and where each begins and ends."""
-    if not (types.is_binary(data.type) or types.is_large_binary(data.type)) or data.null_count:
-        raise CorruptFileError(f"{what}: expected bitmaps without nulls, found {data.null_count} nulls in {data.type}")
-    size = np.dtype(np.int32 if types.is_binary(data.type) else np.int64)
-    _, offsets, content = data.buffers()
-    if not len(data):
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    bounds = np.frombuffer(offsets, size, len(data) + 1, data.offset * size.itemsize).astype(np.int64)
-    return np.frombuffer(content, np.uint8) if content is not None and content.size else np.empty(0, np.uint8), bounds

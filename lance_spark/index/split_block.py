@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as types
 
+from lance_spark.arrow.texts import bytes_of, is_bytes
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U32, U
 from lance_spark.kernels.xxh64 import xxh64
@@ -48,17 +48,12 @@ def hashes(values: pa.Array) -> np.ndarray:
 
     Floats are hashed by their bits, so -0.0 and 0.0 differ, as do NaNs.
     """
-    values = pa.concat_arrays([values])  # from offset 0
-    t = values.type
     out = np.empty(len(values), np.uint64)
-    buffers = values.buffers()
-    if types.is_string(t) or types.is_binary(t):
-        offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1).astype(np.int64) if len(values) else np.zeros(1, np.int64)
-    elif types.is_large_string(t) or types.is_large_binary(t):
-        offsets = np.frombuffer(buffers[1], np.int64, len(values) + 1) if len(values) else np.zeros(1, np.int64)
-    else:
-        offsets = np.arange(len(values) + 1, dtype=np.int64) * (t.bit_width // 8)
-    data = buffers[-1]
+    if is_bytes(values.type):
+        xxh64(*bytes_of(values), out)
+        return out
+    values = pa.concat_arrays([values])  # from offset 0
+    data, offsets = values.buffers()[-1], np.arange(len(values) + 1, dtype=np.int64) * (values.type.bit_width // 8)
     xxh64(np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8), offsets, out)
     return out
 

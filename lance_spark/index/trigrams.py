@@ -15,8 +15,8 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lance_spark.arrow.texts import bytes_of
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U
 
@@ -46,10 +46,7 @@ def postings(texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     The positions of token i are `positions[bounds[i]:bounds[i + 1]]`, ascending. Null texts have no tokens.
     """
     valid = texts.drop_null() if texts.null_count else texts
-    valid = pc.cast(valid, pa.large_binary())
-    _, offsets, data = valid.buffers()
-    bounds = np.frombuffer(offsets, np.int64, len(valid) + 1, valid.offset * 8) if offsets is not None else np.zeros(1, np.int64)
-    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    content, bounds = bytes_of(valid)
     starts, digits = folding()
     ends = np.zeros(TOKENS, np.int64)
     _place(content, bounds, starts, digits, np.full(TOKENS, -1, np.int64), ends, np.empty(0, np.int64))

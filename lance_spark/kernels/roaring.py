@@ -198,7 +198,8 @@ def _all_rows(high: int, ids: np.ndarray, rows: np.ndarray, out: np.ndarray, pla
     if len(out):
         for i in range(rows[at]):
             out[place + i] = U(high) << U(32) | U(i)
-    return place + I(rows[at])
+    place += rows[at]
+    return place
 
 
 @kernel

@@ -163,10 +163,16 @@ def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> No
     for kind, column in FOLLOWED.items():
         made = made.create_scalar_index(column, kind, name=kind)
     before = {i["uuid"] for i in made.list_indices() if i["type"] not in ("ZONEMAP", "BLOOMFILTER")}
-    moved = made.delete("id % 5 = 2").optimize.compact_files(target_rows_per_fragment=600, defer_index_remap=True)
+    deleted = made.delete("id % 5 = 2")
+    moved = deleted.optimize.compact_files(target_rows_per_fragment=600, defer_index_remap=True)
+    # One commit reserves the ids of the new fragments; the next one has both the fragments and the record.
+    assert [e.operation for e in moved.history(2)] == ["Rewrite", "ReserveFragments"]
+    assert moved.version == deleted.version + 2
     assert before <= {i["uuid"] for i in moved.list_indices()}
     assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter="small = 5").explain_plan()
     check(tmp_path, list(FOLLOWED.values()))
+    theirs = lance.dataset(tmp_path).stats.index_stats("__lance_frag_reuse")
+    assert theirs["num_versions"] == 1
     again = moved.delete("id % 7 = 1").optimize.compact_files(target_rows_per_fragment=5000)
     assert {kind: again.index_statistics(kind)["num_unindexed_rows"] for kind in FOLLOWED} == dict.fromkeys(FOLLOWED, 0)
     check(tmp_path, list(FOLLOWED.values()))

@@ -1,0 +1,25 @@
+"""The bytes of texts and of binary values, for kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+
+def is_bytes(t: pa.DataType) -> bool:
+    """Whether values of this type are texts or bytes of any length."""
+    return bool(types.is_string(t) or types.is_large_string(t) or types.is_binary(t) or types.is_large_binary(t))
+
+
+def bytes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of all values, for which `is_bytes` is true, and their bounds (int64): value i is `data[bounds[i]:bounds[i + 1]]`.
+
+    What is there for nulls means nothing.
+    """
+    if not len(values):
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets, data = values.buffers()
+    size = np.dtype(np.int64 if types.is_large_string(values.type) or types.is_large_binary(values.type) else np.int32)
+    bounds = np.frombuffer(offsets, size, len(values) + 1, values.offset * size.itemsize).astype(np.int64)
+    return np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8), bounds
