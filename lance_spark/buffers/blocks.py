@@ -114,6 +114,13 @@ class Encoding:
         """The values of all chunks, one chunk after the other."""
         raise self._refusal("mini-block chunks")
 
+    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> Block | None:
+        """Single values of mini-block chunks: those at positions `at`, each within the chunk numbered `of`.
+
+        None if this takes as long as to decode all values.
+        """
+        return None
+
     def decode_blocks(self, chunks: Chunks) -> Block:
         """The values of several blocks, concatenated; each is the only buffer of its chunk."""
         raise self._refusal("blocks")

@@ -24,24 +24,30 @@ def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[B
     A range larger than `max_size` is one read. The result is sorted, and overlaps only where `max_size` ended a read.
     """
     merged: list[ByteRange] = []
-    for start, stop in sorted(r for r in set(ranges) if r[1] > r[0]):
-        if merged:
-            last = merged[-1]
-            near = start <= last.stop + max_gap and max(stop, last.stop) - last.start <= max_size
-            if near or stop <= last.stop:
-                merged[-1] = ByteRange(last.start, max(stop, last.stop))
-                continue
-        merged.append(ByteRange(start, stop))
+    first = last = 0
+    for start, stop in sorted(set(ranges)):
+        if stop <= start:
+            continue
+        end = max(stop, last)
+        if last and (stop <= last or (start <= last + max_gap and end - first <= max_size)):
+            last = end
+            continue
+        if last:
+            merged.append(ByteRange(first, last))
+        first, last = start, stop
+    if last:
+        merged.append(ByteRange(first, last))
     return merged
 
 
 def cut(ranges: Sequence[ByteRange], reads: Sequence[ByteRange], answers: Sequence[Bytes]) -> list[Bytes]:
     """The bytes of each of `ranges`, as views into the `answers` that were read for `reads` (the result of `coalesce`)."""
     # Reads are sorted by start; only the last one that begins at or before a range can contain it.
-    starts = np.array([r.start for r in reads], dtype=np.int64)
+    starts = np.array([start for start, _ in reads], dtype=np.int64)
     holders = (np.searchsorted(starts, [r[0] for r in ranges], side="right") - 1).tolist()
     empty = np.empty(0, dtype=np.uint8)
     out = []
     for (start, stop), i in zip(ranges, holders):
-        out.append(answers[i][start - reads[i].start : stop - reads[i].start] if stop > start else empty)
+        first = reads[i][0] if stop > start else 0
+        out.append(answers[i][start - first : stop - first] if stop > start else empty)
     return out

@@ -66,6 +66,15 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
     return out
 
 
+def unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Single values: value `at[i]` of the block packed to `widths[i]` bits at word `starts[i]`. The caller has checked the blocks."""
+    lanes = BLOCK // (8 * words.itemsize)
+    rows = np.array(ORDER)[at % 128 // lanes * (lanes // 16)] * 8 + at // 128
+    out = empty(len(at), words.dtype)
+    _unpack_values(words, starts, widths, rows, at % lanes, out)
+    return out
+
+
 def pack_blocks(
     values: np.ndarray, first: np.ndarray, counts: np.ndarray, widths: np.ndarray, starts: np.ndarray, words: np.ndarray
 ) -> None:
@@ -105,6 +114,22 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
             up = word(word(bits - shift) & word(bits - 1))
             for lane in range(lanes):
                 out[into + lane] = (word(words[source + lane] >> down) | word(words[source + lanes + lane] << up)) & mask
+
+
+@kernel
+def _unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, rows: np.ndarray, lanes: np.ndarray, out: np.ndarray) -> None:
+    bits = np.iinfo(out.dtype).bits
+    for i in range(len(out)):
+        width = widths[i]
+        if width == 0:
+            out[i] = 0
+            continue
+        shift = rows[i] * width % bits
+        source = np.uint64(starts[i] + rows[i] * width // bits * (1024 // bits) + lanes[i])
+        value = np.uint64(words[source]) >> np.uint64(shift)
+        if shift + width > bits:
+            value |= np.uint64(words[source + np.uint64(1024 // bits)]) << np.uint64(bits - shift)
+        out[i] = value & (~np.uint64(0) >> np.uint64(64 - width))
 
 
 @kernel

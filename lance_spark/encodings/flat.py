@@ -42,6 +42,18 @@ class Flat(Encoding):
 
     decode_blocks = decode_chunks
 
+    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
+        """The values at positions `at` of the chunks `of`."""
+        self._check_width()
+        check_sizes(chunks, bytes_for(chunks.counts, self.bits_per_value))
+        starts = chunks.starts[0][of]
+        if self.bits_per_value == 1:
+            bits = gather_bits(chunks.data, starts * 8 + at, np.ones_like(at))
+            return FixedWidth(1, bits, len(at))
+        size = self.bits_per_value // 8
+        data, _ = copy_together(chunks.data, starts + at * size, np.full(len(at), size, np.int64))
+        return FixedWidth(self.bits_per_value, data, len(at))
+
     def decode_values(self, values: Block) -> FixedWidth:
         """`values` as they are."""
         self._check_width()

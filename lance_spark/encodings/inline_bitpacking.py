@@ -9,7 +9,16 @@ import numpy as np
 from lance_spark.buffers.blocks import Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth
 from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.buffers.memory import empty
-from lance_spark.encodings.fastlanes import BLOCK, block_words, chunk_widths, chunk_words, pack_blocks, unpack_blocks, word_type
+from lance_spark.encodings.fastlanes import (
+    BLOCK,
+    block_words,
+    chunk_widths,
+    chunk_words,
+    pack_blocks,
+    unpack_blocks,
+    unpack_values,
+    word_type,
+)
 from lance_spark.errors import CorruptFileError
 
 
@@ -24,6 +33,22 @@ class InlineBitpacking(Encoding):
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
         """The values, unpacked chunk by chunk."""
+        words, starts, widths = self._packed(chunks)
+        stops = np.cumsum(chunks.counts)
+        total = int(chunks.counts.sum())
+        values = unpack_blocks(words, starts, widths, stops - chunks.counts, total)
+        return FixedWidth(self.uncompressed_bits_per_value, values[:total].view(np.uint8), total)
+
+    decode_blocks = decode_chunks
+
+    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
+        """The values at positions `at` of the chunks `of`."""
+        words, starts, widths = self._packed(chunks)
+        values = unpack_values(words, starts[of], widths[of], at)
+        return FixedWidth(self.uncompressed_bits_per_value, values.view(np.uint8), len(at))
+
+    def _packed(self, chunks: Chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The chunks as words, the word at which the packed values of each start, and their widths in bits."""
         bits = self.uncompressed_bits_per_value
         self._refuse(chunks, chunks.counts > BLOCK, "expected at most 1024 values")
         self._refuse(chunks, chunks.sizes[0] < bits // 8, "too short for its bit width")
@@ -32,12 +57,7 @@ class InlineBitpacking(Encoding):
         self._refuse(chunks, widths > bits, "the packed width exceeds the width of the values")
         widths = widths.astype(np.int64)
         self._refuse(chunks, chunks.sizes[0] < (1 + block_words(bits, widths)) * (bits // 8), "too short for its packed width")
-        stops = np.cumsum(chunks.counts)
-        total = int(chunks.counts.sum())
-        values = unpack_blocks(words, starts + 1, widths, stops - chunks.counts, total)
-        return FixedWidth(bits, values[:total].view(np.uint8), total)
-
-    decode_blocks = decode_chunks
+        return words, starts + 1, widths
 
     def _refuse(self, chunks: Chunks, wrong: np.ndarray, why: str) -> None:
         if wrong.any():

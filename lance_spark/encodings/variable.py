@@ -13,6 +13,7 @@ import numpy as np
 
 from lance_spark.buffers.blocks import Block, Chunks, EncodedBuffer, EncodedChunks, Encoding, FixedWidth, VariableWidth
 from lance_spark.buffers.byte_ranges import Bytes
+from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.memory import empty, zeros
 from lance_spark.encodings.flat import Flat
 from lance_spark.errors import CorruptFileError
@@ -61,6 +62,26 @@ class Variable(Encoding):
         at = np.zeros(len(sizes), np.int64)
         np.cumsum((chunks.counts[:-1] + 1) * width, out=at[1:])
         return _rebase(words, at, width, np.zeros_like(at), chunks.data, starts, sizes, chunks.counts)
+
+    def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> VariableWidth | None:
+        """The values at positions `at` of the chunks `of`; None if the offsets are not flat."""
+        if not isinstance(self.offsets, Flat):
+            return None
+        width = self.offsets.bits_per_value // 8
+        starts, sizes, heads = chunks.starts[-1][of], chunks.sizes[-1][of], (chunks.counts[of].astype(np.float64) + 1) * width
+        if (sizes < heads).any():
+            raise CorruptFileError(f"chunk {of[np.argmax(sizes < heads)]} has too few bytes for the offsets of its strings")
+        both = chunks.data[(starts + at * width)[:, None] + np.arange(2 * width)].view(f"<u{width}").astype(np.int64)
+        first, last = both[:, 0], both[:, 1]
+        wrong = (first < heads) | (last < first) | (last > sizes)
+        if wrong.any():
+            raise CorruptFileError(f"the strings of chunk {of[np.argmax(wrong)]} have decreasing offsets, or offsets outside its bytes")
+        offsets = zeros(len(at) + 1, np.int64)
+        np.cumsum(last - first, out=offsets[1:])
+        check_bytes(float(offsets[-1]), "strings")
+        data = empty(int(offsets[-1]))
+        copy_ranges(chunks.data, starts + first, last - first, data)
+        return VariableWidth(offsets, data)
 
     def decode_block(self, data: Bytes, count: int) -> VariableWidth:
         """The values of a block such as a dictionary; headers of older writers are supported too."""

@@ -34,6 +34,9 @@ from lance_spark.v2_0 import field as v2_0
 _BATCH_BYTES = 8 * 1024 * 1024
 """Target size of a batch in bytes: larger batches do not fit in the processor's caches."""
 
+_OPEN_BYTES = 8 << 10
+"""The memory of an open file without the metadata of its columns."""
+
 _PAGES_NAMED = 5
 """Maximum number of pages in an error message."""
 
@@ -87,7 +90,21 @@ class DataFileReader:
         self.counts = source.counts
         self._source = source
         self._layout = layout
+        self._known: dict[int, Column] = {}
         self._counted: set[int] = set()
+
+    def again(self) -> DataFileReader:
+        """A reader of the same file that knows its metadata. What it reads is read again from the store."""
+        other = DataFileReader(self._source.again(), self.version, self.num_rows, self.schema, self._layout)
+        other._known = self._known
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory of the file's metadata, if that of all columns is read."""
+        if isinstance(self._layout, legacy.LegacyFile):
+            return _OPEN_BYTES + self._layout.pages.entries.nbytes
+        return _OPEN_BYTES + 4 * int(np.diff(self._layout.column_metadata).sum())
 
     @property
     def num_columns(self) -> int:
@@ -151,9 +168,10 @@ class DataFileReader:
             return {}
         if self.version == (0, 3):
             columns = {**columns, **v2_0.early_bytes_columns(fields, columns, self._layout.num_columns)}
-        wanted = sorted({columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns})
-        metadata = dict(zip(wanted, self._source.run("column metadata", read_columns(self._layout, wanted))))
-        return {i: metadata[c] for i, c in columns.items() if c in metadata}
+        wanted = {columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns}
+        if missing := sorted(wanted - self._known.keys()):
+            self._known.update(zip(missing, self._source.run("column metadata", read_columns(self._layout, missing))))
+        return {i: self._known[c] for i, c in columns.items() if c in wanted}
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
         """The encoded pages of a column, in order; only for files of version 2.1 or later, whose pages are self-contained."""

@@ -47,28 +47,35 @@ class Source:
     counts: Counts = field(default_factory=Counts)
     checksums: Checksums | None = None
 
+    def again(self) -> Source:
+        """The same file, with counts of its own and without the end in memory."""
+        return replace(self, tail=np.empty(0, np.uint8), counts=Counts(0, self.size))
+
     def fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         """The bytes of each range. Raises ChecksumError if they differ from the file's checksums."""
         return self._fetch(ranges) if self.checksums is None else run(self.checksums.read(ranges), self._fetch)
 
     def _fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
-        first = self.size - len(self.tail)
+        size, first = self.size, self.size - len(self.tail)
         answers: list[Bytes | None] = [None] * len(ranges)
-        elsewhere: dict[str, list[int]] = {}
+        own: list[int] = []
+        elsewhere: dict[str, list[int]] = {self.path: own}
         for i, wanted in enumerate(ranges):
+            start, stop = wanted
             if isinstance(wanted, ExternalRange):
                 answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
             elif isinstance(wanted, SidecarRange):
                 elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
-            elif not 0 <= wanted.start <= wanted.stop <= self.size:
-                raise CorruptFileError(f"{self.path}: bytes {wanted.start} to {wanted.stop} are outside the file of {self.size} bytes")
-            elif wanted.start >= first:
-                answers[i] = self.tail[wanted.start - first : wanted.stop - first]
+            elif not 0 <= start <= stop <= size:
+                raise CorruptFileError(f"{self.path}: bytes {start} to {stop} are outside the file of {size} bytes")
+            elif start >= first:
+                answers[i] = self.tail[start - first : stop - first]
             else:
-                elsewhere.setdefault(self.path, []).append(i)
+                own.append(i)
         self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
         for path, numbers in elsewhere.items():
-            for i, answer in zip(numbers, self.store.read_ranges(path, [_plain(ranges[i]) for i in numbers])):
+            plain = [ranges[i] for i in numbers] if path == self.path else [ByteRange(*ranges[i]) for i in numbers]
+            for i, answer in zip(numbers, self.store.read_ranges(path, plain)):
                 answers[i] = answer
         return answers  # type: ignore[return-value]
 
@@ -98,11 +105,6 @@ class Source:
         """The error that names the damaged file and `what` was read; "" if unknown."""
         path = sidecar_path(self.path, e.blob_id) if e.blob_id else self.path
         return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
-
-
-def _plain(wanted: ByteRange) -> ByteRange:
-    """The range alone, without the name of its file."""
-    return wanted if type(wanted) is ByteRange else ByteRange(*wanted)
 
 
 def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:

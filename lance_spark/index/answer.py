@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyroaring import BitMap
 
+from lance_spark.metadata.bitmaps import bitmap_of
+
 Rows = dict[int, BitMap]
 """Row offsets by fragment id; or, for indexes of row ids, the low halves of the ids by their high halves."""
 
@@ -88,7 +90,7 @@ def of_numbers(numbers: np.ndarray) -> Rows:
     low = numbers.astype(np.uint32)
     starts = np.flatnonzero(np.concatenate([[True], high[1:] != high[:-1]]))
     stops = np.append(starts[1:], len(numbers))
-    return {int(high[a]): BitMap(low[a:b]) for a, b in zip(starts.tolist(), stops.tolist())}
+    return {int(high[a]): bitmap_of(low[a:b]) for a, b in zip(starts.tolist(), stops.tolist())}
 
 
 def numbers_of(rows: Rows) -> np.ndarray:

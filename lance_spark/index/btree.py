@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,23 +105,31 @@ def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarr
     """As `_in_few`; only the values that satisfy the condition have their row numbers read."""
     chosen = pages.spans_of(wanted)
     rows = spans.rows(chosen)
+    hits = _hits(condition)
     places, done = [np.empty(0, np.int64)], 0
     for batch in data.batches((0,), range(*chosen[0].tolist()) if len(chosen) == 1 else rows):
-        places.append(rows[done : done + batch.num_rows][_hits(condition, batch.column(0))])
+        places.append(rows[done : done + batch.num_rows][hits(batch.column(0))])
         done += batch.num_rows
     numbers = [np.empty(0, np.uint64), *(unsigned(batch.column(0), data.path) for batch in data.batches((1,), np.concatenate(places)))]
     return np.concatenate(numbers)
 
 
-def _hits(condition: Expression, values: pa.Array) -> np.ndarray:
-    """The positions, or a mask, of the values, which are in order, that satisfy the condition."""
+def _hits(condition: Expression) -> Callable[[pa.Array], np.ndarray]:
+    """A function that gives the positions, or a mask, of those of some values, which are in order, that satisfy the condition."""
     match condition:
-        case In(Column(_, t), wanted, False) if wanted and pa.types.is_integer(t) and values.type == t and not values.null_count:
-            ordered, known = values.to_numpy(), np.unique(np.array(wanted, dtype=t.to_pandas_dtype()))
-            first, last = (np.searchsorted(ordered, known, side=side) for side in ("left", "right"))
-            return spans.rows(spans.merged(np.stack([first, last], axis=1), 0))
+        case In(Column(_, t), wanted, False) if wanted and pa.types.is_integer(t):
+            known = np.unique(np.array(wanted, dtype=t.to_pandas_dtype()))
+
+            def find(values: pa.Array) -> np.ndarray:
+                if values.type != t or values.null_count:
+                    return holds(condition, values)
+                ordered = values.to_numpy()
+                first, last = (np.searchsorted(ordered, known, side=side) for side in ("left", "right"))
+                return spans.rows(spans.merged(np.stack([first, last], axis=1), 0))
+
+            return find
         case _:
-            return holds(condition, values)
+            return lambda values: holds(condition, values)
 
 
 def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:

@@ -5,16 +5,15 @@ What was read of them stays in memory, up to a number of bytes per process: file
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
+from lance_spark.buffers.cache import Cache
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Rows
@@ -33,35 +32,9 @@ _OPEN_BYTES = 128 << 10
 _DIGITS = 18
 """Numbers in metadata have at most so many digits, so that they fit 64 bits."""
 
-BATCH_ROWS = 128 << 10
+BATCH_ROWS = 512 << 10
 
 T = TypeVar("T")
-
-
-class Cache:
-    """Values by key, at most `most` bytes of them: those that were not used for the longest time are dropped. Safe in threads."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._values: OrderedDict[tuple[str, ...], tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: tuple[str, ...], make: Callable[[], T], size: Callable[[T], int]) -> T:
-        """The value of `key`, made if it is not there; `size` tells its bytes."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                known: T = self._values[key][0]
-                return known
-        value = make()
-        with self._lock:
-            if key not in self._values and (count := size(value)) <= self._most // 2:
-                self._values[key] = value, count
-                self._bytes += count
-                while self._bytes > self._most:
-                    self._bytes -= self._values.popitem(last=False)[1][1]
-        return value
 
 
 _CACHE = Cache(MAX_CACHED_BYTES)

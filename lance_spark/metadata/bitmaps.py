@@ -1,10 +1,13 @@
-"""Parsing of portable roaring bitmaps from untrusted bytes.
+"""Roaring bitmaps: of many numbers, and parsed from untrusted bytes.
 
 A few bytes can represent all numbers below 2^32: check a bitmap's length before iterating over its numbers.
 """
 
 from __future__ import annotations
 
+from array import array
+
+import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError
@@ -17,3 +20,11 @@ def read_bitmap(data: bytes, what: str) -> BitMap:
         return BitMap.deserialize(data)
     except (ValueError, IndexError) as e:
         raise CorruptFileError(f"{what} is not a roaring bitmap: {e}") from e
+
+
+def bitmap_of(numbers: np.ndarray) -> BitMap:
+    """The bitmap of numbers below 2^32, fastest if they ascend; consecutive ones, as of whole fragments, are added as one range."""
+    if len(numbers) and int(numbers[-1]) - int(numbers[0]) == len(numbers) - 1 and (numbers[1:] > numbers[:-1]).all():
+        return BitMap(range(int(numbers[0]), int(numbers[-1]) + 1))
+    # pyroaring takes arrays of the standard library as they are, others number by number.
+    return BitMap(array("I", numbers.astype(np.uint32, copy=False).tobytes()))

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.arrow_file import decoded_bytes
-from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.bitmaps import bitmap_of, read_bitmap
 from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import DeletionFile, Fragment
 from lance_spark.metadata.locations import Locations
@@ -33,32 +33,39 @@ _VALUE_BYTES, _PADDING = 16, 4096
 
 
 def read_deletions(fragment: Fragment, locations: Locations) -> np.ndarray:
-    """Read the offsets of the fragment's deleted rows (uint32, ascending).
+    """The offsets of the fragment's deleted rows (uint32, ascending), which stay in memory.
 
     Raises CorruptFileError if the file is invalid or has another number of deleted rows than the manifest.
     """
-    if fragment.deletion is None:
+    deletion = fragment.deletion
+    if deletion is None:
         return np.empty(0, dtype=np.uint32)
+    key = "deletions", fragment.id, deletion, fragment.physical_rows
+    return locations.kept.get(key, lambda: _read_deletions(fragment, deletion, locations), lambda offsets: offsets.nbytes)
+
+
+def _read_deletions(fragment: Fragment, deletion: DeletionFile, locations: Locations) -> np.ndarray:
     store, path = locations.deletion_file(fragment)
     data = store.read(path)
     try:
         if locations.verify_checksums:
-            verify_checksum(data, _checksum_at(data, fragment.deletion.is_bitmap))
-        expected = fragment.deletion.num_deleted
+            verify_checksum(data, _checksum_at(data, deletion.is_bitmap))
+        expected = deletion.num_deleted
         most = expected if expected is not None else fragment.physical_rows or 2**32
-        offsets = parse_bitmap(data, most) if fragment.deletion.is_bitmap else parse_arrow(data, most)
+        offsets = parse_bitmap(data, most) if deletion.is_bitmap else parse_arrow(data, most)
         if expected not in (None, len(offsets)):
             raise CorruptFileError(f"it has {len(offsets)} deleted rows, expected {expected} as in the manifest")
         if len(offsets) and fragment.physical_rows and offsets[-1] >= fragment.physical_rows:
             raise CorruptFileError(f"it deletes row {offsets[-1]}, but the fragment has only {fragment.physical_rows} rows")
     except CorruptFileError as e:
         raise CorruptFileError(f"{store.uri}/{path}: {e}") from e
+    offsets.flags.writeable = False
     return offsets
 
 
 def live_offsets(fragment: Fragment, locations: Locations) -> BitMap:
     """The offsets of the fragment's rows that are not deleted. Raises CorruptFileError, see `read_deletions`."""
-    return BitMap(range(fragment.physical_rows)) - BitMap(read_deletions(fragment, locations))
+    return BitMap(range(fragment.physical_rows)) - bitmap_of(read_deletions(fragment, locations))
 
 
 def parse_arrow(data: bytes, most: int = 2**32) -> np.ndarray:
@@ -103,7 +110,7 @@ def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: 
 def serialise_deletions(offsets: np.ndarray) -> tuple[bool, bytes]:
     """The content of a deletion file for ascending `offsets`, and whether it is a bitmap."""
     if len(offsets) >= BITMAP_FROM:
-        bitmap = BitMap(offsets)
+        bitmap = bitmap_of(offsets)
         bitmap.run_optimize()
         return True, with_checksum(bytes(bitmap.serialize()), b"")
     schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])

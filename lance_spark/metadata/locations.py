@@ -7,8 +7,9 @@ folder is rejected, and so is a base path in another store or bucket than the ta
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from lance_spark.buffers.cache import Cache
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
 from lance_spark.storage.secrets import shown
@@ -18,15 +19,22 @@ DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 
+KEPT_BYTES = 32 << 20
+"""Bytes of the metadata of a version's files that stay in memory."""
+
 
 @dataclass(frozen=True)
 class Locations:
-    """The table's own store and its base paths. Its pickle is small."""
+    """The table's own store and its base paths. Its pickle is small.
+
+    `kept` is what stays in memory of the files, which never change: parsed metadata, deletions, row ids.
+    """
 
     store: Store
     base_paths: tuple[BasePath, ...] = ()
     allow_other_stores: bool = False
     verify_checksums: bool = True
+    kept: Cache = field(default_factory=lambda: Cache(KEPT_BYTES), compare=False, repr=False)
 
     def data_file(self, file: DataFile) -> tuple[Store, str]:
         """The store of a data file and its path in that store."""

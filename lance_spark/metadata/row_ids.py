@@ -18,7 +18,7 @@ from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
-from lance_spark.metadata.fragment import ExternalFile
+from lance_spark.metadata.fragment import ExternalFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.reading.steps import Rows
 
@@ -34,6 +34,19 @@ def load_sequence(sequence: bytes | ExternalFile, locations: Locations) -> bytes
     return bytes(store.read_ranges(path, [ByteRange(sequence.offset, sequence.offset + sequence.size)])[0])
 
 
+def row_ids_of(fragment: Fragment, locations: Locations) -> RowIds:
+    """The row ids of the fragment's rows, including deleted ones; they stay in memory. Raises CorruptFileError if there are none."""
+    sequence = fragment.row_ids
+    if sequence is None:
+        raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
+    rows = fragment.physical_rows
+
+    def parsed() -> RowIds:
+        return parse_row_ids(load_sequence(sequence, locations), rows)
+
+    return locations.kept.get(("row ids", sequence, rows), parsed, lambda ids: ids.nbytes)
+
+
 @dataclass(frozen=True)
 class Segment:
     """`count` values: either `values`, or the numbers from `start` except `holes` (ascending, uint64)."""
@@ -44,6 +57,11 @@ class Segment:
     values: np.ndarray | None = None
 
     @property
+    def nbytes(self) -> int:
+        """The memory that it takes once values were looked up."""
+        return self.holes.nbytes if self.values is None else 3 * self.values.nbytes
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """Inclusive bounds of the values. The segment must not be empty."""
         if self.values is not None:
@@ -54,6 +72,13 @@ class Segment:
     def _before_holes(self) -> np.ndarray:
         """The number of values before each hole."""
         return (self.holes - np.uint64(self.start)).astype(np.int64) - np.arange(len(self.holes))
+
+    @cached_property
+    def _in_order(self) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of the values in ascending order, and the values in this order."""
+        assert self.values is not None
+        order = np.argsort(self.values)
+        return order, self.values[order]
 
     def at(self, numbers: np.ndarray) -> np.ndarray:
         """The values at these positions."""
@@ -66,9 +91,10 @@ class Segment:
     def find(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Look up ascending values. Returns the indices of those that exist, and their positions in the segment."""
         if self.values is not None:
-            at = np.minimum(np.searchsorted(wanted, self.values), len(wanted) - 1)
-            numbers = np.flatnonzero(wanted[at] == self.values)
-            return at[numbers], numbers
+            order, ordered = self._in_order
+            at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+            which = np.flatnonzero(ordered[at] == wanted)
+            return which, order[at[which]]
         low, high = (np.uint64(bound) for bound in self.bounds)
         which = np.flatnonzero((wanted >= low) & (wanted <= high) & ~np.isin(wanted, self.holes))
         return which, (wanted[which] - low).astype(np.int64) - np.searchsorted(self.holes, wanted[which])
@@ -80,6 +106,11 @@ class RowIds:
 
     segments: Sequence[Segment]
     count: int
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return sum(s.nbytes for s in self.segments)
 
     @cached_property
     def _ends(self) -> np.ndarray:

@@ -259,11 +259,9 @@ def _modified(about: os.stat_result) -> datetime | None:
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
     data = empty(stop - start)
-    done = 0
-    while done < len(data):
+    done = n = os.preadv(fd, [data.data], start)
+    while n and done < len(data):
         n = os.preadv(fd, [data[done:].data], start + done)
-        if n == 0:
-            break
         done += n
     data = data[:done]
     data.flags.writeable = False

@@ -21,6 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
+from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import names_column
@@ -30,7 +31,7 @@ from lance_spark.schema.schema import Schema, quoted
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.import_cache import start_task
 from lance_spark.spark.types import promised, to_spark
-from lance_spark.table.changes.delta import ROW_ADDRESS, bitmap_of
+from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.key_hash import KeySet, key_hashes
 from lance_spark.table.scan.parts import Part
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, ScanTask, all_live_rows, plan_tasks, row_bytes

@@ -117,6 +117,25 @@ def test_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataOb
     assert block.count == counts.sum()
 
 
+@settings(max_examples=300)
+@given(LEAVES, st.data())
+def test_values_picked_from_chunks_of_any_bytes_are_read_or_refused(tree: Encoding, data: st.DataObject) -> None:
+    buffers = [data.draw(st.lists(BYTES, min_size=2, max_size=2)) for _ in range(tree.num_buffers)]
+    counts = np.array([data.draw(COUNTS), data.draw(COUNTS)], np.int64)
+    of = np.array(data.draw(st.lists(st.sampled_from(np.flatnonzero(counts).tolist()), max_size=9)) if counts.any() else [], np.int64)
+    at = np.array([data.draw(st.integers(0, int(counts[i]) - 1)) for i in of], np.int64)
+    sizes = np.array([[len(b) for b in row] for row in buffers], np.int64).reshape(len(buffers), 2)
+    starts = (np.cumsum(sizes.ravel()) - sizes.ravel()).reshape(sizes.shape)
+    everything = np.frombuffer(b"".join(b for row in buffers for b in row), np.uint8)
+    try:
+        block = tree.pick_values(Chunks(everything, starts, sizes, counts), of, at)
+    except (CorruptFileError, UnsupportedFeatureError):
+        return
+    if block is not None:
+        check(block)
+        assert block.count == len(at)
+
+
 @settings(max_examples=400)
 @given(TREES, BYTES, COUNTS)
 def test_blocks_of_any_bytes_are_read_or_refused(tree: Encoding, data: bytes, count: int) -> None:

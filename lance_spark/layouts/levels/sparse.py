@@ -17,7 +17,6 @@ from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels.read import Slots
 from lance_spark.layouts.nodes.page_layouts import Sparse, SparseFixedSizeList, SparseList, SparseValidity
-from lance_spark.reading.spans import Spans, count
 from lance_spark.reading.steps import Page, Steps
 
 MAX_SLOTS = 2**28
@@ -108,13 +107,10 @@ def valid_slots(slots: Slots) -> np.ndarray:
     return np.unpackbits(slots.validity, count=slots.count, bitorder="little").view(np.bool_)
 
 
-def restrict(slots: Sequence[Slots], rows: Spans) -> tuple[Slots, ...]:
-    """The slots of these rows only, for a structure without lists."""
+def restrict(slots: Sequence[Slots], rows: np.ndarray) -> tuple[Slots, ...]:
+    """The slots of the rows with these numbers, for a structure without lists."""
     kept = []
     for layer in slots:
-        validity = layer.validity
-        if validity is not None:
-            bits = valid_slots(layer)
-            validity = np.packbits(np.concatenate([bits[a:b] for a, b in rows.tolist()]), bitorder="little")
-        kept.append(Slots(count(rows), validity))
+        validity = None if layer.validity is None else np.packbits(valid_slots(layer)[rows], bitorder="little")
+        kept.append(Slots(len(rows), validity))
     return tuple(kept)

@@ -29,6 +29,12 @@ from lance_spark.reading.steps import Page, Steps
 
 _ALIGNMENT = 8
 
+_GAP = 16 << 10
+"""Chunks at most so many bytes apart are read together, with what is between them, as stores do."""
+
+_FEW = 4
+"""Values are picked one by one if the chunks that have them have at least so many times as many."""
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -42,7 +48,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """Fetched chunks: their bytes, concatenated, and their spans of chunks and rows."""
+    """Fetched chunks, all within `data`, and their spans of chunks and rows."""
 
     data: Bytes
     chunks: Spans
@@ -74,11 +80,13 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
         fetched = _Fetched(data, spans.all_rows(len(table.sizes)), table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
     else:
         fetched = yield from _read_chunks(table, page.buffers[1].start, rows)
-        slots = slots and restrict(slots, fetched.rows)
+        slots = slots and restrict(slots, spans.rows(fetched.rows))
     check_bytes(float(fetched.counts.sum()) * (bit_width(t) or 32) / 8, "values")
-    block, slots = _decode(layout, fetched, slots)
+    # The positions of the wanted values, if they are few. With lists, a row is no value.
+    few = not whole and not _needs_index(layout, whole) and _FEW * spans.count(rows) <= fetched.counts.sum()
+    block, slots, picked = _decode(layout, fetched, slots, spans.positions(rows, fetched.rows) if few else None)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
-    return nest(path, slots, leaf), fetched.rows
+    return nest(path, slots, leaf), rows if picked else fetched.rows
 
 
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:
@@ -140,29 +148,47 @@ def _indexed_rows(layout: MiniBlock, page: Page, index: Bytes, num_chunks: int) 
 
 def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
     """The chunks with values of `rows`."""
+    if rows[-1, 1] > table.rows[-1, 1]:
+        raise CorruptFileError(f"expected at least {rows[-1, 1]} rows in the chunks of the page, found {table.rows[-1, 1]}")
     # A chunk is wanted if fewer spans of rows end before its first row than begin before its end.
     before = np.searchsorted(rows[:, 1], table.rows[:, 0], side="right")
     wanted = np.flatnonzero(np.searchsorted(rows[:, 0], table.rows[:, 1], side="left") > before)
     chunks = spans.from_rows(wanted)
-    starts, stops = table.starts[chunks[:, 0]] + base, (table.starts + table.sizes)[chunks[:, 1] - 1] + base
-    answers = yield [ByteRange(a, b) for a, b in zip(starts.tolist(), stops.tolist())]
-    sizes = table.sizes[wanted]
-    fetched_rows = np.stack([table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1]], axis=1)
+    stored = np.stack([table.starts[chunks[:, 0]], (table.starts + table.sizes)[chunks[:, 1] - 1]], axis=1)
+    # Chunks that are near each other are not copied together.
+    runs = spans.merged(stored, _GAP)
+    answers = yield [ByteRange(base + a, base + b) for a, b in runs.tolist()]
+    starts, sizes = table.starts[wanted], table.sizes[wanted]
+    starts = spans.within(np.stack([starts, starts + sizes], axis=1), runs)[:, 0]
+    rows_read = np.stack([table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1]], axis=1)
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
-    return _Fetched(data, chunks, np.cumsum(sizes) - sizes, sizes, table.counts[wanted], fetched_rows)
+    return _Fetched(data, chunks, starts, sizes, table.counts[wanted], rows_read)
 
 
-def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...]]:
-    """The values of the fetched chunks, and their slots, which are given if the structure is not in the chunks."""
+def _decode(
+    layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None, few: np.ndarray | None
+) -> tuple[Block, tuple[Slots, ...], bool]:
+    """The values of the fetched chunks, and their slots, which are given if the structure is not in the chunks.
+
+    Only the values at the positions `few` if the encoding can do so; the bool tells.
+    """
     num_levels, starts, sizes = _chunk_buffers(layout, fetched)
     level_buffers = (layout.repetition is not None) + (layout.definition is not None)
     check_bytes(float(num_levels.sum()) * 8, "levels")
-    block = layout.value.decode_chunks(Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts))
+    chunks = Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts)
     if slots is None:
         slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
+    block: Block | None = None
+    if few is not None and slots[0].count == chunks.counts.sum():
+        stops = np.cumsum(chunks.counts)
+        of = np.searchsorted(stops, few, side="right")
+        block = layout.value.pick_values(chunks, of, few - (stops - chunks.counts)[of])
+    if block is not None and few is not None:
+        return block, restrict(slots, few), True
+    block = layout.value.decode_chunks(chunks)
     if slots[0].count != block.count:
         raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
-    return block, slots
+    return block, slots, False
 
 
 def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

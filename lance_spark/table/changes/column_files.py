@@ -17,10 +17,11 @@ from pyroaring import BitMap
 
 from lance_spark.arrow.selection import take_rows
 from lance_spark.errors import AmbiguousMergeError, LanceError, on_failure
+from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Schema
-from lance_spark.table.changes.delta import ROW_ADDRESS, bitmap_of
+from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.conform import conform

@@ -82,13 +82,6 @@ class DeltaPart:
     keys: InsertedKeys | None = None
 
 
-def bitmap_of(offsets: np.ndarray) -> BitMap:
-    """The bitmap of these offsets. Consecutive rows, as in changes of whole fragments, are added as one range, which is far faster."""
-    if len(offsets) and (np.diff(offsets.astype(np.int64, copy=False)) == 1).all():
-        return BitMap(range(int(offsets[0]), int(offsets[-1]) + 1))
-    return BitMap(offsets.astype(np.uint32, copy=False))
-
-
 def ambiguous(fragment_id: int, offset: int) -> AmbiguousMergeError:
     return AmbiguousMergeError(
         f"row {offset} of fragment {fragment_id} is changed more than once; each row of the table may match at most one change",

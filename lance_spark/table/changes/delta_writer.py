@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import LanceError, on_failure
+from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import KeyFilter
@@ -29,7 +30,6 @@ from lance_spark.table.changes.delta import (
     DeltaPart,
     DeltaTarget,
     ambiguous,
-    bitmap_of,
 )
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot

@@ -94,7 +94,7 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, co
 
 def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
     """Every file of the version, with its problems."""
-    manifest, locations = snapshot.manifest, snapshot.locations
+    manifest, locations = snapshot.manifest, replace(snapshot).locations  # nothing of its files is in memory
     for fragment in manifest.fragments:
         for file in fragment.files:
             yield f"{DATA}/{file.path}", _data_file(snapshot, fragment, file, decode)

@@ -20,8 +20,8 @@ from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import addresses_of
-from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, ROW_OFFSET, UPDATED_AT
-from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_row_ids, parse_versions
+from lance_spark.metadata.row_columns import CREATED_AT, FRAGMENT_ID, ROW_ADDRESS, ROW_COLUMN_IDS, ROW_ID, ROW_OFFSET
+from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, parse_versions, row_ids_of
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
@@ -148,14 +148,10 @@ class FragmentReader:
 
     def _sequence(self, field_id: int) -> RowIds | RowVersions | None:
         """The row ids or versions of the fragment; None if it has no versions, which means version 1."""
-        fragment = self._fragment
-        sequence = {ROW_ID: fragment.row_ids, CREATED_AT: fragment.created_at, UPDATED_AT: fragment.updated_at}[field_id]
-        if sequence is None and field_id == ROW_ID:
-            raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
-        if sequence is None:
-            return None
-        parse = parse_row_ids if field_id == ROW_ID else parse_versions
-        return parse(load_sequence(sequence, self._locations), self._total)
+        if field_id == ROW_ID:
+            return row_ids_of(self._fragment, self._locations)
+        sequence = self._fragment.created_at if field_id == CREATED_AT else self._fragment.updated_at
+        return None if sequence is None else parse_versions(load_sequence(sequence, self._locations), self._total)
 
     def _from_files(self, schema: Schema, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
         """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
@@ -227,10 +223,18 @@ def _numbers(rows: Rows) -> np.ndarray:
 
 def _open(file: DataFile, locations: Locations) -> DataFileReader:
     store, path = locations.data_file(file)
+    # Writers of 0.1 files recorded the size before the file was complete.
+    size = None if file.is_legacy else file.size
+
+    new: list[DataFileReader] = []
+
+    def opened() -> DataFileReader:
+        new.append(open_data_file(store, path, size, locations.allow_other_stores, locations.verify_checksums))
+        return new[0].again()
+
     try:
-        # Writers of 0.1 files recorded the size before the file was complete.
-        size = None if file.is_legacy else file.size
-        return open_data_file(store, path, size, locations.allow_other_stores, locations.verify_checksums)
+        known = locations.kept.get(("file", store.uri, path), opened, lambda reader: reader.nbytes)
+        return new[0] if new else known.again()
     except FileNotFoundError as e:
         raise CorruptFileError(f"the data file {store.uri}/{path} is missing") from e
 

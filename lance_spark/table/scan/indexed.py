@@ -19,8 +19,9 @@ from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, Kind, kind_of
+from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
-from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
+from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.one_column import columns_of, over_values, without_not
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
@@ -250,11 +251,8 @@ class Segments:
             return moved_rows(rows, self._snapshot.manifest.indexes)
         wanted, found = numbers_of(rows), {}
         for fragment in segment.covered:
-            sequence = self._fragments[fragment].row_ids
-            if sequence is None:
-                raise CorruptFileError(f"fragment {fragment} has no row ids, but the table has stable row ids: the manifest is corrupt")
-            ids = parse_row_ids(load_sequence(sequence, self._snapshot.locations), self._fragments[fragment].physical_rows)
-            found[fragment] = BitMap(ids.find(wanted)[1].astype(np.uint32))
+            ids = row_ids_of(self._fragments[fragment], self._snapshot.locations)
+            found[fragment] = bitmap_of(ids.find(wanted)[1])
         return found
 
 

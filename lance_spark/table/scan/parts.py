@@ -9,6 +9,7 @@ from typing import TypeVar
 from pyroaring import BitMap
 
 from lance_spark.index.answer import Answer
+from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
@@ -54,7 +55,7 @@ def without_deleted(part: Part, locations: Locations) -> Part:
     """The part, whose rows an index found, without deleted rows."""
     if part.fragment.deletion is None or part.found is None:
         return part
-    rows = BitMap.deserialize(part.found) - BitMap(read_deletions(part.fragment, locations))
+    rows = BitMap.deserialize(part.found) - bitmap_of(read_deletions(part.fragment, locations))
     return replace(part, stop=len(rows), found=rows.serialize())
 
 

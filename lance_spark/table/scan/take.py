@@ -15,7 +15,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import ROW_OFFSET
-from lance_spark.metadata.row_ids import load_sequence, parse_row_ids
+from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
@@ -77,10 +77,7 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
         start = np.uint64(RowAddress.of(fragment.id, 0))
         which = np.flatnonzero((wanted >= start) & (wanted < start + np.uint64(total or 2**32)))
         return which, (wanted[which] - start).astype(np.int64)
-    if fragment.row_ids is None:
-        raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
-    sequence = load_sequence(fragment.row_ids, locations)
-    return parse_row_ids(sequence, total).find(wanted)
+    return row_ids_of(fragment, locations).find(wanted)
 
 
 def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray, int | None]]) -> pa.Table:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import Locations
@@ -55,9 +56,9 @@ class Snapshot:
         uri = self.store.uri
         return self.store.at(uri.removesuffix(folder)) if folder and uri.endswith(folder) else self.store
 
-    @property
+    @cached_property
     def locations(self) -> Locations:
-        """The locations of the version's files."""
+        """The locations of the version's files, and what stays in memory of them."""
         return Locations(self.store, self.manifest.base_paths, self.allow_other_stores, self.verify_checksums)
 
     def __str__(self) -> str:

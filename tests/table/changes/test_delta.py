@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from lance_spark.table.changes.delta import bitmap_of
+from lance_spark.metadata.bitmaps import bitmap_of
 
 
 @pytest.mark.parametrize("offsets", [[], [5], [3, 4, 5], [1, 1, 3], [5, 4, 3], [1, 3], [4, 6, 5], [70_000, 70_001]])
