@@ -30,6 +30,9 @@ _RARELY_READ = 8
 _OPEN_BYTES = 256 << 10
 """What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 
+_CHUNK_BYTES = 4 << 10
+"""What is read for a single row that an index found."""
+
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
 
@@ -302,8 +305,7 @@ def grouped(
     read of rows that satisfy the predicate, which are assumed to be few. With
     `whole`, no part is split.
     """
-    # A row costs its reader at least a byte, even if no column is read.
-    sizes = [int(part.num_rows * max(width, 1)) for part, width in zip(parts, widths)]
+    sizes = [_work(part, width) for part, width in zip(parts, widths)]
     work = sum(sizes) + _OPEN_BYTES * len(sizes)
     always = work if first is None else sum(int(p.num_rows * w) for p, w in zip(parts, first))
     rounds = min(max((always + (work - always) // _RARELY_READ) // (cores * MIN_TASK_BYTES), 1), TASKS_PER_CORE)
@@ -326,6 +328,13 @@ def grouped(
             room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
             start = stop
     return groups
+
+
+def _work(part: Part, width: float) -> int:
+    """The bytes that are read of a part; for rows that an index found, the chunks that they are in."""
+    if part.found is None:
+        return int(part.num_rows * max(width, 1))  # a row costs its reader at least a byte, even if no column is read
+    return int(max(min(part.num_rows * _CHUNK_BYTES, part.fragment.physical_rows * width), part.num_rows))
 
 
 def row_bytes(parts: Sequence[Part], fields: Schema) -> list[float]:

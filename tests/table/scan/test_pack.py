@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 from lance_spark import Dataset
 from lance_spark.metadata.fragment import DataFile, Fragment
@@ -53,6 +55,15 @@ def test_groups_have_equal_sizes_for_any_fragments() -> None:
     rows = [sum(part.num_rows for part in group) for group in groups]
     assert len(rows) == 2
     assert max(rows) < 1.2 * min(rows)
+
+
+def test_rows_of_indexes_make_tasks_by_the_chunks_that_they_are_in() -> None:
+    def tasks(rows_of_each: int) -> int:
+        found = BitMap(range(0, 1000 * rows_of_each, 1000)).serialize()
+        left = [replace(part, stop=rows_of_each, found=found) for part in parts(*[(1_000_000, 20 * MB)] * 10)]
+        return len(pack(left, FIELDS, 2, 128 * MB))
+
+    assert [tasks(rows) for rows in (1, 100, 1000)] == [1, 1, 2]
 
 
 def test_tiny_fragments_are_few_tasks_but_not_one() -> None:
