@@ -38,7 +38,7 @@ def rows(count: int) -> pa.Table:
 
 
 def make(count: int) -> tuple[Path, Path]:
-    """The table with a BTREE index of `id` and a BITMAP index of `k`, and Parquet files sorted by `id`; made once."""
+    """The table with indexes of `id` (BTREE), `k` (BITMAP) and `name` (NGRAM), and Parquet files sorted by `id`; made once."""
     path, sorted_files = FOLDER / f"indexes-{count}.lance", FOLDER / f"indexes-{count}.parquet"
     if not sorted_files.exists():
         FOLDER.mkdir(exist_ok=True)
@@ -46,6 +46,7 @@ def make(count: int) -> tuple[Path, Path]:
         lance.write_dataset(table, path, mode="overwrite", max_rows_per_file=count // FRAGMENTS)
         lance.dataset(path).create_scalar_index("id", "BTREE", replace=True)
         lance.dataset(path).create_scalar_index("k", "BITMAP", replace=True)
+        lance.dataset(path).create_scalar_index("name", "NGRAM", replace=True)
         in_order = table.sort_by("id")
         sorted_files.mkdir()
         for part in range(FRAGMENTS):
@@ -61,6 +62,7 @@ def filters(count: int) -> dict[str, str]:
         "one row by id": f"id = {count // 3}",
         "1000 ids by IN": f"id IN ({known})",
         "range of 0.1 %": f"id BETWEEN {count // 2} AND {count // 2 + count // 1000 - 1}",
+        "contains": "contains(name, '54321')",
         "two columns, AND": f"k = 17 AND id < {count // 10}",
         "rows counted": f"id < {count // 100}",
     }
