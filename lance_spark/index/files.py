@@ -113,7 +113,8 @@ class IndexFiles:
     """The files of one segment.
 
     `indexed` is the indexed column; `fragments` are the numbers of rows (deleted ones too) of the fragments that the segment was built
-    from, by id. A segment that is complete names at least `live_rows` rows. `sizes` are known sizes of files.
+    from, by id. A segment that is complete names at least `live_rows` rows. `sizes` are known sizes of files, `details` is what the
+    manifest says about the kind.
     """
 
     store: Store
@@ -122,6 +123,7 @@ class IndexFiles:
     fragments: Mapping[int, int]
     live_rows: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
+    details: bytes = b""
     verify_checksums: bool = True
 
     def open(self, name: str) -> IndexFile:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
+from lance_spark._proto import index_pb2
 from lance_spark.index.answer import Found
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.moves import Translation
@@ -25,7 +27,8 @@ class Kind:
     """A kind of index: its `name`, its `module` in this folder and the newest `version` known.
 
     In tables with stable row ids, segments of version `addresses_from` or later name rows by address, others by row id (None: always by
-    id). `package` is that of the details message. `zoned` kinds summarise zones of rows, which cannot follow rows that move.
+    id). `package` is that of the details message. `zoned` kinds summarise zones of rows, which cannot follow rows that move. A kind that
+    is not for `stable` row ids has no version that tells how rows are named there. `target` is the kind of the files of a JSON index.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Kind:
     addresses_from: int | None
     package: str = "lance.table"
     zoned: bool = False
+    stable: bool = True
+    target: Kind | None = None
 
     def has_addresses(self, version: int | None, stable_row_ids: bool) -> bool:
         """Whether a segment of this index_version names rows by address."""
@@ -54,7 +59,7 @@ class Kind:
 
     @property
     def parameters(self) -> Parameters:
-        """`parameters(files)` of a `zoned` kind: the parameters that a segment was built with."""
+        """`parameters(files)` of a `zoned` kind, and of JSON: the parameters that a segment was built with."""
         parameters: Parameters = importlib.import_module(f"lance_spark.index.{self.module}").parameters
         return parameters
 
@@ -81,10 +86,37 @@ KINDS: dict[str, Kind] = {
     "NGramIndexDetails": Kind("NGRAM", "ngram", 0, None),
     "BloomFilterIndexDetails": Kind("BLOOMFILTER", "bloom_filter", 0, 0, package="lance.index.pb", zoned=True),
     "ZoneMapIndexDetails": Kind("ZONEMAP", "zone_map", 0, 0, zoned=True),
+    "JsonIndexDetails": Kind("JSON", "json_path", 0, None, package="lance.index.pb"),
 }
 """In the order in which the indexes of one column are asked."""
 
+TARGETS = ("BTREE", "BITMAP", "ZONEMAP", "NGRAM")
+"""The kinds that the files of a JSON index may be of. The files of a BLOOMFILTER do not tell the type of the values."""
 
-def kind_of(details_type: str) -> Kind | None:
-    """The kind for a type URL; None if it is unknown. Writers disagree about the package of the message."""
-    return KINDS.get(details_type.rpartition(".")[2])
+
+def kind_named(name: str) -> Kind:
+    """The kind `name`."""
+    return next(kind for kind in KINDS.values() if kind.name == name)
+
+
+def url_of(name: str) -> str:
+    """The type URL of the kind `name`."""
+    return next(f"/{kind.package}.{message}" for message, kind in KINDS.items() if kind.name == name)
+
+
+def kind_of(details_type: str, details: bytes) -> Kind | None:
+    """The kind for a type URL and its details; None if it is unknown. Writers disagree about the package of the message."""
+    kind = KINDS.get(details_type.rpartition(".")[2])
+    return kind if kind is None or kind.name != "JSON" else _of_json(kind, details)
+
+
+def _of_json(kind: Kind, details: bytes) -> Kind | None:
+    """The kind of a JSON index, which names rows as its target does."""
+    try:
+        target = KINDS.get(index_pb2.JsonIndexDetails.FromString(details).target_details.type_url.rpartition(".")[2])
+    except DecodeError:
+        return None
+    if target is None or target.name not in TARGETS:
+        return None
+    # All versions are 0, but only version 1 of a BTREE has addresses in tables with stable row ids.
+    return replace(kind, addresses_from=target.addresses_from, zoned=target.zoned, stable=target.name != "BTREE", target=target)

@@ -33,5 +33,6 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "BLOOMFILTER": _is_hashable,
     "NGRAM": _is_text,
     "LABEL_LIST": _is_list,
+    "JSON": types.is_large_binary,
 }
-"""By the name of the kind."""
+"""By the name of the kind. JSON columns are stored as JSONB."""

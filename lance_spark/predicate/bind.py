@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Predicate
 from lance_spark.schema.schema import Field, Schema
 
@@ -156,6 +157,17 @@ def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
     if name != "arrays_overlap" and None in known:
         raise InvalidOptionError(f"{name} does not look up nulls; use arrays_overlap or array_contains")
     return Call(name, (lists, Literal(None if wanted.value is None else known, pa.list_(item.type))), pa.bool_())
+
+
+def of_json(name: str, values: Sequence[Expression]) -> Call:
+    """A function of `json_functions.JSON_FUNCTIONS`: of a column of JSON or of texts, a path, and other literals."""
+    f, texts, literals = JSON_FUNCTIONS[name], values[0], [v.value for v in values[1:] if isinstance(v, Literal)]
+    if not isinstance(texts, Column) or kind(texts.type) != "string":
+        raise InvalidOptionError(f"{name} needs a column of JSON or of strings, not {_named(texts)}")
+    if len(literals) < len(values) - 1 or not all(isinstance(v, str) for v in literals):
+        raise InvalidOptionError(f"{name} takes only strings in quotes after the first argument")
+    f.path(literals[0])
+    return Call(name, tuple(values), f.type)
 
 
 def _known_as(literal: Expression, t: pa.DataType) -> Any:

@@ -12,9 +12,10 @@ from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.compare import COMPARISONS, Values, as_seen, cast, equals_one_of, plain
 from lance_spark.predicate.functions import FUNCTIONS, OPERATORS
+from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, Formula, In, IsNull, Like, Literal, Not, Or, Predicate
 
-RUN: dict[str, Callable[..., Values]] = {**{name: f.run for name, f in FUNCTIONS.items()}, **OPERATORS, **ARRAY_FUNCTIONS}
+RUN: dict[str, Callable[..., Values]] = {**{name: f.run for name, f in FUNCTIONS.items()}, **OPERATORS, **ARRAY_FUNCTIONS, **JSON_FUNCTIONS}
 """The functions and operators of calls, by name."""
 
 

@@ -16,6 +16,7 @@ from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE
+from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import condition_tree
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
@@ -47,9 +48,9 @@ def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     """The condition `sql` (Spark's dialect) on the columns of `schema`, matched case-insensitively.
 
     Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, RLIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
-    and to strings, and the functions of functions.FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone` is where current_date() is
-    today; None if that is unknown. Raises InvalidOptionError for anything else and for types that do not compare, and SchemaMismatchError
-    for a column that does not exist.
+    and to strings, and the functions of FUNCTIONS, ARRAY_FUNCTIONS and JSON_FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone`
+    is where current_date() is today; None if that is unknown. Raises InvalidOptionError for anything else and for types that do not
+    compare, and SchemaMismatchError for a column that does not exist.
     """
     return _translated(sql, schema, zone, lambda node: bind.predicate(node, sql))
 
@@ -268,6 +269,8 @@ class _Translation:
             return bind.array(values)
         if name in ARRAY_FUNCTIONS and len(values) == 2:
             return self.in_array(name, *values)
+        if name in JSON_FUNCTIONS and len(values) == JSON_FUNCTIONS[name].literals + 1:
+            return bind.of_json(name, values)
         return self.call(name, values, e)
 
     def in_array(self, name: str, lists: Expression, wanted: Expression) -> Expression:

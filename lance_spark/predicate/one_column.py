@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -43,19 +44,25 @@ def columns_of(node: Expression) -> set[tuple[str, ...]]:
 
 def over_values(node: Expression) -> Expression:
     """The condition, which uses one column, with that column named `VALUE`."""
+    return substituted(node, lambda n: Column((VALUE,), n.type) if isinstance(n, Column) else None)
+
+
+def substituted(node: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
+    """The expression with what `change` returns in the place of each part for which that is not None."""
+    changed = change(node)
+    if changed is not None:
+        return changed
     match node:
-        case Column(_, t):
-            return Column((VALUE,), t)
-        case Literal():
-            return node
         case And(operands) | Or(operands):
-            return replace(node, operands=tuple(over_values(o) for o in operands))
+            return replace(node, operands=tuple(substituted(o, change) for o in operands))
         case Call(name, arguments, t):
-            return Call(name, tuple(over_values(a) for a in arguments), t)
+            return Call(name, tuple(substituted(a, change) for a in arguments), t)
         case Compare(op, left, right):
-            return Compare(op, over_values(left), over_values(right))
+            return Compare(op, substituted(left, change), substituted(right, change))
         case Cast() | In() | Like() | IsNull() | Not():
-            return replace(node, operand=over_values(node.operand))
+            return replace(node, operand=substituted(node.operand, change))
+        case Column() | Literal():
+            return node
 
 
 def holds(condition: Expression, values: pa.Array) -> np.ndarray:

@@ -18,7 +18,7 @@ class IndexVerbs:
     _target: Target
 
     def createIndex(self, column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> int:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP or BLOOMFILTER.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
 
         The tasks build a segment each, from some fragments. The default name is the column's with "_idx"; an existing index of that name
         is an error unless `replace` is true. For parameters see `Dataset.create_scalar_index`. Returns the new version.

@@ -179,7 +179,7 @@ def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int],
 
 def _has_addresses(index: IndexMetadata) -> bool:
     """Whether an index refers to row addresses even in a table with stable row ids."""
-    kind = kind_of(index.details_type)
+    kind = kind_of(index.details_type, index.details)
     return kind is not None and kind.has_addresses(index.index_version, stable_row_ids=True)
 
 

@@ -12,12 +12,12 @@ from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.predicate import Predicate, bind, evaluate
+from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
-from lance_spark.predicate.evaluate import column_values
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
 from lance_spark.table.build.index_coverage import fragments_of, through_reuse
+from lance_spark.table.indexes.json_values import value_of
 from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import Definition
 from lance_spark.table.maintenance.verify import Found, check_size
@@ -62,7 +62,8 @@ def _problems(
         except LanceError:
             continue  # which is reported for the data file
         try:
-            for condition in _conditions(column, rows):
+            value = column if definition.kind.target is None else value_of(definition, column)
+            for condition in _conditions(value, rows):
                 answer = segments.of_segment(index.uuid, definition.path, condition)
                 if answer is None:
                     continue
@@ -91,9 +92,9 @@ def _sample(snapshot: Snapshot, definition: Definition, part: Part) -> pa.Record
     return batch
 
 
-def _conditions(column: Column, rows: pa.RecordBatch) -> list[Expression]:
+def _conditions(column: Column | Call, rows: pa.RecordBatch) -> list[Expression]:
     """IS NULL, and a condition for half of the values in the sample."""
-    values = column_values(column, rows)
+    values = calculate(Formula(column, "the sample"), rows)
     if not pa.types.is_nested(column.type):
         half = values.drop_null().unique().to_pylist()[::2]
         return [IsNull(column), *([In(column, tuple(half), has_null=False)] if half else [])]

@@ -14,6 +14,7 @@ from lance_spark.metadata.operations import CreateIndex
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
+from lance_spark.table.indexes.json_values import with_value_type
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
@@ -95,6 +96,7 @@ def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, f
 
 def _tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
     check_writable(snapshot.manifest, snapshot.store.uri)
+    definition = with_value_type(snapshot, definition, fragments)
     plan, numbers, stable = definition.scan(snapshot), definition.numbers(snapshot), snapshot.manifest.has_stable_row_ids
 
     def task(group: Sequence[Fragment]) -> BuildTask:

@@ -33,7 +33,7 @@ def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _kind_name(index: IndexMetadata) -> str:
-    kind = kind_of(index.details_type)
+    kind = kind_of(index.details_type, index.details)
     return kind.name if kind else index.details_type.rpartition(".")[2].removesuffix("IndexDetails")
 
 

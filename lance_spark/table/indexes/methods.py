@@ -22,11 +22,12 @@ class IndexMethods(ABC):
     def create_scalar_index(
         self, column: str, index_type: str, name: str | None = None, *, replace: bool = True, train: bool = True, **parameters: object
     ) -> Self:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP or BLOOMFILTER.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
 
         The default name is the column's with "_idx". An index with this name is replaced, unless `replace` is false. Without `train`, it
         covers no rows until `optimize.optimize_indices()`. Parameters: `rows_per_zone` of ZONEMAP, `number_of_items` and `probability`
-        of BLOOMFILTER. Raises InvalidOptionError for a column that the kind does not support.
+        of BLOOMFILTER, and of JSON the `path` of the values and the kind `target_index_type` of their index, BTREE, BITMAP, NGRAM or
+        ZONEMAP, with its own parameters. Raises InvalidOptionError for a column that the kind does not support.
 
         Examples:
             >>> import pyarrow as pa

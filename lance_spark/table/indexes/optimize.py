@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError, on_failure
+from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, on_failure
+from lance_spark.index import json_path
 from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import kind_of
@@ -23,6 +24,7 @@ from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.indexes.create import build_segments, commit_segments, no_index, segments_of
+from lance_spark.table.indexes.json_values import has_value_type, without_value_type
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
 from lance_spark.table.scan.moved_rows import reuse_moves, reused_fragments
 from lance_spark.table.scan.runner import Runner
@@ -57,7 +59,12 @@ def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, prop
                 raise UnsupportedFeatureError(f"the index {name!r} is of a kind or version that cannot be extended")
             _LOG.warning("%s: the index %r is of a kind or version that cannot be extended", snapshot, name)
             continue
-        snapshot = _optimize(runner, snapshot, definition, how, properties)
+        try:
+            snapshot = _optimize(runner, snapshot, definition, how, properties)
+        except InvalidOptionError as e:
+            if how.names is not None:
+                raise
+            _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, e)
     return snapshot
 
 
@@ -66,13 +73,16 @@ def _optimize(runner: Runner, snapshot: Snapshot, definition: Definition, how: O
     now = {i.uuid: fragments_of(i) or BitMap() for i in through_reuse(snapshot.manifest.indexes)}
     fragments = snapshot.manifest.fragments
     existing = BitMap(f.id for f in fragments)
-    covered = BitMap() if how.retrain else BitMap().union(*(now[s.uuid] for s in segments))
+    covered = BitMap().union(*(now[s.uuid] for s in segments))
+    anew = how.retrain or (bool(existing - covered) and not has_value_type(definition))
+    if anew:
+        definition, covered = without_value_type(definition), BitMap()
     built: list[IndexMetadata] = []
-    joined: list[IndexMetadata] = list(segments) if how.retrain else []
+    joined: list[IndexMetadata] = list(segments) if anew else []
     with on_failure(lambda: discard(snapshot.store, *(b.uuid for b in built))):
-        if how.retrain or existing - covered:
+        if anew or existing - covered:
             built = build_segments(runner, snapshot, definition, [f for f in fragments if f.id not in covered])
-        merged = [] if how.retrain else _to_merge(segments, built, how.merge)
+        merged = [] if anew else _to_merge(segments, built, how.merge)
         if merged:
             kept = {**now, **{b.uuid: fragments_of(b) or BitMap() for b in built}}
             task = merge_task(snapshot, definition, [*merged, *built], kept)
@@ -91,16 +101,21 @@ def _to_merge(segments: Sequence[IndexMetadata], built: Sequence[IndexMetadata],
 def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Definition | None:
     """The definition of an existing index; None if its kind, a version, or a column is unknown, or if it is damaged."""
     first = segments[0]
-    kind = kind_of(first.details_type)
+    kind = kind_of(first.details_type, first.details)
     alike = all(s.details_type == first.details_type and s.fields == first.fields and s.fragment_bitmap for s in segments)
     path = _path(snapshot.manifest.schema.fields, first.fields[0]) if len(first.fields) == 1 else ()
     if kind is None or not alike or not path or any((s.index_version or 0) > kind.version for s in segments):
         return None
-    definition = Definition(first.name, tuple(f.name for f in path), path[-1], first.details_type)
-    if kind.zoned:
+    definition = Definition(first.name, tuple(f.name for f in path), path[-1], first.details_type, details=first.details)
+    if kind.target is not None:
+        if not json_path.same_values(s.details for s in segments) or (snapshot.manifest.has_stable_row_ids and not kind.stable):
+            return None
+        given = {"path": json_path.path_of(first.details), "target_index_type": kind.target.name}
+        definition = replace(definition, parameters=given)
+    if kind.zoned or kind.target is not None:
         try:
             files = index_files(snapshot, first, path[-1], BitMap())
-            return Definition(first.name, definition.path, path[-1], first.details_type, kind.parameters(files))
+            return replace(definition, parameters=kind.parameters(files))
         except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError) as e:
             _LOG.warning("%s: the index %r is rebuilt with the default parameters: %s", snapshot, first.name, e)
     return definition
@@ -120,12 +135,12 @@ def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragme
     """The files of a segment, limited to these fragments."""
     store, place = snapshot.locations.index_folder(segment)
     rows = {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id in fragments}
-    kind = kind_of(segment.details_type)
+    kind = kind_of(segment.details_type, segment.details)
     if kind is not None and not kind.zoned:
         # Rows that moved are still at their old addresses.
         rows = {**reused_fragments(snapshot.manifest.indexes), **rows}
     sizes = {file.path: file.size for file in segment.files if file.size}
-    return IndexFiles(store, place, field, rows, sizes=sizes, verify_checksums=snapshot.verify_checksums)
+    return IndexFiles(store, place, field, rows, sizes=sizes, details=segment.details, verify_checksums=snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)

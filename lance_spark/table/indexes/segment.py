@@ -12,12 +12,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError, on_failure
-from lance_spark.index.kinds import KINDS, Kind
+from lance_spark.index import json_path
+from lance_spark.index.kinds import TARGETS, Kind, kind_of, url_of
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.value_types import TAKES
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.locations import INDICES
 from lance_spark.predicate.evaluate import raw_values
+from lance_spark.predicate.json_paths import lance_path
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.storage.store import Store
@@ -27,6 +29,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 PARAMETERS: Mapping[str, frozenset[str]] = {
     "ZONEMAP": frozenset({"rows_per_zone"}),
     "BLOOMFILTER": frozenset({"number_of_items", "probability"}),
+    "JSON": frozenset({"path", "target_index_type"}),
 }
 """The parameters of the kinds that have any."""
 UNSUPPORTED = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
@@ -34,18 +37,21 @@ UNSUPPORTED = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
 
 @dataclass(frozen=True)
 class Definition:
-    """An index: its name, the path and the field of its column, the type URL of its kind, and the parameters of its kind."""
+    """An index: its name, the path and the field of its column, the type URL, the details and the parameters of its kind."""
 
     name: str
     path: tuple[str, ...]
     field: Field
     details_type: str
     parameters: Mapping[str, object] = default(default_factory=dict)
+    details: bytes = b""
 
     @property
     def kind(self) -> Kind:
         """The kind of the index."""
-        return KINDS[self.details_type.rpartition(".")[2]]
+        kind = kind_of(self.details_type, self.details)
+        assert kind is not None, "indexes of unknown kinds have no definition"
+        return kind
 
     def numbers(self, snapshot: Snapshot) -> str:
         """The column of the scan that identifies the rows of new segments."""
@@ -60,22 +66,41 @@ class Definition:
 def define(snapshot: Snapshot, column: str, kind: str, name: str | None, parameters: Mapping[str, object]) -> Definition:
     """The definition of a new index. Raises InvalidOptionError, SchemaMismatchError or UnsupportedFeatureError."""
     wanted = kind.upper()
-    url = next((f"/{k.package}.{message}" for message, k in KINDS.items() if k.name == wanted), None)
-    if url is None or wanted not in TAKES:
+    if wanted not in TAKES:
         kinds = ", ".join(TAKES)
         if wanted in UNSUPPORTED or wanted.startswith("IVF"):
             raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {kinds}")
         raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {kinds}")
-    known = PARAMETERS.get(wanted, frozenset())
+    known, details = PARAMETERS.get(wanted, frozenset()), b""
+    if wanted == "JSON":
+        parameters, details = _of_json(snapshot, parameters)
+        known |= PARAMETERS.get(str(parameters["target_index_type"]), frozenset())
     if unknown := sorted(parameters.keys() - known):
         expected = ", ".join(sorted(known)) or "none"
         raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")
     steps = snapshot.manifest.schema.resolve(column)
     found = steps[-1]
-    if found.logical_type == "json" or found.is_blob or not TAKES[wanted](found.type):
+    if (found.logical_type == "json") != (wanted == "JSON") or found.is_blob or not TAKES[wanted](found.type):
         raise InvalidOptionError(f"an index of the kind {wanted} cannot be built for column {column!r} of type {found.type}")
     path = tuple(f.name for f in steps)
-    return Definition(name or f"{'.'.join(path)}_idx", path, found, url, dict(parameters))
+    return Definition(name or f"{'.'.join(path)}_idx", path, found, url_of(wanted), dict(parameters), details)
+
+
+def _of_json(snapshot: Snapshot, parameters: Mapping[str, object]) -> tuple[Mapping[str, object], bytes]:
+    """The parameters and the details of a JSON index."""
+    path, target = parameters.get("path"), str(parameters.get("target_index_type", "BTREE")).upper()
+    if not isinstance(path, str):
+        raise InvalidOptionError(f"an index of the kind JSON needs the parameter path, such as '$.a.b'; found {path!r}")
+    lance_path(path)
+    if target not in TARGETS:
+        raise InvalidOptionError(f"invalid target_index_type {target!r} of a JSON index; expected {', '.join(TARGETS)}")
+    details = json_path.details(path, target)
+    kind = kind_of(url_of("JSON"), details)
+    if snapshot.manifest.has_stable_row_ids and kind is not None and not kind.stable:
+        raise UnsupportedFeatureError(
+            f"{snapshot}: a JSON index with target_index_type={target} is not supported in a table with stable row ids; use BITMAP"
+        )
+    return {**parameters, "path": path, "target_index_type": target}, details
 
 
 @dataclass(frozen=True)
@@ -106,15 +131,17 @@ def build(task: BuildTask) -> Trained:
     """Write the files of the segment. If this fails, they are deleted."""
     definition = task.definition
     with on_failure(lambda: discard(task.store, task.uuid)):
-        return definition.kind.train(_rows(task), definition.field.type, IndexTarget(task.store, task.folder), definition.parameters)
+        rows = rows_of(definition, task.scan, task.numbers)
+        return definition.kind.train(rows, definition.field.type, IndexTarget(task.store, task.folder), definition.parameters)
 
 
-def _rows(task: BuildTask) -> Iterator[pa.RecordBatch]:
+def rows_of(definition: Definition, scan: ScanTask, numbers: str) -> Iterator[pa.RecordBatch]:
+    """The values and the numbers of the rows of a scan of `definition.scan`, as its kind takes them."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
-    column = Column(task.definition.path, task.definition.field.type)
-    for batch in read_task(task.scan) if task.scan.parts else ():
-        yield pa.RecordBatch.from_arrays([raw_values(column, batch), batch.column(task.numbers)], names=["value", "row"])
+    column = Column(definition.path, definition.field.type)
+    for batch in read_task(scan) if scan.parts else ():
+        yield pa.RecordBatch.from_arrays([raw_values(column, batch), batch.column(numbers)], names=["value", "row"])
 
 
 def discard(store: Store, *uuids: bytes) -> None:

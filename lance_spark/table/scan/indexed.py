@@ -90,7 +90,7 @@ class Segments:
         existing = BitMap(self._fragments)
         found: dict[int, list[_Segment]] = {}
         for index, now in self._with_present_fragments():
-            kind, built_from, covered = kind_of(index.details_type), fragments_of(index), fragments_of(now)
+            kind, built_from, covered = kind_of(index.details_type, index.details), fragments_of(index), fragments_of(now)
             if not index.details_type and index.name not in SYSTEM_INDEXES:
                 _LOG.info("%s: index %r is not used: its writer did not record its kind", self._snapshot, index.name)
             if index.name in SYSTEM_INDEXES or kind is None or len(index.fields) != 1:
@@ -101,6 +101,8 @@ class Segments:
                 self._unused(index, f"its version is {index.index_version}, but only versions up to {kind.version} are known")
             elif index.dataset_version > self._snapshot.version:
                 self._unused(index, f"it was built from version {index.dataset_version}")
+            elif self._stable and not kind.stable:
+                self._unused(index, "such indexes do not say whether they have addresses or row ids")
             elif index.index_version is None and kind.name in _ONCE_REMAPPED_WRONGLY and not self._is_original(index, covered & existing):
                 self._unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
             elif covered & existing:
@@ -242,6 +244,7 @@ class Segments:
             known,
             self.live_rows(segment.covered),
             {file.path: file.size for file in index.files if file.size},
+            index.details,
             verify_checksums=self._snapshot.verify_checksums,
         )
 

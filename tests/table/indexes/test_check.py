@@ -20,7 +20,7 @@ ROWS = table(600)
 @pytest.mark.parametrize("stable", [False, True])
 def test_good_indexes_of_both_writers_have_no_problems(stable: bool, tmp_path: Path) -> None:
     made = Dataset.write(tmp_path, ROWS, max_rows_per_file=250, enable_stable_row_ids=stable)
-    for kind in TAKES:
+    for kind in TAKES.keys() - {"JSON"}:
         column = {"LABEL_LIST": "labels", "NGRAM": "text"}.get(kind, "double")
         made = made.create_scalar_index(column, kind, name=f"ours_{kind}")
         lance.dataset(tmp_path).create_scalar_index(column, kind, name=f"theirs_{kind}")
@@ -29,7 +29,7 @@ def test_good_indexes_of_both_writers_have_no_problems(stable: bool, tmp_path: P
     assert report.ok, report
 
 
-@pytest.mark.parametrize("kind", sorted(TAKES))
+@pytest.mark.parametrize("kind", sorted(TAKES.keys() - {"JSON"}))
 def test_an_index_of_other_rows_is_found(kind: str, tmp_path: Path) -> None:
     column = {"LABEL_LIST": "labels", "NGRAM": "text", "BLOOMFILTER": "text"}.get(kind, "id")
     made = Dataset.write(tmp_path, ROWS.slice(0, 550), max_rows_per_file=250)
