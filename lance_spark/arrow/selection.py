@@ -20,8 +20,15 @@ def take(array: pa.Array, numbers: pa.Array) -> pa.Array:
 
 def take_rows(table: pa.Table, numbers: pa.Array) -> pa.Table:
     """The rows at these positions."""
+    if not table.num_columns:
+        return without_columns(len(numbers), table.schema)
     columns = [pa.chunked_array([_from_zero(chunk) for chunk in column.chunks], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema).take(numbers)
+
+
+def without_columns(rows: int, schema: pa.Schema) -> pa.Table:
+    """A table of rows without columns, with the metadata of `schema`. Most functions of pyarrow forget the number of such rows."""
+    return pa.table({"": pa.nulls(rows)}).replace_schema_metadata(schema.metadata).select([])
 
 
 def keep(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:

@@ -1,6 +1,6 @@
 """BTREE: all values of the column in order, in pages with known bounds.
 
-`page_data.lance` has the rows sorted by value, nulls first and NaN last; `page_lookup.lance` the first and last value of each page of
+`page_data.lance` has the rows sorted by value, nulls first (see `order`); `page_lookup.lance` the first and last value of each page of
 `batch_size` rows (null as the first of a page that starts with nulls), its number of nulls, and its number.
 """
 

@@ -1,4 +1,7 @@
-"""The order of values in indexes: nulls first, then ascending; -0.0 is before 0.0, and NaN, of which there is only one, is last."""
+"""The order of values in indexes: nulls first, then ascending.
+
+Floats are in IEEE 754's total order, as in pylance: -0.0 is before 0.0, a NaN with a sign before all numbers, and any other NaN after them.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,7 @@ def first_of_equals(values: pa.Array) -> np.ndarray:
 def _keys(values: pa.Array) -> np.ndarray:
     """Integers in the order of the floats."""
     numbers = values.fill_null(np.array(0, values.type.to_pandas_dtype())[()]).to_numpy(zero_copy_only=False)
-    bits = np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers).view(_BITS[values.type.bit_width])
+    bits = numbers.view(_BITS[values.type.bit_width])
     mask = bits.dtype.type(np.iinfo(bits.dtype).max)
     return np.where(bits < 0, bits ^ mask, bits)
 

@@ -32,6 +32,8 @@ _KINDS = (
 NUMBERS = ("int", "float", "decimal")
 ZONED = pa.timestamp("us", "UTC")
 UNZONED = pa.timestamp("us")
+_ANY_OF = {"bool": pa.bool_(), "int": pa.int64(), "string": pa.string(), "date": pa.date32(), "timestamp": ZONED, "float": pa.float64()}
+"""A type of each kind that a function takes first."""
 # The widest decimal that Arrow can calculate with.
 _WIDEST = 76
 
@@ -90,8 +92,10 @@ def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
             raise InvalidOptionError("IN takes only literals; use comparisons joined by OR instead")
         if v.value is not None:
             plain.append(v)
-    if len(plain) > 1 and all(v.type == operand.type for v in plain):
+    if len(plain) > 1 and kind(operand.type) != "nested" and all(v.type == operand.type for v in plain):
         return In(operand, tuple(v.value for v in plain), len(plain) < len(values))
+    if kind(operand.type) == "nested":
+        raise InvalidOptionError(f"cannot look up with IN: {_named(operand)}")
     # First find a common type for all literals, so that each one compares as it would alone.
     for v in plain:
         operand, _ = unify(operand, v, "look up with IN")
@@ -110,14 +114,19 @@ def unify(left: Expression, right: Expression, purpose: str) -> tuple[Expression
         right, left = unify(right, left, purpose)
         return left, right
     left, right = _typed_text(left, right), _typed_text(right, left)
-    if isinstance(right, Literal):
+    t = _common(left.type, right.type)
+    if isinstance(right, Literal) and t is not None:
         exact = _exactly(right, left.type)
         if exact is not None:
-            return left, exact
-    t = _common(left.type, right.type)
+            return typed(left), typed(exact)
     if t is None:
         raise InvalidOptionError(f"cannot {purpose}: {_named(left)} and {_named(right)}; cast one of them")
-    return convert(left, t), convert(right, t)
+    return typed(convert(left, t)), typed(convert(right, t))
+
+
+def typed(node: Expression, name: str = "bool") -> Expression:
+    """`node`, as a type of this kind if it is null in all rows and has no type of its own."""
+    return convert(node, _ANY_OF[name]) if types.is_null(node.type) else node
 
 
 def array(values: Sequence[Expression]) -> Literal:

@@ -27,7 +27,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
     """
     try:
         result = _value(predicate.root, batch)
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise InvalidOptionError(f"the filter {predicate.text!r} cannot be evaluated: {e}") from e
     if isinstance(result, pa.Scalar):
         return pa.repeat(pc.cast(result, pa.bool_()), batch.num_rows)
@@ -38,7 +38,7 @@ def calculate(formula: Formula, batch: pa.RecordBatch | pa.Table) -> pa.Array:
     """The value of the formula for each row of `batch`; otherwise like `evaluate`."""
     try:
         result = _value(formula.root, batch)
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise InvalidOptionError(f"{formula.text!r} cannot be evaluated: {e}") from e
     return pa.repeat(result, batch.num_rows) if isinstance(result, pa.Scalar) else result
 

@@ -38,10 +38,8 @@ _TYPES = {
     "TIMESTAMP": bind.ZONED,
     "TIMESTAMPNTZ": bind.UNZONED,
 }
-
-
 # Types whose values Arrow writes as Spark does, or nearly (see evaluate.text).
-_WRITTEN = ("string", "int", "bool", "date", "timestamp_ntz")
+_WRITTEN = ("string", "int", "bool", "date", "timestamp_ntz", "null")
 
 
 def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
@@ -219,7 +217,9 @@ class _Translation:
         source, target = bind.kind(value.type), bind.kind(t)
         if isinstance(value, Literal) and isinstance(value.value, str):
             return self.typed_text(value.value, t, e)
-        days = {source, target} <= {"date", "timestamp"}
+        if source == "null":
+            return bind.convert(value, t)
+        days = {source, target} <= {"date", "timestamp"} or (source, target) == ("timestamp_ntz", "date")
         if days or target == "string" or source == target or {source, target} <= set(bind.NUMBERS):
             return Cast(value, t)
         raise self.unsupported(e)
@@ -292,6 +292,7 @@ class _Translation:
             for i in range(first + 1, len(values)):
                 values[first], values[i] = bind.unify(values[first], values[i], name)
             values[first:] = [bind.convert(v, values[first].type) for v in values[first:]]
+        values = [bind.typed(v, (f.kinds if i == 0 else f.others)[0]) for i, v in enumerate(values)]
         if name in CONSTANT_ARGUMENTS and not all(isinstance(v, Literal) and v.value is not None for v in values[1:]):
             raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes only literals after the first argument")
         t = values[SAME_TYPE.get(name, 0)].type if f.type is None else f.type
@@ -350,6 +351,9 @@ SYNONYMS = {
     "list_has_all": "array_has_all",
     "make_array": "array",
     "regexp_like": "rlike",
+    "regexp_match": "rlike",
+    "btrim": "trim",
+    "to_date": "date",
 }
 
 OPERATORS: dict[type[Any], str] = {
@@ -394,4 +398,5 @@ NODES: dict[type[Any], Callable[[_Translation, Any], Expression]] = {
     exp.TryCast: _Translation.cast,
     exp.RegexpLike: _Translation.regex,
     exp.Anonymous: _Translation.function,
+    exp.Array: lambda t, e: bind.array([t.node(v) for v in e.expressions]),
 }

@@ -48,7 +48,8 @@ def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray
         case Compare("<" | "<=" | ">" | ">=" as op, left, Literal()) if _keeps_order(left):
             # If it is true for any value, it is true for the bound at that end.
             end = bounds.lower if op.startswith("<") else bounds.upper
-            kept = _unknown(end) | holds(condition, end)
+            # NaN is the largest value, but indexes have it first if it has a sign.
+            kept = _unknown(end) | holds(condition, end) | _is_nan(bounds.lower)
         case In(operand, values) if values and _keeps_order(operand):
             kept = _with_one_of(condition, bounds)
         case Call("startswith", (Column(), Literal(str(prefix)))):
@@ -80,6 +81,13 @@ def _unknown(ends: pa.Array) -> np.ndarray:
     return found
 
 
+def _is_nan(ends: pa.Array) -> np.ndarray:
+    if not pa.types.is_floating(ends.type):
+        return np.zeros(len(ends), dtype=bool)
+    found: np.ndarray = pc.fill_null(pc.is_nan(ends), False).to_numpy(zero_copy_only=False)
+    return found
+
+
 def _with_one_of(condition: In, bounds: PageBounds) -> np.ndarray:
     """The pages between whose bounds is one of the values of `condition`."""
     operand = Formula(condition.operand, "the condition")
@@ -94,8 +102,8 @@ def _with_one_of(condition: In, bounds: PageBounds) -> np.ndarray:
     lower, upper = np.where(low_unknown, -1, lower), np.where(high_unknown, len(ranks) + 1, upper)
     wanted = np.sort(wanted)
     found = np.searchsorted(wanted, lower, side="left") < np.searchsorted(wanted, upper, side="right")
-    # Where there are NaNs, the upper bound is unknown.
-    kept: np.ndarray = found | high_unknown if len(known) < len(condition.values) else found
+    # Where there are NaNs, a bound is unknown.
+    kept: np.ndarray = found | high_unknown | low_unknown if len(known) < len(condition.values) else found
     return kept
 
 

@@ -29,9 +29,8 @@ class BlobKind(IntEnum):
 BlobHandling = Literal["bytes", "descriptor", "none"]
 BLOB_HANDLINGS = ("bytes", "descriptor", "none")
 
-_PLACE = (("position", "int64"), ("size", "int64"))
+_PLACE = (("position", "uint64"), ("size", "uint64"))
 _PLACE_V2 = (("kind", "uint8"), *_PLACE, ("blob_id", "uint32"), ("blob_uri", "string"))
-_STORED = (("kind", "uint8"), ("position", "uint64"), ("size", "uint64"), ("blob_id", "uint32"), ("blob_uri", "string"))
 _FIRST_ID = -20
 """Ids of the parts of a descriptor go down from here: no file has columns for them, and no column of `row_columns` has these."""
 
@@ -49,9 +48,22 @@ def handled(schema: Schema, handling: BlobHandling) -> Schema:
 
 def descriptor(field: Field) -> Field:
     """The blob column with a descriptor in place of each value."""
-    parts = _PLACE_V2 if field.extension == BLOB_V2 else _PLACE
-    children = tuple(Field(name, _FIRST_ID - i, kind, nullable=False) for i, (name, kind) in enumerate(parts))
+    is_v2 = field.extension == BLOB_V2
+    parts = enumerate(_PLACE_V2 if is_v2 else _PLACE)
+    children = tuple(Field(name, _FIRST_ID - i, kind, nullable=not is_v2) for i, (name, kind) in parts)
     return replace(field, logical_type="struct", children=children, descriptors=True)
+
+
+def signed(schema: Schema) -> Schema:
+    """The schema with 64-bit positions and sizes in descriptors as signed numbers, for engines without unsigned ones."""
+    return Schema(tuple(_mapped(f, _signed) for f in schema.fields), schema.metadata)
+
+
+def _signed(field: Field) -> Field:
+    if not field.descriptors:
+        return field
+    children = (replace(c, logical_type="int64") if c.logical_type == "uint64" else c for c in field.children)
+    return replace(field, children=tuple(children))
 
 
 def in_file(schema: Schema) -> Schema:
@@ -62,7 +74,7 @@ def in_file(schema: Schema) -> Schema:
 def _stored(field: Field) -> Field:
     if field.extension != BLOB_V2:
         return field
-    children = tuple(Field(name, -1, kind, nullable=False) for name, kind in _STORED)
+    children = tuple(Field(name, -1, kind, nullable=False) for name, kind in _PLACE_V2)
     return replace(field, logical_type="struct", children=children, metadata={PACKED[0]: b"true", BLOB: b"true"})
 
 

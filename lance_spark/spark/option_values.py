@@ -81,7 +81,7 @@ def fragments(text: str) -> frozenset[int] | None:
 
 
 def storage_version(text: str) -> str:
-    """The number of a storage version."""
-    if not re.fullmatch(r"\d\.\d|legacy", text.strip()):
-        raise ValueError("a number such as 2.2 (names such as stable change their meaning over time)")
-    return text.strip()
+    """The number of a storage version, or `stable`."""
+    if not re.fullmatch(r"\d\.\d|legacy|stable", text.strip().lower()):
+        raise ValueError("a number such as 2.2, or stable")
+    return text.strip().lower()

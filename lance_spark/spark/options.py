@@ -123,7 +123,7 @@ OPTIONS = (
         "data_storage_version",
         "write",
         storage_version,
-        "The file format of a new table: 2.0, 2.1 or 2.2 (default). An existing table keeps its format.",
+        "The file format of a new table: 2.0, 2.1 or 2.2 (default, also called `stable`). An existing table keeps its format.",
         ("file_format_version",),
     ),
     Option("stable_row_ids", "write", flag, "`true` gives the rows of a new table permanent ids.", ("enable_stable_row_ids",)),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
@@ -27,7 +28,8 @@ from lance_spark.errors import (
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.predicate import conjunction, from_json, parse
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.blobs import signed
+from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
@@ -86,7 +88,7 @@ class LanceDataSource(DataSource):
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
         snapshot = self.opened()
-        return to_spark(self._plan(snapshot).schema(snapshot))
+        return to_spark(_shown(self._plan(snapshot).fields(snapshot)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader. `schema` is the source's own, or a selection of its columns by the user or the planner."""
@@ -104,17 +106,17 @@ class LanceDataSource(DataSource):
         plan = self._plan(snapshot)
         self._check_declared(plan)
         if not self._request.is_aggregated:
-            own = plan.schema(snapshot)
+            own = _shown(plan.fields(snapshot))
             names = set(own.names)
             if any(f.name in schema.names and f.name not in names for f in ROW_COLUMNS):
-                own = plan.known(snapshot).to_arrow()
+                own = _shown(plan.known(snapshot))
             if schema.names != own.names or schema != to_spark(own):
                 plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
         plan = self._request.apply(plan, plan.known(snapshot))
         given, aggregation = promised(schema), None
         if self._request.is_aggregated:
             aggregation = self._request.aggregation(plan.known(snapshot), given)
-            given = promised(to_spark(plan.schema(snapshot)))
+            given = promised(to_spark(_shown(plan.fields(snapshot))))
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size, aggregation)
@@ -215,6 +217,11 @@ def bind(source: bytes, request: str) -> LanceDataSource:
     bound: LanceDataSource = pickle.loads(source)
     bound._request = Request.parse(request)
     return bound
+
+
+def _shown(fields: Schema) -> pa.Schema:
+    """The Arrow schema of the fields in Spark, which has no unsigned numbers."""
+    return signed(fields).to_arrow()
 
 
 def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:

@@ -12,7 +12,7 @@ from lance_spark.reading.steps import FieldReader, Steps
 
 DESCRIPTORS = pa.struct([pa.field("position", pa.uint64(), False), pa.field("size", pa.uint64(), False)])
 
-_SHOWN = pa.struct([pa.field("position", pa.int64(), False), pa.field("size", pa.int64(), False)])
+_SHOWN = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 
 
 class BlobReader:
@@ -35,8 +35,7 @@ class BlobReader:
             raise CorruptFileError("the position or size of a blob is beyond the end of any file")
         valid = (sizes > 0) | (positions == 0)
         if pa.types.is_struct(self._type):
-            children = [child.cast(pa.int64()) for child in descriptors.flatten()]
-            return pa.Array.from_buffers(self._type, len(valid), [validity_of(valid)], children=children)
+            return pa.Array.from_buffers(self._type, len(valid), [validity_of(valid)], children=descriptors.flatten())
         there = np.flatnonzero(sizes)
         begin, end = positions[there], positions[there] + sizes[there]
         values = yield [ByteRange(a, b) for a, b in zip(begin.tolist(), end.tolist())]

@@ -34,6 +34,12 @@ def test_rows_of_nested_lists_are_selected_correctly(wrap: str, skip: int, mask:
     assert take_rows(pa.Table.from_batches([batch]), numbers)["v"].to_pylist() == chosen
 
 
+def test_rows_without_columns_keep_their_number() -> None:
+    rows = pa.table({"a": [1, 2]}, metadata={"k": "v"}).select([])
+    taken = take_rows(rows, pa.array([1, 0, 1]))
+    assert (taken.num_rows, taken.schema.metadata) == (3, {b"k": b"v"})
+
+
 @pytest.mark.parametrize("offset", [0, 1, 3, 4, 7, 20])
 @pytest.mark.parametrize("limit", [None, 0, 1, 3, 20])
 def test_a_window_is_a_slice_of_all_rows_without_empty_batches(offset: int, limit: int | None) -> None:

@@ -42,12 +42,33 @@ def test_a_condition_selects_the_rows_that_spark_would(sql: Any, ids: Any) -> No
         "(" * 5000 + "b" + ")" * 5000,
         "NOT " * 100000 + "b", "d + INTERVAL 1 DAY > d", "i = 1e", "1" * 50 + ".5 = i", "CAST(s AS INT) = 1",
         "s RLIKE 'a$'", "s RLIKE s", "startswith(s, 1)",
+        "l = array(1)", "l IN (array(1))", "l IN (array(1), array(2))", "l BETWEEN array(1) AND array(2)", "l <=> NULL", "st IN (NULL)",
         "datediff(d, 1) = 1", "if(i, 1, 2) = 1", "CAST(ts AS STRING) = ''",
     ],
 )  # fmt: skip
 def test_unsupported_conditions_raise_our_error(sql: Any) -> None:
     with pytest.raises(InvalidOptionError):
         parse(sql, SCHEMA)
+
+
+NULLS = [
+    ("n = n", False), ("n <=> NULL", True), ("NULL <=> NULL", True), ("n BETWEEN n AND n", False), ("lower(n) IS NULL", True),
+    ("year(NULL) IS NULL", True), ("startswith(n, 'a')", False), ("if(n, 1, 2) = 2", True), ("coalesce(n, id) = 1", True),
+    ("CAST(n AS INT) IS NULL", True), ("CAST(NULL AS STRING) IS NULL", True), ("upper(lower(n)) = 'A'", False), ("n IN (1)", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "holds"), NULLS)
+def test_null_and_columns_without_a_type_are_known_to_all_functions(sql: str, holds: bool) -> None:
+    assert chosen(sql, pa.table({"id": [1], "n": pa.nulls(1)})) == [1] * holds
+
+
+def test_other_dialects_names_and_literals() -> None:
+    day = datetime.datetime(1969, 12, 31, 23)
+    table = pa.table({"id": [1, 2], "a": [["x"], []], "s": [" q", "r"], "t": pa.array([day, None], pa.timestamp("us"))})
+    for sql in ("array_has_any(a, ['x', 'y'])", "regexp_match(s, 'q')", "btrim(s) = 'q'", "CAST(t AS DATE) = DATE '1969-12-31'"):
+        assert chosen(sql, table) == [1], sql
+    assert chosen("to_date(t) = to_date('1969-12-31')", table) == [1]
 
 
 def test_an_unknown_column_is_named_with_those_that_exist() -> None:

@@ -104,7 +104,7 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -
         ("with_row_id", "yes"),
         ("nanoseconds", "round"),
         ("filter", " "),
-        ("data_storage_version", "stable"),
+        ("data_storage_version", "next"),
         ("max_rows_per_file", "0"),
         ("v.arrow.fixed-size-list.size", "0"),
         ("v.arrow.fixed-size-list.size", str(2**31)),

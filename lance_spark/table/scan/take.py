@@ -8,7 +8,7 @@ from itertools import accumulate, repeat
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.arrow.selection import take_rows
+from lance_spark.arrow.selection import take_rows, without_columns
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
@@ -84,6 +84,8 @@ def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, n
     """The rows at these positions of these fragments, in this order; the last element is the number of the fragment's first row."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does not need
 
+    if not fields.fields:
+        return without_columns(sum(len(positions) for _, positions, _ in chosen), fields.to_arrow())
     batches: list[pa.RecordBatch] = []
     for fragment, positions, first in chosen:
         reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first)

@@ -77,11 +77,14 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
 def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, str]) -> Schema:
     """The schema of a table of data files of `version` with the columns of `data`, changed as the column options say.
 
-    Raises InvalidOptionError for an unknown option, an invalid value or an unknown column, and UnsupportedFeatureError for a type that
-    no data file can store.
+    Raises InvalidOptionError for an unknown option, an invalid value or an unknown column, UnsupportedFeatureError for a type that
+    no data file can store, and SchemaMismatchError for metadata that is not UTF-8.
     """
     schema = from_arrow(data)
     check_not_reserved(schema)
+    _check_texts("the data's schema", schema.metadata)
+    for field in schema.walk():
+        _check_texts(f"column {field.name!r}", field.metadata)
     for key, value in options.items():
         path, name = split_key(key)
         try:
@@ -94,6 +97,15 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
         schema = Schema(tuple(_with(f, changed) for f in schema.fields), schema.metadata)
     ids = itertools.count()
     return Schema(tuple(_numbered(f, ids) for f in of_version(schema, version).fields), schema.metadata)
+
+
+def _check_texts(what: str, metadata: Mapping[bytes, bytes]) -> None:
+    """Other readers return metadata as text."""
+    for key, value in metadata.items():
+        try:
+            key.decode(), value.decode()
+        except UnicodeDecodeError as e:
+            raise SchemaMismatchError(f"{what}: the metadata {key!r} is not UTF-8 text; encode it, for example in base64") from e
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -59,7 +59,8 @@ Mode = Literal["create", "append", "overwrite"]
 class WriteOptions:
     """How to write; the defaults are pylance's.
 
-    `data_storage_version` ("2.1") is the file format of a new or overwritten table; None: its current one, or the newest stable one.
+    `data_storage_version` ("2.1") is the file format of a new or overwritten table; "stable": the newest stable one; None: the table's
+    current one, or the newest stable one.
     A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed `max_bytes_per_file` bytes. `stable_row_ids`
     and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
     `properties` are stored in the transaction, like the commit message and the name and
@@ -83,6 +84,8 @@ class WriteOptions:
     config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.data_storage_version == "stable":
+            object.__setattr__(self, "data_storage_version", DEFAULT_FORMAT)
         if (self.txn_app_id is None) != (self.txn_version is None):
             raise InvalidOptionError(
                 "give both txnAppId and txnVersion (the name of the application and the number of its write), or neither"

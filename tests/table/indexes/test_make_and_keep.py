@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import lance
@@ -131,6 +132,16 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="rows_per_zone"):
         plain.create_scalar_index("small", "ZONEMAP", rows_per_zone=0)
     assert not list(tmp_path.glob("_indices/*"))
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+def test_pylance_finds_nan_with_and_without_a_sign(kind: str, tmp_path: Path) -> None:
+    numbers = pa.array([1.0, -math.nan, math.inf, -math.inf, 2.0, math.nan])
+    made = Dataset.write(tmp_path, pa.table({"id": range(6), "x": numbers})).create_scalar_index("x", kind)
+    for condition in ("x > 0", "x < 5", "x >= 2", "x = 1", "x <> 1", "x IS NOT NULL"):
+        check_pylance(lance.dataset(tmp_path), condition)
+        found, scanned = (ids(made.scan(filter=condition, use_scalar_index=use).to_table()) for use in (True, False))
+        assert found == scanned, condition
 
 
 def test_zones_and_filters_have_the_given_size(tmp_path: Path) -> None:

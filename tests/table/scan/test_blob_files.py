@@ -91,6 +91,7 @@ def test_descriptors_are_pylances(version: str, tmp_path: Path) -> None:
     got = scan.to_table()
     got.validate(full=True)
     assert got.schema == scan.schema
+    assert got.schema.field("b").type == lance.dataset(uri).to_table().schema.field("b").type
     assert got.to_pylist() == expected
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
-from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.schema import Schema
 from lance_spark.table.write.write import Mode
 from tests.arrays import ArrayMaker
@@ -35,6 +35,15 @@ def written(uri: Path, **options: str) -> Schema:
     assert dataset.scan().to_table().to_pylist() == TABLE.to_pylist()
     assert lance.dataset(str(uri)).scanner(blob_handling="all_binary").to_table().to_pylist() == TABLE.to_pylist()
     return dataset.snapshot.manifest.schema
+
+
+@pytest.mark.parametrize("field_metadata", [False, True])
+def test_metadata_that_other_readers_cannot_return_is_refused(field_metadata: bool, tmp_path: Path) -> None:
+    binary = {"k": b"\x80\x04"}
+    schema = pa.schema([pa.field("a", pa.int64(), metadata=binary)]) if field_metadata else pa.schema([("a", pa.int64())], binary)
+    with pytest.raises(SchemaMismatchError, match="the metadata b'k' is not UTF-8 text"):
+        Dataset.write(tmp_path / "t", pa.table({"a": [1]}, schema=schema))
+    assert not (tmp_path / "t").exists()
 
 
 def test_types_are_changed(tmp_path: Path) -> None:

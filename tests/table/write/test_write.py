@@ -104,6 +104,8 @@ def test_an_overwrite_may_change_the_file_format(tmp_path: Path) -> None:
     assert lance.dataset(uri).data_storage_version == "2.1"
     Dataset.write(uri, TABLE, "overwrite")
     assert lance.dataset(uri).data_storage_version == "2.1"
+    Dataset.write(uri, TABLE, "overwrite", data_storage_version="stable")
+    assert lance.dataset(uri).data_storage_version == "2.2"
 
 
 def test_columns_are_matched_by_name_and_missing_ones_are_null(tmp_path: Path) -> None:
