@@ -155,7 +155,8 @@ def _keys(values: pa.Array) -> np.ndarray:
     numbers = values.fill_null(np.array(0, values.type.to_pandas_dtype())[()]).to_numpy(zero_copy_only=False)
     bits = numbers.view(_BITS[values.type.bit_width])
     mask = bits.dtype.type(np.iinfo(bits.dtype).max)
-    return np.where(bits < 0, bits ^ mask, bits)
+    keys: np.ndarray = np.where(bits < 0, bits ^ mask, bits)
+    return keys
 
 
 def merged(sources: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
