@@ -72,8 +72,8 @@ def unchecked(answer: Answer) -> Answer:
 def within(rows: Rows, sizes: Mapping[int, int]) -> Rows:
     """The rows of the fragments in `sizes`, fragment id -> number of rows; other rows do not exist."""
     kept = {}
-    for fragment, found in rows.items():
-        size = sizes.get(fragment, 0)
+    for fragment in rows.keys() & sizes.keys():
+        found, size = rows[fragment], sizes[fragment]
         if found and found.max() >= size:
             found = found.copy()
             found.remove_range(size, 1 << 32)

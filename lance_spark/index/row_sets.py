@@ -25,28 +25,37 @@ from lance_spark.metadata.bitmaps import read_bitmap
 
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
-_ALL = 1 << 32
 _PIECE_NUMBERS = 4 << 20
 
 
 def parse_row_addresses(data: bytes, sizes: Mapping[int, int], what: str) -> Rows:
-    """The rows of a RowAddrTreeMap; `sizes` are the numbers of rows of fragments. `what` names it in errors."""
+    """The rows of a RowAddrTreeMap; `sizes` are the numbers of rows of fragments, empty for row ids. `what` names it in errors.
+
+    A fragment that is not in `sizes` and has all its rows in the set does not exist any more, and is left out.
+    """
     if len(data) < _COUNT.size:
         raise CorruptFileError(f"{what}: expected at least {_COUNT.size} bytes, found {len(data)}")
     (count,) = _COUNT.unpack_from(data)
     if count * _ENTRY.size > len(data):
         raise CorruptFileError(f"{what}: {len(data)} bytes cannot hold the rows of {count} fragments")
     rows: Rows = {}
+    named = set()
     at = _COUNT.size
     for _ in range(count):
         if at + _ENTRY.size > len(data):
             raise CorruptFileError(f"{what}: the {len(data)} bytes end in the entry at byte {at}")
         fragment, size = _ENTRY.unpack_from(data, at)
         at += _ENTRY.size
-        if fragment in rows or at + size > len(data):
-            reason = "is duplicated" if fragment in rows else f"has {size} bytes, but {len(data) - at} are left"
+        if fragment in named or at + size > len(data):
+            reason = "is duplicated" if fragment in named else f"has {size} bytes, but {len(data) - at} are left"
             raise CorruptFileError(f"{what}: the bitmap of fragment {fragment} {reason}")
-        rows[fragment] = read_bitmap(data[at : at + size], what) if size else BitMap(range(sizes.get(fragment, _ALL)))
+        named.add(fragment)
+        if size:
+            rows[fragment] = read_bitmap(data[at : at + size], what)
+        elif fragment in sizes:
+            rows[fragment] = BitMap(range(sizes[fragment]))
+        elif not sizes:
+            raise CorruptFileError(f"{what}: all row ids from {fragment} * 2^32 on, but the set is one of single ids")
         at += size
     if at != len(data):
         raise CorruptFileError(f"{what}: expected {at} bytes, found {len(data)}")

@@ -36,3 +36,17 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "JSON": types.is_large_binary,
 }
 """By the name of the kind. JSON columns are stored as JSONB."""
+
+
+def may_index(kind: str, t: pa.DataType) -> bool:
+    """Whether a segment of this kind, of any writer, can be of a column of the type `t`."""
+    if isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type
+    # pylance counts the nulls of zones of any type.
+    if kind == "ZONEMAP" or kind not in TAKES:
+        return True
+    return TAKES[kind](pa.list_(t.value_type.value_type) if _is_dictionary_list(t) else t)
+
+
+def _is_dictionary_list(t: pa.DataType) -> bool:
+    return bool((types.is_list(t) or types.is_large_list(t)) and types.is_dictionary(t.value_type))

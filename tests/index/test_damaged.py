@@ -13,6 +13,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from pyroaring import BitMap
 
 from lance_spark import Dataset
@@ -21,19 +22,30 @@ from lance_spark.index.files import IndexFiles
 from lance_spark.index.row_sets import parse_row_addresses, parse_treemap
 from lance_spark.metadata.fragment import IndexMetadata
 
-FILTERS = ("k = 7", "k IS NULL", "k > 15", "s = 'v3'", "s IN ('v1', 'v2')", "k = 7 AND s = 'v3'")
+FILTERS = (
+    *("k = 7", "k IS NULL", "k > 15", "s = 'v3'", "s IN ('v1', 'v2')", "k = 7 AND s = 'v3'"),
+    *("z < 10", "z IS NULL", "contains(t, 'word 3')", "b = 3", "b IS NULL", "array_contains(l, 'x3')", "l IS NULL", "z = 4 AND b = 4"),
+)
+KINDS = {"k": "BTREE", "s": "BITMAP", "z": "ZONEMAP", "t": "NGRAM", "b": "BLOOMFILTER", "l": "LABEL_LIST"}
 ROWS = 900
 Change = Callable[[IndexMetadata], IndexMetadata]
 
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of three fragments with a BTREE on k and a BITMAP on s."""
+    """A table of three fragments with an index of each kind."""
     path = tmp_path_factory.mktemp("damaged") / "t.lance"
-    rows = pa.table({"k": [None if i % 9 == 0 else i % 20 for i in range(ROWS)], "s": [f"v{i % 6}" for i in range(ROWS)]})
-    lance.write_dataset(rows, path, max_rows_per_file=300)
-    lance.dataset(path).create_scalar_index("k", "BTREE")
-    lance.dataset(path).create_scalar_index("s", "BITMAP")
+    columns = {
+        "k": pa.array([None if i % 9 == 0 else i % 20 for i in range(ROWS)]),
+        "s": pa.array([f"v{i % 6}" for i in range(ROWS)]),
+        "z": pa.array([None if i % 50 == 0 else i / 9 for i in range(ROWS)]),
+        "t": pa.array([None if i % 30 == 0 else f"some word {i % 40}" for i in range(ROWS)]),
+        "b": pa.array([None if i > 850 else i // 9 for i in range(ROWS)], pa.int32()),
+        "l": pa.array([None if i % 70 == 0 else [f"x{i % 8}", f"x{i % 3}"] for i in range(ROWS)]),
+    }
+    lance.write_dataset(pa.table(columns), path, max_rows_per_file=300)
+    for column, kind in KINDS.items():
+        lance.dataset(path).create_scalar_index(column, kind)
     return path
 
 
@@ -68,6 +80,8 @@ def test_a_segment_without_recorded_files_and_version_is_used(indexed: Path, tmp
     table, _ = copied(indexed, tmp_path / "t.lance", lambda s: replace(s, files=(), index_version=None, created_at=None))
     same_rows(table)
     assert "k_idx (BTREE), s_idx (BITMAP)" in table.scan(filter="k = 7 AND s = 'v3'").explain()
+    assert "z_idx (ZONEMAP), b_idx (BLOOMFILTER)" in table.scan(filter="z = 4 AND b = 4").explain()
+    assert "t_idx (NGRAM), l_idx (LABEL_LIST)" in table.scan(filter="contains(t, 'word 3') AND array_contains(l, 'x3')").explain()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +91,7 @@ def test_a_segment_without_recorded_files_and_version_is_used(indexed: Path, tmp
         (lambda s: replace(s, index_version=9), "its version is 9"),
         (lambda s: replace(s, dataset_version=99), "it was built from version 99"),
         (lambda s: replace(s, base_id=4), "base path 4"),
-        (lambda s: replace(s, fields=(1 - s.fields[0],)), "expected"),
+        (lambda s: replace(s, fields=((s.fields[0] + 1) % len(KINDS),)), "expected"),
         (lambda s: replace(s, fragment_bitmap=b"\x00garbage"), "is not a roaring bitmap"),
         (lambda s: replace(s, files=tuple(replace(f, size=f.size + 1) for f in s.files)), "bytes, found"),
     ],
@@ -89,7 +103,52 @@ def test_a_segment_that_cannot_be_right_is_unused_with_a_warning(
     with caplog.at_level(logging.WARNING):
         same_rows(table)
     assert reason in caplog.text
-    assert "indexes: none" in table.scan(filter="k = 7").explain()
+    assert all("indexes: none" in table.scan(filter=text).explain() for text in FILTERS)
+
+
+def test_nonsense_in_the_list_of_segments_never_gives_other_rows(indexed: Path, tmp_path: Path) -> None:
+    """Random entries of segments: repeated, of other columns, fragments, versions and files, and several of them at once."""
+    rng = random.Random(11)
+    for number in range(300 if settings().max_examples > 100 else 6):
+        table, _ = copied(indexed, tmp_path / f"{number}.lance", lambda s: s)
+        segments = list(table.snapshot.manifest.indexes)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(segments))
+            segments.append(rng.choice(NONSENSE)(segments[at], rng.choice(segments)))
+            if rng.random() < 0.7:
+                del segments[at]
+        rng.shuffle(segments)
+        manifest = replace(table.snapshot.manifest, indexes=tuple(segments))
+        same_rows(Dataset(replace(table.snapshot, manifest=manifest)))
+
+
+Swap = Callable[[IndexMetadata, IndexMetadata], IndexMetadata]
+NONSENSE: tuple[Swap, ...] = (
+    lambda s, _: s,
+    lambda s, o: replace(s, name=o.name),
+    lambda s, o: replace(s, uuid=o.uuid),
+    lambda s, o: replace(s, uuid=o.uuid, files=()),
+    lambda s, o: replace(s, details_type=o.details_type),
+    lambda s, o: replace(s, details_type=o.details_type, files=o.files),
+    lambda s, o: replace(s, details=o.details),
+    lambda s, _: replace(s, details_type="/lance.table.UnheardOfIndexDetails"),
+    lambda s, _: replace(s, details_type=""),
+    lambda s, _: replace(s, fields=()),
+    lambda s, _: replace(s, fields=(s.fields[0], 0)),
+    lambda s, _: replace(s, fields=(4000,)),
+    lambda s, _: replace(s, fields=(-1,)),
+    lambda s, _: replace(s, fragment_bitmap=BitMap(range(1 << 32)).serialize()),
+    lambda s, _: replace(s, fragment_bitmap=BitMap().serialize()),
+    lambda s, _: replace(s, fragment_bitmap=BitMap([1]).serialize()),
+    lambda s, _: replace(s, index_version=(1 << 31) - 1),
+    lambda s, _: replace(s, dataset_version=0),
+    lambda s, _: replace(s, dataset_version=(1 << 64) - 1),
+    lambda s, _: replace(s, base_id=7),
+    lambda s, _: replace(s, uuid=bytes(16)),
+    lambda s, _: replace(s, files=tuple(replace(f, path="../" + f.path) for f in s.files)),
+    lambda s, _: replace(s, files=tuple(replace(f, size=(1 << 63) - 1) for f in s.files)),
+    lambda s, _: replace(s, name="__lance_frag_reuse"),
+)
 
 
 def test_a_missing_file_leaves_the_segment_unused(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -97,8 +156,8 @@ def test_a_missing_file_leaves_the_segment_unused(indexed: Path, tmp_path: Path,
     for file in files:
         file.unlink()
     same_rows(table)
-    assert "page_data.lance" in caplog.text
-    assert "bitmap_page_lookup.lance" in caplog.text
+    for name in ("page_data", "bitmap_page_lookup", "zonemap", "bloomfilter", "ngram_postings"):
+        assert f"{name}.lance" in caplog.text
 
 
 def test_files_of_another_index_are_refused(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,7 +174,7 @@ def test_files_of_another_index_are_refused(indexed: Path, tmp_path: Path, caplo
 def test_damaged_files_give_the_rows_of_a_scan_or_an_error_of_ours(indexed: Path, tmp_path: Path) -> None:
     """Flipped, lost and added bytes: never a crash, and never an error that is not ours. There are no checksums to tell wrong rows."""
     rng = random.Random(5)
-    for number in range(24):
+    for number in range(36):
         table, files = copied(indexed, tmp_path / f"{number}.lance", without_sizes)
         file = rng.choice(files)
         data = bytearray(file.read_bytes())
@@ -127,7 +186,7 @@ def test_damaged_files_give_the_rows_of_a_scan_or_an_error_of_ours(indexed: Path
             for _ in range(rng.randrange(1, 6)):
                 data[rng.randrange(len(data))] = rng.randrange(256)
         file.write_bytes(data)
-        for text in FILTERS:
+        for text in rng.sample(FILTERS, 5):
             try:
                 table.scan(filter=text).to_table()
                 table.scan(filter=text).explain()

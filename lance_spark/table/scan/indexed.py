@@ -19,6 +19,7 @@ from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, Kind, kind_of
+from lance_spark.index.value_types import may_index
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import row_ids_of
@@ -34,6 +35,9 @@ _LOG = logging.getLogger(__name__)
 _ANY_OFFSET = 1 << 32
 _ONCE_REMAPPED_WRONGLY = ("BITMAP", "LABEL_LIST")
 """Kinds whose rows are under wrong keys after a compaction by writers that did not record the version of an index."""
+
+_MOST_ROWS = 1 << 28
+"""More rows than these are not looked up: their numbers would take gigabytes."""
 
 _FEW_ROWS = 1 << 16
 """So few rows are always worth picking."""
@@ -207,11 +211,18 @@ class Segments:
 
     def _found(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
+        if not may_index(segment.kind.name, field.type):
+            raise CorruptFileError(
+                f"column {field.name!r} is of type {field.type}, which an index of the kind {segment.kind.name} cannot be of"
+            )
         column = next(n for n in walk(condition) if isinstance(n, Column))
         found = segment.kind.search(self._files(segment, field), condition, column)
         if found is None:
             return None
-        rows = within(self._addresses(segment, found.rows), {f: self._size(f) for f in segment.covered})
+        addresses = self._addresses(segment, found.rows)
+        if addresses is None:
+            return None
+        rows = within(addresses, {f: self._size(f) for f in segment.covered})
         exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
         return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
 
@@ -236,7 +247,8 @@ class Segments:
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index
         store, folder = self._snapshot.locations.index_folder(index)
-        known = {f: size for f, size in self._sizes.items() if f in segment.built_from}
+        by_address = segment.kind.has_addresses(index.index_version, self._stable)
+        known = {f: size for f, size in self._sizes.items() if f in segment.built_from} if by_address else {}
         return IndexFiles(
             store,
             folder,
@@ -248,9 +260,13 @@ class Segments:
             verify_checksums=self._snapshot.verify_checksums,
         )
 
-    def _addresses(self, segment: _Segment, rows: Rows) -> Rows:
-        """The current addresses of rows that the segment names."""
-        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+    def _addresses(self, segment: _Segment, rows: Rows) -> Rows | None:
+        """The current addresses of rows that the segment names; None if they are too many to look up one by one."""
+        by_address = segment.kind.has_addresses(segment.index.index_version, self._stable)
+        rows = within(rows, self._sizes) if by_address else rows
+        if sum(map(len, rows.values())) > _MOST_ROWS:
+            return None
+        if by_address:
             return moved_rows(rows, self._snapshot.manifest.indexes)
         wanted, found = numbers_of(rows), {}
         for fragment in segment.covered:
