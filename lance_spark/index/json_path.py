@@ -6,7 +6,6 @@ float64, bool or string. A document without a value there, or with null, has nul
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import Kind, kind_named, kind_of, url_of
 from lance_spark.index.moves import Translation
 from lance_spark.index.target import IndexTarget, Trained
-from lance_spark.predicate.json_functions import GETTERS, typed_values
+from lance_spark.predicate.json_functions import GETTERS, is_json, typed_values
 from lance_spark.predicate.json_paths import Path, key_or_path, lance_path, spark_path
 from lance_spark.predicate.one_column import VALUE, holds_for_null, substituted
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, Literal, Or, walk
@@ -77,15 +76,7 @@ def _over_values(node: Expression, path: Path, t: pa.DataType) -> Expression | N
 
 def _is_at(asked: str, path: Path, t: pa.DataType, *texts: str) -> bool:
     """Whether get_json_object is asked for texts at the path. A text that is JSON may also come from a value that is not a text."""
-    return t == pa.string() and spark_path(asked) == path and not any(_is_json(text) for text in texts)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return t == pa.string() and spark_path(asked) == path and not any(is_json(text) for text in texts)
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:

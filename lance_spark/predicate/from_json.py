@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.predicate import bind
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.predicate import bind, json_functions
 from lance_spark.predicate.regex import of_like
 from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
@@ -41,6 +41,8 @@ def _node(tree: list[Any], schema: Schema) -> Expression:
         return _literal(*rest)
     if head in ("=", "<>", "<", "<=", ">", ">=", "<=>"):
         return bind.compare(head, *(_node(r, schema) for r in rest))
+    if head == "JSON_TEXT":
+        return _json_text(rest, schema)
     build = OPERATORS.get(head)
     if build is None:
         raise UnsupportedFeatureError(f"unknown predicate operator {head!r}")
@@ -62,6 +64,23 @@ def _decimal(text: str) -> Literal:
     _, digits, exponent = number.as_tuple()
     scale = max(-int(exponent), 0)
     return Literal(number, pa.decimal128(max(len(digits) + max(int(exponent), 0), scale, 1), scale))
+
+
+def _json_text(operands: list[Any], schema: Schema) -> Expression:
+    """Whether get_json_object of a column (the first operand) at a path (the second one) is one of the texts (the others).
+
+    True where Spark may find more: in columns of strings, which need not be proper JSON, and for texts that are JSON themselves, such as
+    numbers, which Spark writes in its own way.
+    """
+    column, *literals = (_node(o, schema) for o in operands)
+    texts = [v.value for v in literals if isinstance(v, Literal)]
+    is_json = schema.resolve(quoted(operands[0][1:]))[-1].logical_type == "json"
+    if not is_json or any(json_functions.is_json(text) for text in texts[1:]):
+        return Literal(True, pa.bool_())
+    try:
+        return bind.is_in(bind.of_json("get_json_object", [column, literals[0]]), literals[1:])
+    except InvalidOptionError:  # a path with a wildcard
+        return Literal(True, pa.bool_())
 
 
 def _like(text: Expression, pattern: Expression) -> Like:

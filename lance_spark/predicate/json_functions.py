@@ -57,6 +57,17 @@ def _parsed(text: str) -> Any:
         return _MISSING
 
 
+def is_json(text: str) -> bool:
+    """Whether the text is that of a JSON value, or is nested too deeply to tell."""
+    try:
+        _DECODER.decode(text)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
 def _at(value: Any, path: Path, first: int, past_null: bool) -> Any:
     """The value at the steps of the path from the step `first`. If not `past_null`, members that are null count as missing."""
     if first == len(path):

@@ -9,7 +9,10 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.ArrayContains;
 import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
 import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetJsonObject;
+import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Not;
@@ -29,7 +32,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Gives a scan the conditions that Spark cannot express for a source, so that indexes answer them: array_contains, arrays_overlap and LIKE.
+ * Gives a scan the conditions that Spark cannot express for a source, so that indexes answer them: array_contains, arrays_overlap, LIKE, and
+ * get_json_object where it equals a constant.
  *
  * They become an option of the relation, beside what Spark pushes down. Spark's filter stays as it is and evaluates them again: the scan may
  * only leave out rows for which they are false or null.
@@ -147,6 +151,8 @@ class ExtraConditions extends Walk {
         return extra("ARRAYS_OVERLAP", child(e, isFirst ? 0 : 1), child(e, isFirst ? 1 : 0), false);
       }
       if (e instanceof Like) return like((Like) e);
+      // The reader may take it for true, so it must not be below NOT.
+      if (depth == 0 && (e instanceof EqualTo || e instanceof In) && json(e) != null) return json(e);
       try {
         Object connector = new V2ExpressionBuilder(e, true).build().getOrElse(null);
         return connector == null ? null : json.expression((org.apache.spark.sql.connector.expressions.Expression) connector);
@@ -195,6 +201,27 @@ class ExtraConditions extends Walk {
         array.add(item);
       }
       return array;
+    }
+
+    /** A text of a JSON document that equals one of some constants; null for other conditions. */
+    private JsonNode json(Expression e) {
+      List operands = new ArrayList(CollectionConverters.asJava(e.children()));
+      if (e instanceof EqualTo && operands.get(0) instanceof Literal) Collections.reverse(operands);
+      if (!(operands.get(0) instanceof GetJsonObject)) return null;
+      Expression call = (Expression) operands.remove(0);
+      operands.add(0, child(call, 1));
+      Object connector = new V2ExpressionBuilder(child(call, 0), false).build().getOrElse(null);
+      JsonNode column = connector instanceof NamedReference ? json.column((NamedReference) connector, false) : null;
+      ArrayNode node = PlanJson.array().add("JSON_TEXT").add(column);
+      for (int i = 0; i < operands.size(); i++) {
+        Expression text = (Expression) operands.get(i);
+        boolean isText = text instanceof Literal && text.dataType().equals(DataTypes.StringType) && ((Literal) text).value() != null;
+        JsonNode constant = isText ? json.expression(new LiteralValue(((Literal) text).value(), DataTypes.StringType)) : null;
+        if (constant == null) return null;
+        node.add(constant);
+      }
+      isExtra = column != null && child(call, 0).dataType().equals(DataTypes.StringType);
+      return isExtra ? node : null;
     }
 
     /** LIKE with a constant pattern without escapes. */

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_spark.predicate import Predicate, conjunction, from_json
 from lance_spark.predicate.from_json import column_from_json
+from lance_spark.predicate.tree import Literal
 from lance_spark.schema.schema import Schema
 from lance_spark.spark.aggregation import expression, partial
 from lance_spark.spark.aggregation.partial import Aggregation
@@ -45,7 +46,8 @@ class Request:
     def apply(self, plan: ScanPlan, schema: Schema) -> ScanPlan:
         """Add the request to a plan. `schema` contains all columns of the table."""
         conditions: list[Predicate] = [] if plan.predicate is None else [plan.predicate]
-        conditions += [from_json(tree, schema) for tree in self.filter]
+        pushed = [from_json(tree, schema) for tree in self.filter]
+        conditions += [p for p in pushed if p.root != Literal(True, pa.bool_())]
         if plan.limit is not None and (self.filter or self.limit is not None or self.aggregates):
             raise ValueError("Spark's planner must not push a filter, limit or aggregate into a scan with the option limit")
         plan = replace(
