@@ -27,16 +27,26 @@ class Cache:
 
     def get(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
         """The value of `key`, made if it is not there; `size` tells its bytes."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                known: T = self._values[key][0]
-                return known
+        known: T | None = self.known(key)
+        if known is not None:
+            return known
         value = make()
+        self.keep(key, value, size(value))
+        return value
+
+    def known(self, key: Hashable) -> Any:
+        """The value of `key`, None if it is not there."""
         with self._lock:
-            if key not in self._values and (count := size(value)) <= self._most // 2:
-                self._values[key] = value, count
-                self._bytes += count
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def keep(self, key: Hashable, value: object, size: int) -> None:
+        """Keep a value of `size` bytes, unless it is too large."""
+        with self._lock:
+            if key not in self._values and size <= self._most // 2:
+                self._values[key] = value, size
+                self._bytes += size
                 while self._bytes > self._most:
                     self._bytes -= self._values.popitem(last=False)[1][1]
-        return value

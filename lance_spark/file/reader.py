@@ -216,7 +216,7 @@ class DataFileReader:
             values = self._source.run(f"column {field.name!r}", distinct_values(field, metadata))
         if not len(ends) or ends[-1] != self.num_rows:
             return everything
-        pages = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        pages = spans.of(np.concatenate([[0], ends[:-1]]), ends)
         kept = np.array([v is None or may_match(v) for v in values], dtype=bool)
         return spans.merged(pages[kept], 0)
 
@@ -224,10 +224,8 @@ class DataFileReader:
         """Count the pages of the columns, and those with selected `rows`. Columns of items count as if items were rows."""
         wanted = spans.from_rows(rows)
         for number, column in columns.items():
-            ends = np.cumsum([page.num_rows for page in column.pages], dtype=np.float64)
-            starts = np.concatenate([[0], ends[:-1]])
-            first = np.searchsorted(wanted[:, 1], starts, side="right")
-            self.counts.pages_read += int((np.searchsorted(wanted[:, 0], ends, side="left") > first).sum())
+            first = np.searchsorted(wanted[:, 1], column.bounds[:-1], side="right")
+            self.counts.pages_read += int((np.searchsorted(wanted[:, 0], column.bounds[1:], side="left") > first).sum())
             self.counts.pages += 0 if number in self._counted else len(column.pages)
             self._counted.add(number)
 
@@ -235,7 +233,7 @@ class DataFileReader:
         """Rows of the first batch: as many as take `batch_bytes` in the file."""
         if any(f.is_blob for field in fields for f in field.walk()):
             return 1  # the bytes of blobs are not in their pages
-        stored = sum(b.stop - b.start for column in columns.values() for page in column.pages for b in page.buffers)
+        stored = sum(column.size for column in columns.values())
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 
     def _open_fields(self, fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows) -> list[FieldReader]:

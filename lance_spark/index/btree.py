@@ -36,8 +36,8 @@ _FEW_ROWS = 1 << 16
 _QUICKLY_READ = 1 << 22
 """So many values are always worth reading, if few of them satisfy the condition."""
 
-_KEPT_PAGES = 16
-"""If so few pages are read, they stay in memory for the next search."""
+_KEPT_PAGES, _KEPT_WIDE_PAGES = 1024, 16
+"""If so few pages of numbers, or of other values, are read, they stay in memory for the next search."""
 
 _MOST_ROWS = 1 << 25
 """More values than these are not read: the memory for their rows would not be bounded."""
@@ -59,7 +59,7 @@ class _Pages:
     def spans_of(self, numbers: np.ndarray) -> spans.Spans:
         """The rows of the pages with these numbers."""
         starts = numbers * self.page_rows
-        return spans.merged(np.stack([starts, np.minimum(starts + self.page_rows, self.num_rows)], axis=1), 0)
+        return spans.merged(spans.of(starts, np.minimum(starts + self.page_rows, self.num_rows)), 0)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -84,7 +84,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
         if pages.sizes[kept].sum() > max(_QUICKLY_READ, half) or pages.sizes[whole].sum() > max(_FEW_ROWS, half):
             return None
         numbers = np.flatnonzero(kept)
-        find = _in_few if len(numbers) <= _KEPT_PAGES else _in_many
+        few = _KEPT_PAGES if pa.types.is_primitive(pages.bounds.lower.type) else _KEPT_WIDE_PAGES
+        find = _in_few if len(numbers) <= few else _in_many
         found = find(files, data, pages, numbers, condition)
     except InvalidOptionError:
         return None  # the values of deleted rows are here too: only a scan shows whether the condition fails
@@ -93,12 +94,22 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
 
 def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:
     """The numbers of the rows in the pages `wanted` that satisfy the condition. The pages stay in memory."""
-    found = [np.empty(0, np.uint64)]
-    for number in wanted.tolist():
-        rows = range(*pages.spans_of(np.array([number]))[0].tolist())
-        page = files.cached(f"page {number}", lambda rows=rows: data.read((0, 1), rows), lambda page: page.nbytes)  # type: ignore[misc]
-        found.append(unsigned(page.column(1), data.path)[holds(condition, page.column(0))])
-    return np.concatenate(found)
+
+    def read(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        chosen = np.array(numbers)
+        rows = data.read((0, 1), spans.rows(pages.spans_of(chosen)))
+        stops = np.cumsum(pages.sizes[chosen]).tolist()
+        for start, stop in zip([0, *stops], stops):
+            part = rows.slice(start, stop - start)
+            # A slice would keep the memory of all pages.
+            yield pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in part.columns], schema=rows.schema)
+
+    known = files.cached_each("page", wanted.tolist(), read)
+    if not known:
+        return np.empty(0, np.uint64)
+    numbers = np.concatenate([unsigned(page.column(1), data.path) for page in known])
+    found: np.ndarray = numbers[_hits(condition)(joined([page.column(0) for page in known]))]
+    return found
 
 
 def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:
@@ -125,7 +136,7 @@ def _hits(condition: Expression) -> Callable[[pa.Array], np.ndarray]:
                     return holds(condition, values)
                 ordered = values.to_numpy()
                 first, last = (np.searchsorted(ordered, known, side=side) for side in ("left", "right"))
-                return spans.rows(spans.merged(np.stack([first, last], axis=1), 0))
+                return spans.rows(spans.merged(spans.of(first, last), 0))
 
             return find
         case _:

@@ -5,7 +5,7 @@ What was read of them stays in memory, up to a number of bytes per process: file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +23,7 @@ from lance_spark.storage.store import Store
 if TYPE_CHECKING:
     from lance_spark.file.reader import DataFileReader
 
-MAX_CACHED_BYTES = 64 << 20
+MAX_CACHED_BYTES = 256 << 20
 """Bytes of indexes that stay in memory in each process."""
 
 _OPEN_BYTES = 128 << 10
@@ -35,6 +35,7 @@ _DIGITS = 18
 BATCH_ROWS = 512 << 10
 
 T = TypeVar("T")
+MakeEach = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 
 
 _CACHE = Cache(MAX_CACHED_BYTES)
@@ -144,6 +145,16 @@ class IndexFiles:
     def cached(self, name: str, make: Callable[[], T], size: Callable[[T], int]) -> T:
         """What `make` returns, which stays in memory for later searches of this segment; `size` tells its bytes."""
         return _CACHE.get((self.store.uri, self.folder, name), make, size)
+
+    def cached_each(self, name: str, numbers: Sequence[int], make: MakeEach) -> list[pa.RecordBatch]:
+        """As `cached` for several batches of rows, by number; `make` returns those that are not there."""
+        keys = {i: (self.store.uri, self.folder, name, i) for i in numbers}
+        found = {i: _CACHE.known(key) for i, key in keys.items()}
+        missing = [i for i, batch in found.items() if batch is None]
+        for i, batch in zip(missing, make(missing) if missing else ()):
+            found[i] = batch
+            _CACHE.keep(keys[i], batch, batch.nbytes)
+        return [found[i] for i in numbers]
 
     def fits(self, found: pa.DataType) -> bool:
         """Whether values of the type `found` in an index can be those of the indexed column."""

@@ -22,13 +22,15 @@ class Paged(Generic[T]):
     """The pages of one column with `lengths` rows; `load` decodes all selected rows of the page with a given number to a T."""
 
     def __init__(self, lengths: Sequence[int], spans: Spans, num_rows: int, load: Callable[[int, Spans], Steps[T]]) -> None:
-        bounds = np.cumsum([0, *lengths], dtype=object)
-        if bounds[-1] != num_rows:
-            raise CorruptFileError(f"expected {num_rows} values, found pages with {bounds[-1]}")
+        ends = list(itertools.accumulate(lengths))
+        if (total := ends[-1] if ends else 0) != num_rows:
+            raise CorruptFileError(f"expected {num_rows} values, found pages with {total}")
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
             raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} are out of bounds: the column has {num_rows} rows")
-        cuts = [sp.cut(spans, start, stop) for start, stop in itertools.pairwise(bounds)]
-        self._selected = [(i, part) for i, part in enumerate(cuts) if len(part)]
+        # A page is selected if fewer spans end before it than begin before its end.
+        begun, ended = np.searchsorted(spans[:, 0], ends), np.searchsorted(spans[:, 1], [0, *ends[:-1]], side="right")
+        chosen = np.flatnonzero(begun > ended[: len(ends)]).tolist()
+        self._selected = [(i, sp.cut(spans, ends[i] - lengths[i], ends[i])) for i in chosen]
         self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
         self._load = load
         self._loaded: dict[int, T] = {}

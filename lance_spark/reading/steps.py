@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -48,6 +49,16 @@ class Column:
     buffers: tuple[ByteRange, ...]
     encoding_type: str
     encoding: bytes
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The first row of each page and the end (float64, since sizes are not checked), if each item is a row."""
+        return np.cumsum([0, *(page.num_rows for page in self.pages)], dtype=np.float64)
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of the buffers of all pages."""
+        return sum(b.stop - b.start for page in self.pages for b in page.buffers)
 
 
 @dataclass

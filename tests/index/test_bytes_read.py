@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,20 @@ def test_a_lookup_reads_a_page_of_the_index_and_the_row(path: Path) -> None:
     assert again <= TAIL + 2 * named
     scanned = bytes_read(path, lambda table: table.scan(filter="id = 77", use_scalar_index=False).to_table())
     assert scanned > 10 * again
+
+
+def test_a_list_of_ids_reads_their_pages_of_the_index_and_the_chunks_of_the_rows(path: Path) -> None:
+    copy = path.with_name("copy.lance")  # of which nothing is in memory
+    shutil.copytree(path, copy)
+    ids = range(100, ROWS, ROWS // 20)
+    (folder,), (data,) = (copy / "_indices").iterdir(), (copy / "data").iterdir()
+    pages = (folder / "page_data.lance").stat().st_size * 4096 / ROWS * len(ids)
+    chunks = data.stat().st_size * 1024 / ROWS * len(ids)
+    condition = f"id IN ({', '.join(map(str, ids))})"
+    first = bytes_read(copy, lambda table: table.scan(filter=condition).to_table())
+    assert first <= 3 * TAIL + 2 * (pages + (folder / "page_lookup.lance").stat().st_size + chunks)
+    again = bytes_read(copy, lambda table: table.scan(filter=condition).to_table())
+    assert chunks / 2 < again <= TAIL + 2 * chunks, "the pages of the index are in memory"
 
 
 def test_rows_are_counted_from_the_index_alone(path: Path) -> None:

@@ -128,7 +128,7 @@ def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: B
         rows = _indexed_rows(layout, page, index, len(numbers))
     else:
         stops = np.cumsum(counts)
-        rows = np.stack([stops - counts, stops], axis=1)
+        rows = spans.of(stops - counts, stops)
     return _Table(starts, sizes, counts, rows)
 
 
@@ -143,7 +143,7 @@ def _indexed_rows(layout: MiniBlock, page: Page, index: Bytes, num_chunks: int) 
     ended = np.cumsum(pairs[:, 0].astype(np.int64))
     if ended[-1] != page.num_rows:
         raise CorruptFileError(f"expected {page.num_rows} rows in the repetition index, found {ended[-1]}")
-    return np.stack([ended - pairs[:, 0].astype(np.int64), ended + (pairs[:, 1] > 0)], axis=1)
+    return spans.of(ended - pairs[:, 0].astype(np.int64), ended + (pairs[:, 1] > 0))
 
 
 def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
@@ -154,13 +154,13 @@ def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
     before = np.searchsorted(rows[:, 1], table.rows[:, 0], side="right")
     wanted = np.flatnonzero(np.searchsorted(rows[:, 0], table.rows[:, 1], side="left") > before)
     chunks = spans.from_rows(wanted)
-    stored = np.stack([table.starts[chunks[:, 0]], (table.starts + table.sizes)[chunks[:, 1] - 1]], axis=1)
+    stored = spans.of(table.starts[chunks[:, 0]], (table.starts + table.sizes)[chunks[:, 1] - 1])
     # Chunks that are near each other are not copied together.
     runs = spans.merged(stored, _GAP)
     answers = yield [ByteRange(base + a, base + b) for a, b in runs.tolist()]
     starts, sizes = table.starts[wanted], table.sizes[wanted]
-    starts = spans.within(np.stack([starts, starts + sizes], axis=1), runs)[:, 0]
-    rows_read = np.stack([table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1]], axis=1)
+    starts = spans.within(spans.of(starts, starts + sizes), runs)[:, 0]
+    rows_read = spans.of(table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1])
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
     return _Fetched(data, chunks, starts, sizes, table.counts[wanted], rows_read)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
@@ -149,11 +150,18 @@ Layout = MiniBlock | FullZip | Indexed | Constant | Blob
 
 
 def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
-    """The layout of a page, from the type and the bytes of its encoding message."""
+    """The layout of a page, from the type and the bytes of its encoding message. Small ones stay in memory, since pages are alike."""
+    return (_known_layout if len(encoding) <= _SMALL else _parsed)(encoding_type, encoding)
+
+
+def _parsed(encoding_type: str, encoding: bytes) -> Layout:
     if encoding_type not in _GRAMMARS:
         raise UnsupportedFeatureError(f"a page encoding of type {encoding_type!r} is not supported")
     return _GRAMMARS[encoding_type](encoding)
 
+
+_SMALL = 4 << 10
+_known_layout = lru_cache(maxsize=1024)(_parsed)
 
 _LEVELS: dict[int, tuple[bool, bool, bool]] = {
     pb.REPDEF_ALL_VALID_ITEM: (False, False, False),

@@ -39,6 +39,9 @@ _ONCE_REMAPPED_WRONGLY = ("BITMAP", "LABEL_LIST")
 _MOST_ROWS = 1 << 28
 """More rows than these are not looked up: their numbers would take gigabytes."""
 
+_FRAGMENT_BYTES = 256
+"""The memory of what is known of a fragment."""
+
 _FEW_ROWS = 1 << 16
 """So few rows are always worth picking."""
 
@@ -47,7 +50,7 @@ def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
     """The rows that the indexes of the version leave for `predicate`; None if no index can tell, or if most rows match."""
     if not snapshot.manifest.indexes:
         return None
-    segments = Segments(snapshot)
+    segments = snapshot.locations.kept.get("segments", lambda: Segments(snapshot), lambda s: s.nbytes)
     answer = segments.answer(without_not(predicate.root))
     if answer is None or not answer.covered:
         return None
@@ -73,6 +76,11 @@ class Segments:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._stable = snapshot.manifest.has_stable_row_ids
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory that it takes."""
+        return _FRAGMENT_BYTES * len(self._snapshot.manifest.fragments)
 
     @cached_property
     def _fragments(self) -> Mapping[int, Fragment]:

@@ -108,6 +108,8 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
         reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row)
         if task.predicate is None or part.exact:
             batches = reader.read(_rows(part, reader), task.given, task.batch_rows)
+        elif part.found is not None and part.num_rows <= _FEW_ROWS:
+            batches = _checked(task, part, reader)
         else:
             batches = _selected(task, part, reader)
         try:
@@ -143,6 +145,13 @@ def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.R
 def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """All rows in one batch, unless text would be too large for one array."""
     return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _checked(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+    """The rows of a part that satisfy the predicate, with all fields: most of the few rows that an index found do."""
+    assert task.predicate is not None
+    for batch in reader.read(_rows(part, reader), task.fields, task.batch_rows):
+        yield keep_rows(batch, evaluate(task.predicate, batch))
 
 
 def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
