@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.metadata.bitmaps import bitmap_of
+from lance_spark.metadata.bitmaps import bitmap_of, offsets_of
 
 Rows = dict[int, BitMap]
 """Row offsets by fragment id; or, for indexes of row ids, the low halves of the ids by their high halves."""
@@ -95,13 +95,8 @@ def of_numbers(numbers: np.ndarray) -> Rows:
 
 def numbers_of(rows: Rows) -> np.ndarray:
     """The addresses or row ids (uint64) of the rows, ascending."""
-    parts = [offsets(found).astype(np.uint64) + (np.uint64(high) << np.uint64(32)) for high, found in sorted(rows.items())]
+    parts = [offsets_of(found).astype(np.uint64) + (np.uint64(high) << np.uint64(32)) for high, found in sorted(rows.items())]
     return np.concatenate([np.empty(0, np.uint64), *parts])
-
-
-def offsets(found: BitMap) -> np.ndarray:
-    """The numbers (uint32) in a bitmap, ascending."""
-    return np.frombuffer(found.to_array(), dtype=np.uint32)
 
 
 def union(several: Iterable[Rows]) -> Rows:

@@ -15,7 +15,8 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOperationError
-from lance_spark.index.answer import Rows, numbers_of, of_numbers, offsets, union
+from lance_spark.index.answer import Rows, numbers_of, of_numbers, union
+from lance_spark.metadata.bitmaps import offsets_of
 
 
 class Translation(Protocol):
@@ -113,7 +114,7 @@ class Moves:
             for fragment in group.old:
                 old.append((fragment.id, first, fragment.rows, fragment.kept is not None))
                 if fragment.kept is not None:
-                    kept.append(offsets(fragment.kept) + np.uint64(fragment.id << 32))
+                    kept.append(offsets_of(fragment.kept) + np.uint64(fragment.id << 32))
                 first += fragment.kept_rows
             after += sum(rows for _, rows in group.new)
             if first != after:

@@ -28,3 +28,8 @@ def bitmap_of(numbers: np.ndarray) -> BitMap:
         return BitMap(range(int(numbers[0]), int(numbers[-1]) + 1))
     # pyroaring takes arrays of the standard library as they are, others number by number.
     return BitMap(array("I", numbers.astype(np.uint32, copy=False).tobytes()))
+
+
+def offsets_of(bitmap: BitMap) -> np.ndarray:
+    """The numbers in a bitmap (uint32), ascending."""
+    return np.frombuffer(bitmap.to_array(), np.uint32)

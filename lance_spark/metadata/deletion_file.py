@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.arrow_file import decoded_bytes
-from lance_spark.metadata.bitmaps import bitmap_of, read_bitmap
+from lance_spark.metadata.bitmaps import bitmap_of, offsets_of, read_bitmap
 from lance_spark.metadata.checksum import CHECKSUM_SIZE, verify_checksum, with_checksum
 from lance_spark.metadata.fragment import DeletionFile, Fragment
 from lance_spark.metadata.locations import Locations
@@ -96,14 +96,15 @@ def parse_bitmap(data: bytes, most: int = 2**32) -> np.ndarray:
     check_bytes(4 * len(bitmap), "deleted rows")
     if len(bitmap) > most:
         raise CorruptFileError(f"it has {len(bitmap)} deleted rows, expected at most {most}")
-    return np.array(bitmap.to_array(), dtype=np.uint32)
+    return offsets_of(bitmap)
 
 
-def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray) -> DeletionFile:
-    """Write a new deletion file for ascending `offsets`, at least one. No version refers to it yet."""
+def write_deletions(store: Store, fragment_id: int, read_version: int, offsets: np.ndarray, sync_name: bool = True) -> DeletionFile:
+    """Write a new deletion file for ascending `offsets`, at least one. No version refers to it yet. For `sync_name`, see `Store.create`."""
     is_bitmap, data = serialise_deletions(offsets)
     file = DeletionFile(is_bitmap, read_version, secrets.randbits(64), len(offsets))
-    store.put(file.path(fragment_id), data)
+    with store.create(file.path(fragment_id), sync_name) as out:
+        out.write(data)
     return file
 
 

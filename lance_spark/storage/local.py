@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import random
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +34,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_LONGEST_WAIT_S = 1.0
+_PAUSES_S = (0.0002, 0.004)
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,21 @@ class LocalFiles:
             os.unlink(name, dir_fd=folder)
 
     @contextlib.contextmanager
+    def turn(self, folder: str) -> Iterator[None]:
+        """Hold an advisory lock on a folder for the duration of the block, so that writers do not work for nothing.
+
+        Nothing may depend on it: there is none if the folder does not exist, if the file system has no locks, or if another process
+        keeps it for a second. It ends with the process.
+        """
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):
+                fd = stack.enter_context(_readable(stack.enter_context(self._folder(folder))))
+                if _locked(fd):
+                    # Explicitly, since a fork of this process may have the folder open, too.
+                    stack.callback(fcntl.flock, fd, fcntl.LOCK_UN)
+            yield
+
+    @contextlib.contextmanager
     def _folder(self, path: str, make: bool = False) -> Iterator[int]:
         """Open the folder at `path`, step by step from the root. With `make`, missing folders are created."""
         if make:
@@ -284,6 +304,19 @@ def _readable(folder: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    """Lock an open folder. Returns False if others had it locked for `_LONGEST_WAIT_S`."""
+    latest = time.monotonic() + _LONGEST_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > latest:
+                return False
+            time.sleep(random.uniform(*_PAUSES_S))
 
 
 def _sync(folder: int) -> None:

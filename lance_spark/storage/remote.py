@@ -72,7 +72,13 @@ class RemoteFiles:
         self.kind = kind
 
     def read(self, path: str) -> bytes:
-        return cast(bytes, self.fs.cat_file(path))
+        try:
+            # Without a range, s3fs would ask for the size first.
+            return cast(bytes, self.fs.cat_file(path, start=0 if self.kind == "s3" else None))
+        except OSError as e:
+            if _code(e) in ("InvalidRange", "416"):
+                return b""  # only an empty file has no first byte
+            raise
 
     def read_ranges(self, path: str, reads: Sequence[ByteRange]) -> list[Bytes]:
         # One call for all ranges: the asynchronous clients send the requests concurrently.
@@ -160,8 +166,13 @@ class RemoteFiles:
 
 def _is_refused_condition(e: OSError) -> bool:
     """True if an error of s3fs means that the file exists or is being written. s3fs translates this answer only for some stores."""
+    return _code(e) in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+
+
+def _code(e: OSError) -> str:
+    """The code of an error of s3fs, "" if it has none."""
     response = getattr(e.__cause__, "response", None) or {}
-    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+    return str(response.get("Error", {}).get("Code", ""))
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:

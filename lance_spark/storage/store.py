@@ -239,6 +239,15 @@ class Store:
         with self._explained(folder, writes=True) as full:
             self._files().sync(full)
 
+    @contextlib.contextmanager
+    def turn(self, folder: str) -> Iterator[None]:
+        """Let the writers of a local folder do the work of the block one after the other, if possible; see `LocalFiles.turn`."""
+        files = self._files()
+        with self._explained(folder) as full:
+            turn = files.turn(full) if isinstance(files, LocalFiles) else contextlib.nullcontext()
+        with turn:
+            yield
+
     def delete(self, path: str) -> bool:
         """Remove a file if it exists. Returns False if it is known not to have existed, which object stores do not report."""
         with self._explained(path) as full, contextlib.suppress(FileNotFoundError):

@@ -21,7 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from lance_spark.metadata.bitmaps import bitmap_of
+from lance_spark.metadata.bitmaps import bitmap_of, offsets_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import names_column
@@ -282,6 +282,6 @@ class _Rows:
         """The columns `fields` of the rows."""
         from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
 
-        offsets = np.array(BitMap.deserialize(self.rows).to_array(), dtype=np.int64)
+        offsets = offsets_of(BitMap.deserialize(self.rows)).astype(np.int64)
         positions = offsets - np.searchsorted(read_deletions(self.fragment, self.locations), offsets)
         yield from FragmentReader(self.fragment, self.locations, self.stable_row_ids).read(positions, self.fields, BATCH_ROWS)

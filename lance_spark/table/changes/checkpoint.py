@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import LanceError, StorageError, logged
-from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.bitmaps import bitmap_of, read_bitmap
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import DATA, check_relative
@@ -92,7 +92,7 @@ def _identity(fragment: Fragment) -> list[Any]:
 
 def _covers(rows: BitMap, fragment: Fragment, snapshot: Snapshot) -> bool:
     """Whether all rows of the fragment that are not deleted are among `rows`."""
-    return len(rows | BitMap(read_deletions(fragment, snapshot.locations))) == fragment.physical_rows
+    return len(rows | bitmap_of(read_deletions(fragment, snapshot.locations))) == fragment.physical_rows
 
 
 def checkpoint_of(snapshot: Snapshot, folder: str, schema: pa.Schema, columns: Sequence[str] | None) -> Checkpoint:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, logged
-from lance_spark.metadata.deletion_file import read_deletions, write_deletions
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import Delete
@@ -20,8 +18,8 @@ from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
 from lance_spark.predicate.tree import Literal
-from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import check_counts
+from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
@@ -31,8 +29,6 @@ from lance_spark.table.write.write import WriteOptions
 
 TRIES = 10
 """Number of tries if other writers change the same rows, as in pylance."""
-
-_WRITERS = 16
 
 
 def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
@@ -60,17 +56,17 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     since = time.time()
     try:
         if condition.root == Literal(True, pa.bool_()):
-            removed = manifest.lazy_fragments.ids.tolist()
+            removed = tuple(manifest.lazy_fragments.ids.tolist())
         else:
             with in_use(snapshot):
                 rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
-            removed = _with_deletions(snapshot, rows, updated)
-        operation = Delete(tuple(updated), tuple(removed), predicate)
+            removed = without_rows(snapshot, rows, rows.__getitem__, updated)
+        operation = Delete(tuple(updated), removed, predicate)
         return commit(store, Transaction(snapshot.version, operation), base=snapshot, files=NewFiles(since=since))
     except CommitStateUnknownError:
         raise
     except LanceError:
-        _discard(store, updated)
+        discard(store, updated)
         raise
 
 
@@ -97,29 +93,6 @@ class _Emptying:
         return commit(self.snapshot.store, transaction, base=self.snapshot)
 
 
-def _with_deletions(snapshot: Snapshot, rows: Mapping[int, np.ndarray], updated: list[Fragment]) -> list[int]:
-    """Write deletion files for the fragments that keep rows, which go into `updated`, and return the ids of those that keep none."""
-
-    def rest(fragment: Fragment) -> Fragment | None:
-        offsets = rows[fragment.id]
-        if fragment.deletion is not None:
-            offsets = np.union1d(offsets, read_deletions(fragment, snapshot.locations))
-        if len(offsets) == fragment.physical_rows:
-            return None
-        return replace(fragment, deletion=write_deletions(snapshot.store, fragment.id, snapshot.version, offsets))
-
-    removed = []
-    # One file a fragment: their latency, not their bytes, is what costs.
-    with ThreadPoolExecutor(_WRITERS) as pool:
-        fragments = snapshot.manifest.lazy_fragments.of_ids(rows).values()
-        for fragment, done in zip(fragments, pool.map(rest, fragments)):
-            if done is None:
-                removed.append(fragment.id)
-            else:
-                updated.append(done)
-    return removed
-
-
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
     """Fragment id -> the offsets of the rows that satisfy the plan's predicate."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
@@ -131,12 +104,3 @@ def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
             for fragment_id, offsets in by_fragment(addresses):
                 parts.setdefault(fragment_id, []).append(offsets)
     return {fragment_id: np.concatenate(offsets) for fragment_id, offsets in parts.items()}
-
-
-def _discard(store: Store, fragments: Iterable[Fragment]) -> None:
-    """Delete files that no version refers to. Failures are logged; a cleanup removes the remaining files."""
-    for fragment in fragments:
-        if fragment.deletion is not None:
-            path = fragment.deletion.path(fragment.id)
-            with logged(f"{store.uri}: deleting {path}, which no version refers to"):
-                store.delete(path)

@@ -8,23 +8,22 @@ transaction specification.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, LanceError, StorageError
-from lance_spark.metadata.deletion_file import read_deletions, write_deletions
-from lance_spark.metadata.fragment import DeletionFile, Fragment
+from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, LanceError
+from lance_spark.metadata.bitmaps import offsets_of
+from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import united as united_keys
 from lance_spark.metadata.operations import REWRITE_ROWS, Delete, InsertedKeys, Operation, Update
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, quoted
+from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.evolving import merge_of
@@ -36,8 +35,6 @@ ADDRESS_PATHS = (ROW_ADDRESS, quoted([ROW_ADDRESS]))
 """Both ways in which columns of a scan name it."""
 DELETED, UPDATED, INSERTED, REINSERTED = 1, 2, 3, 4
 """The values of the column `OPERATION`, as in Spark's row-level commands."""
-
-_WRITERS = 16
 
 
 @dataclass(frozen=True)
@@ -158,8 +155,10 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         return snapshot
     updated: list[Fragment] = []
     try:
-        fragments = snapshot.manifest.lazy_fragments.of_ids(delta.left)
-        removed = _with_deletions(snapshot, fragments, delta.left, updated, intent.schema is not None)
+        if missing := delta.left.keys() - set(snapshot.manifest.lazy_fragments.ids.tolist()):
+            raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, but row addresses refer to them")
+        keep_empty = intent.schema is not None
+        removed = without_rows(snapshot, delta.left, lambda i: offsets_of(delta.left[i]), updated, keep_empty)
         if intent.schema is None:
             operation = _operation(delta, intent, tuple(updated), removed)
         else:
@@ -168,7 +167,7 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
     except CommitStateUnknownError:
         raise
     except LanceError:
-        delete_deletion_files(snapshot, updated)
+        discard(snapshot.store, updated)
         raise
 
 
@@ -183,45 +182,3 @@ def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], remo
         update_mode=REWRITE_ROWS,
         inserted_keys=delta.keys,
     )
-
-
-def _with_deletions(
-    snapshot: Snapshot, fragments: Mapping[int, Fragment], left: Mapping[int, BitMap], updated: list[Fragment], keep_empty: bool
-) -> tuple[int, ...]:
-    """Write deletion files. Adds the fragments that keep rows to `updated`, and returns the ids of those that keep none.
-
-    With `keep_empty`, fragments without rows get deletion files, too.
-    """
-    if missing := left.keys() - fragments.keys():
-        raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, but row addresses refer to them")
-
-    def deletion(fragment_id: int) -> DeletionFile | None:
-        fragment = fragments[fragment_id]
-        gone = np.array(left[fragment_id].to_array(), dtype=np.uint32)
-        offsets = np.union1d(gone, read_deletions(fragment, snapshot.locations))
-        if len(offsets) and offsets[-1] >= fragment.physical_rows:
-            raise LanceError(
-                f"{snapshot}: row {offsets[-1]} of fragment {fragment_id} is changed, but it has only {fragment.physical_rows}"
-            )
-        if len(offsets) == fragment.physical_rows and not keep_empty:
-            return None
-        return write_deletions(snapshot.store, fragment_id, snapshot.version, offsets)
-
-    removed: list[int] = []
-    # There is one small file per fragment, so latency dominates.
-    with ThreadPoolExecutor(min(_WRITERS, len(left)) or 1) as pool:
-        ids = sorted(left)
-        for fragment_id, file in zip(ids, pool.map(deletion, ids)):
-            if file is None:
-                removed.append(fragment_id)
-            else:
-                updated.append(replace(fragments[fragment_id], deletion=file))
-    return tuple(removed)
-
-
-def delete_deletion_files(snapshot: Snapshot, fragments: Iterable[Fragment]) -> None:
-    """Delete the deletion files of uncommitted fragments. Failures are ignored; a cleanup removes the remaining files."""
-    for fragment in fragments:
-        if fragment.deletion is not None:
-            with contextlib.suppress(StorageError):
-                snapshot.store.delete(fragment.deletion.path(fragment.id))

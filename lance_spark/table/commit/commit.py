@@ -22,7 +22,7 @@ from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings,
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.gap import is_still_latest, withdrawn
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, check_files
+from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_data_files, check_files
 from lance_spark.table.commit.put import put
 from lance_spark.table.commit.rebase import read_snapshot, rebased
 from lance_spark.table.commit.restored import check_restored
@@ -32,7 +32,16 @@ from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
-from lance_spark.table.versions.snapshot import Snapshot, find_version, is_v2_path, latest_version, manifest_path, open_snapshot, reopened
+from lance_spark.table.versions.snapshot import (
+    VERSIONS,
+    Snapshot,
+    find_version,
+    is_v2_path,
+    latest_version,
+    manifest_path,
+    open_snapshot,
+    reopened,
+)
 
 TRIES = 20
 PATIENCE_S = 120.0
@@ -90,39 +99,38 @@ def _commit(
     latest_at: float | None,
 ) -> Snapshot:
     """Commit the transaction. The names of all transaction files that are written are appended to `names`."""
-    content = _put_transaction(store, transaction, names)
-    check = check_files(store, transaction, base.manifest if base is not None else None, files)
-    if external(store) is None:
-        store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
+    content, check = _prepared(store, transaction, base, files, names)
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
     begun, attempt = time.monotonic(), 0
     while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
-        started = found = time.monotonic()
-        if base is not None and latest_at is not None and not attempt and is_still_latest(base, latest_at):
-            current: Snapshot | None = base
-            found = latest_at
-        else:
-            current = _latest(store, base, known)
-        done, overlaps = judged(store, transaction, seen, current, base, files.schema)
-        if done:
+        with store.turn(VERSIONS):
+            started = found = time.monotonic()
+            if base is not None and latest_at is not None and not attempt and is_still_latest(base, latest_at):
+                current: Snapshot | None = base
+                found = latest_at
+            else:
+                current = _latest(store, base, known)
+            before, overlaps = judged(store, transaction, seen, current, base, files.schema)
+            if before:
+                return before
+            seen, rebase = current.version if current else 0, rebase or overlaps
+            # Existing fragments do not matter to an operation that replaces all of them.
+            keeps = not isinstance(transaction.operation, Overwrite | Restore)
+            if current and keeps and len(current.manifest.lazy_fragments.shared_ids):
+                _separate(store, current)
+                done = None
+            else:
+                ready = transaction
+                if rebase and current:
+                    ready = rebased(transaction, read_snapshot(store, transaction, base), current)
+                    content = _put_transaction(store, ready, names)
+                done = _next(store, current, ready, content, settings, check)
+        if done and not withdrawn(done, time.monotonic() - found):
+            names.remove(done.manifest.transaction_file)
+            if isinstance(transaction.operation, Restore):
+                check_restored(done, transaction.operation.version)
+            _follow_up(done)
             return done
-        seen, rebase = current.version if current else 0, rebase or overlaps
-        # Existing fragments do not matter to an operation that replaces all of them.
-        keeps = not isinstance(transaction.operation, Overwrite | Restore)
-        if current and keeps and len(current.manifest.lazy_fragments.shared_ids):
-            _separate(store, current)
-        else:
-            ready = transaction
-            if rebase and current:
-                ready = rebased(transaction, read_snapshot(store, transaction, base), current)
-                content = _put_transaction(store, ready, names)
-            done = _next(store, current, ready, content, settings, check)
-            if done and not withdrawn(done, time.monotonic() - found):
-                names.remove(done.manifest.transaction_file)
-                if isinstance(transaction.operation, Restore):
-                    check_restored(done, transaction.operation.version)
-                _follow_up(done)
-                return done
         known = seen + 1
         slot = slot or min(time.monotonic() - started, 1.0)
         # Exponential backoff: wait for a random number of slots, each as long as one try, so that colliding writers spread out.
@@ -142,8 +150,6 @@ def _next(
     source = _restored(store, transaction.operation, manifest)
     manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
     check()
-    # Tasks sync the contents of their files; one sync of the folder makes all names durable.
-    store.sync(DATA)
     path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
@@ -154,11 +160,8 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
     Returns None if another writer has committed a version since `base`. Raises CommitStateUnknownError, as `commit`.
     """
     names: list[str] = []
-    content = _put_transaction(store, transaction, names)
-    check = check_files(store, transaction, base.manifest if base is not None else None, files)
     try:
-        if external(store) is None:
-            store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
+        content, check = _prepared(store, transaction, base, files, names)
         # A cleanup may have removed the next version. Its name is then free, and the put alone would succeed.
         started = time.monotonic()
         latest = _latest(store, base, transaction.read_version)
@@ -174,6 +177,21 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         return None
     _follow_up(done)
     return done
+
+
+def _prepared(
+    store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles, names: list[str]
+) -> tuple[bytes, Callable[[], None]]:
+    """Write the transaction file, and make the names of new data files durable; for the result, see `_next`."""
+    content = _put_transaction(store, transaction, names)
+    manifest = base.manifest if base is not None else None
+    check = check_files(store, transaction, manifest, files)
+    if external(store) is None:
+        store.require_put_if_absent(f"{TRANSACTIONS}/{transaction.file_name}")
+    # Tasks sync the contents of their files; one sync of the folder makes all names durable.
+    if adds_data_files(transaction.operation, manifest):
+        store.sync(DATA)
+    return content, check
 
 
 def with_own_ids(snapshot: Snapshot) -> Snapshot:
@@ -198,11 +216,12 @@ def _separate(store: Store, current: Snapshot) -> None:
 def _put_transaction(store: Store, transaction: Transaction, names: list[str]) -> bytes:
     """Write the transaction file, append its name to `names`, and return its content.
 
-    It is durable like the manifest, which has the same content: older readers check for conflicts by the file alone.
+    It need not survive a crash of the machine, since the manifest has the same content, which is durable. Older readers check for conflicts
+    by the file alone, but no writer that read an earlier version survives the crash.
     """
     content = serialise_transaction(transaction)
     names.append(transaction.file_name)
-    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    store.put(f"{TRANSACTIONS}/{transaction.file_name}", content, durable=False)
     return content
 
 

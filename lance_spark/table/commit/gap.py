@@ -19,9 +19,10 @@ def is_still_latest(snapshot: Snapshot, latest_at: float) -> bool:
     """True if `snapshot`, which was the latest version at the monotonic time `latest_at`, certainly still is; does not list the versions.
 
     No gap has appeared since then (see `withdrawn`), so a later version would have the next number. The table may have been dropped.
+    Object stores list their first names in one request, so there this is always False.
     """
     store = snapshot.store
-    if time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
+    if store.location.kind not in ("file", "memory") or time.monotonic() - latest_at >= PAUSE_S or external(store) is not None:
         return False
     return not any(store.exists(manifest_path(snapshot.version + 1, v2)) for v2 in (True, False)) and store.exists(snapshot.path)
 

@@ -101,6 +101,11 @@ def check_files(store: Store, transaction: Transaction, before: Manifest | None,
     return answer
 
 
+def adds_data_files(operation: Operation, before: Manifest | None) -> bool:
+    """True if an operation, prepared for `before` (None: unknown), has new data files in the table's own folder."""
+    return any(part.files for part in _new_parts(operation, before))
+
+
 def _are_young(store: Store, transaction: Transaction, since: float | None) -> bool:
     """True if files written since `since` are young, also by the store's clock. The new transaction file shows that clock."""
     if since is None or not 0 <= time.time() - since < _YOUNG_S:

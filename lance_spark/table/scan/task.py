@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
-from lance_spark.index.answer import offsets
+from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
@@ -181,7 +181,7 @@ def _selected(task: ScanTask, part: Part, reader: FragmentReader) -> Iterator[pa
 
 def _rows(part: Part, reader: FragmentReader) -> Rows:
     """The positions of the rows of a part among the rows that are not deleted."""
-    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets(BitMap.deserialize(part.found)))
+    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets_of(BitMap.deserialize(part.found)))
 
 
 def _pruned_positions(task: ScanTask, part: Part, reader: FragmentReader, first: Schema) -> Rows:

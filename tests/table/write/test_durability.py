@@ -12,7 +12,7 @@ import pytest
 from lance_spark import Dataset
 
 ROWS = pa.table({"a": pa.array(range(5), pa.int64())})
-TRANSACTION = ["_transactions/*", "_transactions"]
+COMMIT = ["_versions/*", "link", "_versions"]
 
 
 @pytest.fixture
@@ -39,19 +39,24 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_names_of_data_files_are_synced_once_before_the_version(tmp_path: Path, events: list[str]) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS, max_rows_per_file=1)
-    assert events == [*["data/*"] * 5, *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+    assert events == [*["data/*"] * 5, "data", *COMMIT]
     events.clear()
     Dataset.open(uri).delete("a = 1")
-    assert events == [*TRANSACTION, "data", "_versions/*", "link", "_versions"]
+    assert events == COMMIT
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
-def test_deletion_files_are_synced_before_the_version(tmp_path: Path, events: list[str]) -> None:
-    uri = str(tmp_path / "t")
-    Dataset.write(uri, ROWS)
+@pytest.mark.parametrize("change", [lambda table: table.delete("a > 2"), lambda table: table.update({"a": "7"}, "a > 2")])
+def test_deletion_files_are_synced_before_the_version_and_their_names_once(
+    tmp_path: Path, events: list[str], change: Callable[[Dataset], Dataset]
+) -> None:
+    table = Dataset.write(str(tmp_path / "t"), pa.table({"a": list(range(6)) * 2}), max_rows_per_file=6)
     events.clear()
-    Dataset.open(uri).delete("a = 1")
-    assert events == ["_deletions/*", "_deletions", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+    change(table)
+    deletions = events.index("_deletions")
+    assert events[deletions - 2 : deletions] == ["_deletions/*"] * 2
+    assert events.count("_deletions") == 1
+    assert deletions < events.index("link")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
@@ -79,7 +84,7 @@ def test_copied_pages_are_synced_like_other_data_files(tmp_path: Path, events: l
     table = Dataset.write(str(tmp_path / "t"), rows, max_rows_per_file=1 << 16)
     events.clear()
     table.optimize.compact_files()
-    assert events == ["data/*", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+    assert events == ["data/*", "data", *COMMIT]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
@@ -88,4 +93,4 @@ def test_the_folder_of_a_blob_file_is_synced_before_the_version(tmp_path: Path, 
     Dataset.write(str(tmp_path / "t"), rows, data_storage_version="2.2", column_options={"b.lance.encoding": "blob"})
     blob, folder, *others = events
     assert (blob, os.path.dirname(folder)) == (f"{folder}/*", "data")
-    assert others == ["data/*", *TRANSACTION, "data", "_versions/*", "link", "_versions"]
+    assert others == ["data/*", "data", *COMMIT]
