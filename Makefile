@@ -107,8 +107,8 @@ bench-quick: $(VENV)/.bench ## The same on little data, in about a minute
 bench-codec: $(VENV)/.bench ## Speed of each encoding on one core and size of files, against pylance
 	$(BIN)/python -m bench.codec
 
-bench-commits: $(VENV)/.bench ## Commits a second of 16 writers, and what opening and appending cost by fragments, against pylance
-	$(BIN)/python -m bench.commits
+bench-commits: $(VENV)/.bench ## Commits a second of 16 writers, and what operations cost by fragments, columns, versions and tasks, against pylance
+	$(WITH_JAVA) $(BIN)/python -m bench.commits
 
 bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance and sorted Parquet
 	$(WITH_JAVA) $(BIN)/python -m bench.indexes

@@ -21,7 +21,7 @@ from typing import Any
 
 import lance
 
-from bench import growth, partitions
+from bench import growth, partitions, tasks
 from bench.growth import ROWS, markdown, milliseconds, with_fragments
 from lance_spark import Dataset, LanceError
 from lance_spark.table.versions.history import newest_first, transaction_of
@@ -30,6 +30,8 @@ from tests import s3_server
 DOCS = Path(__file__).parent.parent / "docs"
 CONTESTANTS = ("ours", "pylance")
 WRITERS, APPENDS, ROUNDS = 16, 50, 9
+REMOTE_APPENDS = 4
+"""The server is in Python and answers a few hundred requests a second."""
 FRAGMENTS = (1, 1_000, 100_000)
 KEYS = {"access_key_id": "k", "secret_access_key": "s", "region": "us-east-1", "allow_http": "true"}
 
@@ -93,13 +95,14 @@ def load(who: str, uri: str, options: dict[str, str], writers: int, appends: int
     return Load(writers * appends / seconds, statistics.mean(overtaken), max(overtaken), given_up.value)
 
 
-def loads(folder: Path, writers: int, appends: int) -> Iterator[list[str]]:
-    """The rows of the first table."""
+def loads(folder: Path, writers: int, local: int, remote: int) -> Iterator[list[str]]:
+    """The rows of the first table; `local` and `remote` are the appends of each writer."""
     with s3_server.running() as endpoint:
-        for place, uri, given in (("local disk", str(folder), {}), ("S3 (moto)", "s3://tables", {**KEYS, "endpoint": endpoint})):
+        s3 = {**KEYS, "endpoint": endpoint}
+        for place, uri, given, appends in (("local disk", str(folder), {}, local), ("S3 (moto)", "s3://tables", s3, remote)):
             results = [load(who, f"{uri}/{who}", given, writers, appends) for who in CONTESTANTS]
             ratio = results[0].rate / results[1].rate
-            yield [place, *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
+            yield [place, str(appends), *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
 
 
 def costs(folder: Path, rounds: int) -> Iterator[list[str]]:
@@ -124,7 +127,7 @@ def cost(table: str, copy: str, rounds: int) -> list[str]:
 
 
 LOAD_COLUMNS = ("commits/s", "overtaken", "given up")
-LOAD_HEADS = ("store", *(f"{who}, {column}" for who in CONTESTANTS for column in LOAD_COLUMNS), "rate, ours / pylance")
+LOAD_HEADS = ("store", "appends of each", *(f"{who}, {column}" for who in CONTESTANTS for column in LOAD_COLUMNS), "rate, ours / pylance")
 COST_HEADS = ("fragments", *(f"{what}, {who}" for what in ("open", "count", "append") for who in ("ms", "pylance, ms", "ratio")))
 
 
@@ -132,9 +135,9 @@ def page(
     load_lines: Sequence[Sequence[str]],
     cost_lines: Sequence[Sequence[str]],
     growth_lines: Sequence[Sequence[str]],
+    task_lines: Sequence[Sequence[str]],
     partition_lines: Sequence[Sequence[Sequence[str]]],
     writers: int,
-    appends: int,
     rounds: int,
 ) -> str:
     """The documentation page."""
@@ -146,9 +149,10 @@ between machines and between runs, so compare only the ratios of one run.
 
 ## Concurrent writers
 
-{writers} processes append {ROWS.num_rows} rows {appends} times each to one table; all appends succeed. *Overtaken* is the number of
-other commits between the start and the end of an append, on average (maximum); most of them cost a retry. *Given up* is the
-number of times that the library raised a conflict and the append was started again.
+{writers} processes append {ROWS.num_rows} rows several times each to one table; all appends succeed. *Overtaken* is the number of other
+commits between the start and the end of an append, on average (maximum). *Given up* is the number of times that the library raised a
+conflict and the append was started again. On a local disk our commits survive a power cut, for which each syncs its data file, its
+manifest and their folders; pylance syncs nothing.
 
 {markdown(LOAD_HEADS, load_lines)}
 
@@ -165,6 +169,12 @@ Milliseconds, the median of {growth.ROUNDS} alternating rounds on a local disk.
 
 {markdown(growth.HEADS, growth_lines)}
 
+## Many small tasks
+
+Milliseconds of a Spark write, the median of {tasks.ROUNDS} alternating rounds after a warm-up round, in a session with two cores.
+
+{markdown(tasks.HEADS, task_lines)}
+
 ## Partitioned namespaces
 
 Opening a namespace on a local disk and planning a scan of {partitions.KEPT} of its partitions, the median of {rounds} rounds; and
@@ -179,16 +189,17 @@ process's.
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.commits", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="4 writers x 5 appends, two rounds; writes nothing")
+    parser.add_argument("--quick", action="store_true", help="4 writers of few appends, two rounds; writes nothing")
     quick = parser.parse_args().quick
-    writers, appends, rounds = (4, 5, 2) if quick else (WRITERS, APPENDS, ROUNDS)
+    writers, appends, remote, rounds = (4, 5, 2, 2) if quick else (WRITERS, APPENDS, REMOTE_APPENDS, ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         cost_lines = list(costs(Path(folder), rounds))
         growth_lines = list(growth.growth(Path(folder), growth.QUICK if quick else 1))
         written = partitions.writes(Path(folder), partitions.WRITTEN[: 1 if quick else 2])
         partition_lines = [list(partitions.plannings(Path(folder), rounds)), list(written)]
-        load_lines = list(loads(Path(folder), writers, appends))
-    text = page(load_lines, cost_lines, growth_lines, partition_lines, writers, appends, rounds)
+        load_lines = list(loads(Path(folder), writers, appends, remote))
+        task_lines = list(tasks.small_tasks(Path(folder), tasks.TASKS // 10 if quick else tasks.TASKS))
+    text = page(load_lines, cost_lines, growth_lines, task_lines, partition_lines, writers, rounds)
     print(text)
     if not quick:
         (DOCS / "commits.md").write_text(text)
