@@ -190,16 +190,17 @@ class LocalFiles:
     @contextlib.contextmanager
     def _folder(self, path: str, make: bool = False) -> Iterator[int]:
         """Open the folder at `path`, step by step from the root. With `make`, missing folders are created."""
-        if make:
+        try:
+            fd = os.open(self._root, _FOLDER)
+        except FileNotFoundError:
+            if not make:
+                raise
             _make_root(self._root)
-        fd = os.open(self._root, _FOLDER)
+            fd = os.open(self._root, _FOLDER)
         try:
             for name in filter(None, path.removeprefix(self._root).split("/")):
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=fd)
                 try:
-                    inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                    inner = _open_folder(name, fd, make)
                 except NotADirectoryError:
                     _refuse_link(os.stat(name, dir_fd=fd, follow_symlinks=False), path)
                     raise
@@ -248,6 +249,19 @@ class LocalFiles:
                     os.unlink(temporary, dir_fd=folder)
             if durable:
                 _sync(folder)
+
+
+def _open_folder(name: str, parent: int, make: bool) -> int:
+    """Open a folder in the open folder `parent`, but no link. With `make`, it is created if it is missing."""
+    flags = _FOLDER | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    return os.open(name, flags, dir_fd=parent)
 
 
 def _file_size(about: os.stat_result, path: str) -> int:
