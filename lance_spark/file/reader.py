@@ -92,7 +92,6 @@ class DataFileReader:
         self._layout = layout
         self._known: dict[int, Column] = {}
         self._counted: set[int] = set()
-        self._known: dict[int, Column] = {}
 
     def again(self) -> DataFileReader:
         """A reader of the same file that knows its metadata. What it reads is read again from the store."""

@@ -40,7 +40,7 @@ class Kept:
         """The first and the last row of each range of live rows."""
         ranges = [np.empty((0, 2), np.uint64)]
         for high, found in sorted(self.live.items()):
-            low = offsets(found)
+            low = offsets_of(found)
             ends = np.flatnonzero(np.diff(low) != 1)
             first, last = np.append(0, ends + 1)[: len(low)], np.append(ends, len(low) - 1)[: len(low)]
             ranges.append(np.stack([low[first], low[last]], axis=1).astype(np.uint64) + np.uint64(high << 32))
