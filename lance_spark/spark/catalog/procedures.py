@@ -15,7 +15,6 @@ from typing import Any
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
-from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.catalog import Catalog
@@ -23,14 +22,15 @@ from lance_spark.spark.catalog.tables import latest_version
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.source import open_version
 from lance_spark.table.changes import alter
-from lance_spark.table.changes.compaction import Compacted, CompactionOptions
+from lance_spark.table.changes.compaction import CompactionOptions
 from lance_spark.table.changes.compaction_task import CompactionTask, compact
 from lance_spark.table.changes.optimize import commit_tasks, compaction_tasks
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.indexes import optimize
 from lance_spark.table.indexes.create import NewIndex, commit_created, create_index_tasks
 from lance_spark.table.indexes.describe import list_indices
-from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
 from lance_spark.table.indexes.segment import BuildTask, build_segment
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
@@ -40,15 +40,24 @@ from lance_spark.table.write.write import WriteOptions
 Place = Mapping[str, Any]
 """A table: its `id` in the catalog, or the `options` of the format lance that locate it."""
 Rows = Iterable[Sequence[Any]]
+Results = Sequence[Sequence[Any]]
+"""The results of each stage of a job so far."""
 _NOTED = {"commit_message": "string", "txn_app_id": "string", "txn_version": "bigint"}
 
 
 @dataclass(frozen=True)
-class Job:
-    """The part of a procedure that runs on executors: its tasks, the function of a task, and the function that commits the results."""
+class Stage:
+    """Tasks of a job, and the function of a task. `tasks` takes the version, the results of the stages before, and the arguments."""
 
     tasks: Callable[..., Sequence[Any]]
     run: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The part of a procedure that runs on executors. `commit` takes what `Stage.tasks` takes, with the results of all stages."""
+
+    stages: tuple[Stage, ...]
     commit: Callable[..., Rows]
 
 
@@ -72,7 +81,7 @@ def describe(catalog: Catalog) -> dict[str, Any]:
             "columns": p.columns,
             "parameters": [["table", "string"], *p.parameters.items()],
             "required": p.required + 1,
-            "is_job": isinstance(p.work, Job),
+            "stages": len(p.work.stages) if isinstance(p.work, Job) else 0,
         }
         for name, p in PROCEDURES.items()
     }
@@ -91,27 +100,32 @@ def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any]
         return [list(row) for row in work(snapshot, **given)]
     if job is None:
         return with_own_ids(snapshot).version
-    results = [_result(text) for text in job["results"]]
-    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), results, **given)]
+    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
 
 
-def tasks(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int) -> list[bytes]:
-    """The tasks of a procedure's job, pickled."""
+def tasks(
+    catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int, results: Sequence[Sequence[str]]
+) -> list[bytes]:
+    """The tasks, pickled, of the stage of a procedure's job that follows those with these results."""
     job = PROCEDURES[name].work
     assert isinstance(job, Job)
     snapshot = reopened(_latest(catalog, place), version)
     given = {key: value for key, value in arguments.items() if value is not None}
-    return [pickle.dumps(task) for task in job.tasks(snapshot, **given)]
+    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **given)]
 
 
-def run(name: str, task: bytes) -> bytes:
+def run(name: str, stage: int, task: bytes) -> bytes:
     """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
     job = PROCEDURES[name].work
     assert isinstance(job, Job)
     try:
-        return pickle.dumps(job.run(pickle.loads(task)))
+        return pickle.dumps(job.stages[stage].run(pickle.loads(task)))
     except LanceError as e:
         return pickle.dumps(e)
+
+
+def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:
+    return [[_result(text) for text in texts] for texts in stages]
 
 
 def _result(text: str) -> Any:
@@ -149,14 +163,14 @@ def _chosen(snapshot: Snapshot, where: str | None) -> frozenset[int] | None:
     return None if where is None else frozenset(rows_by_fragment(Here(), snapshot, parse(where, snapshot.manifest.schema)))
 
 
-def _compaction_tasks(snapshot: Snapshot, **given: Any) -> list[CompactionTask]:
+def _compaction_tasks(snapshot: Snapshot, before: Results, **given: Any) -> list[CompactionTask]:
     options, where, noted = _compaction(given)
     return compaction_tasks(snapshot, _chosen(snapshot, where), options, noted)
 
 
-def _commit_compaction(snapshot: Snapshot, done: Sequence[Compacted], **given: Any) -> Rows:
+def _commit_compaction(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
     options, where, noted = _compaction(given)
-    m = commit_tasks(snapshot, _chosen(snapshot, where), done, options, noted)
+    m = commit_tasks(snapshot, _chosen(snapshot, where), done[0], options, noted)
     figures = (m.fragments_removed, m.fragments_added, m.files_removed, m.files_added)
     return [(m.version, *figures, m.conflicts, list(m.left_out))]
 
@@ -249,23 +263,31 @@ def _new_index(column: str, kind: str, name: str | None = None, replace: bool = 
     return NewIndex(column, kind, name, replace, True, parameters)
 
 
-def _index_tasks(snapshot: Snapshot, **given: Any) -> list[BuildTask]:
+def _index_tasks(snapshot: Snapshot, before: Results, **given: Any) -> list[BuildTask]:
     return create_index_tasks(snapshot, _new_index(**given), _SEGMENTS)
 
 
-def _commit_index(snapshot: Snapshot, built: Sequence[IndexMetadata], **given: Any) -> Rows:
-    return [(commit_created(snapshot, _new_index(**given), built).version,)]
+def _commit_index(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
+    return [(commit_created(snapshot, _new_index(**given), done[0]).version,)]
 
 
 def _drop_index(snapshot: Snapshot, name: str) -> Rows:
     return [(Dataset(snapshot).drop_index(name).version,)]
 
 
-def _optimize_indices(
-    snapshot: Snapshot, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
-) -> Rows:
-    how = Optimization(num_indices_to_merge, index_names, retrain)
-    return [(optimize_indices(Here(), snapshot, how, {}).version,)]
+def _optimization(num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False) -> Optimization:
+    return Optimization(num_indices_to_merge, index_names, retrain)
+
+
+def _optimization_stage(stage: optimize.Stage) -> Stage:
+    def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
+        return stage.tasks(snapshot, _optimization(**given), _SEGMENTS, before)
+
+    return Stage(tasks, stage.run)
+
+
+def _commit_optimization(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
+    return [(commit_optimized(snapshot, _optimization(**given), done, {}).version,)]
 
 
 def _indexes(snapshot: Snapshot) -> Rows:
@@ -274,17 +296,19 @@ def _indexes(snapshot: Snapshot) -> Rows:
 
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
-        "version bigint", Job(_index_tasks, build_segment, _commit_index), {"column": "string", "kind": "string", **_INDEX}, 2
+        "version bigint", Job((Stage(_index_tasks, build_segment),), _commit_index), {"column": "string", "kind": "string", **_INDEX}, 2
     ),
     "drop_index": Procedure("version bigint", _drop_index, {"name": "string"}, 1),
     "optimize_indices": Procedure(
-        "version bigint", _optimize_indices, {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"}
+        "version bigint",
+        Job(tuple(_optimization_stage(stage) for stage in STAGES), _commit_optimization),
+        {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"},
     ),
     "indexes": Procedure("name string, type string, fields array<string>, uuid string, version bigint, fragments array<bigint>", _indexes),
     "compact": Procedure(
         "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
         "left_out array<bigint>",
-        Job(_compaction_tasks, compact, _commit_compaction),
+        Job((Stage(_compaction_tasks, compact),), _commit_compaction),
         {
             "where": "string",
             "target_rows_per_fragment": "bigint",

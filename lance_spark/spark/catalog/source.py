@@ -116,5 +116,5 @@ class _TaskReader(DataSourceReader):
         start_task()
         if partition is None or partition.value is None:
             return
-        result = procedures.run(self._arguments["name"], partition.value)
+        result = procedures.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
         yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))

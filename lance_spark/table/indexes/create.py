@@ -51,7 +51,7 @@ def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: 
 
 def create_index_tasks(snapshot: Snapshot, new: NewIndex, cores: int) -> list[BuildTask]:
     """The tasks of `build_segment` that build an index; `commit_created` takes their results."""
-    return _tasks(cores, snapshot, _checked(snapshot, new)[0], snapshot.manifest.fragments)
+    return build_tasks(cores, snapshot, _checked(snapshot, new)[0], snapshot.manifest.fragments)
 
 
 def commit_created(snapshot: Snapshot, new: NewIndex, built: Sequence[IndexMetadata]) -> Snapshot:
@@ -89,12 +89,13 @@ def no_index(snapshot: Snapshot, name: str) -> InvalidOptionError:
 
 def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[IndexMetadata]:
     """Write new segments for these fragments, one without rows if there are none. If this fails, their files are deleted."""
-    tasks = _tasks(runner.cores, snapshot, definition, fragments)
+    tasks = build_tasks(runner.cores, snapshot, definition, fragments)
     with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))), in_use(snapshot):
         return runner.run(tasks, build_segment)
 
 
-def _tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
+def build_tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
+    """The tasks of `build_segment` that write segments for these fragments: one without rows if there are none."""
     check_writable(snapshot.manifest, snapshot.store.uri)
     definition = with_value_type(snapshot, definition, fragments)
     plan, numbers, stable = definition.scan(snapshot), definition.numbers(snapshot), snapshot.manifest.has_stable_row_ids

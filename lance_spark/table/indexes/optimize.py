@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -16,16 +17,16 @@ from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import kind_of
 from lance_spark.index.moves import Chain, Kept, Translation
-from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.index.target import IndexTarget
 from lance_spark.metadata.deletion_file import live_offsets
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import all_values, load_sequence, parse_row_ids
 from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.commit.commit import with_own_ids
-from lance_spark.table.indexes.create import build_segments, commit_segments, no_index, segments_of
+from lance_spark.table.indexes.create import build_tasks, commit_segments, no_index, segments_of
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
-from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
+from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, folder, metadata
 from lance_spark.table.scan.moved_rows import reuse_moves, reused_fragments
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -33,7 +34,7 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use
 _LOG = logging.getLogger(__name__)
 
 MAX_MERGED_ROWS = 1 << 25
-"""Segments with more rows than these together are not joined: it takes memory for all of them."""
+"""Segments with more rows than these together are not joined: it takes memory, and the time of one task."""
 
 
 @dataclass(frozen=True)
@@ -45,57 +46,156 @@ class Optimization:
     retrain: bool = False
 
 
+@dataclass(frozen=True)
+class Refused:
+    """The error of a task: the rows of the index `name` have a value that it cannot have."""
+
+    name: str
+    error: InvalidOptionError
+
+
+Results = Sequence[Sequence[IndexMetadata | Refused | None]]
+"""The results of the tasks of each stage so far."""
+
+
 def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, properties: dict[str, str]) -> Snapshot:
-    """Extend each scalar index to all fragments, each in one commit. Indexes of unknown kinds stay as they are."""
+    """Extend scalar indexes to all fragments, in one commit. Indexes of unknown kinds stay as they are.
+
+    An index that is not named in `how` stays as it is, too, if new rows have a value that it cannot have.
+    """
     snapshot = with_own_ids(snapshot)
+    results: list[list[IndexMetadata | Refused | None]] = []
+    with on_failure(lambda: discard(snapshot.store, *_new(results))), in_use(snapshot):
+        for stage in STAGES:
+            tasks = stage.tasks(snapshot, how, runner.cores, results)
+            with on_failure(lambda tasks=tasks: discard(snapshot.store, *(task.uuid for task in tasks))):  # type: ignore[misc]
+                results.append(runner.run(tasks, stage.run))
+    return commit_optimized(snapshot, how, results, properties)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tasks that can run at once, and their function. `tasks(snapshot, how, cores, results)` takes the results of the stages before.
+
+    A stage always has the same tasks for the same arguments, but for their uuids.
+    """
+
+    tasks: Callable[[Snapshot, Optimization, int, Results], Sequence[Any]]
+    run: Callable[[Any], IndexMetadata | Refused | None]
+
+
+def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
+    """New segments for the fragments that an index does not cover."""
+    tasks = []
+    for wanted in _wanted(snapshot, how):
+        if wanted.left or wanted.anew:
+            try:
+                tasks += build_tasks(cores, snapshot, wanted.definition, wanted.left)
+            except InvalidOptionError as e:
+                _refuse(snapshot, how, wanted.definition.name, e)
+    return tasks
+
+
+def _build(task: BuildTask) -> IndexMetadata | Refused:
+    try:
+        return build_segment(task)
+    except InvalidOptionError as e:
+        return Refused(task.definition.name, e)
+
+
+def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOptionError) -> None:
+    if how.names is not None:
+        raise error
+    _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, error)
+
+
+def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MergeTask]:
+    """One segment for the new ones and others of an index."""
+    built = [r for r in results[0] if isinstance(r, IndexMetadata)]
+    refused = {r.name for r in results[0] if isinstance(r, Refused)}
+    covers = _covers(snapshot) | {b.uuid: fragments_of(b) or BitMap() for b in built}
+    tasks = []
+    for wanted in _wanted(snapshot, how):
+        name = wanted.definition.name
+        new = [b for b in built if b.name == name]
+        # Without new segments, the build was refused when it was planned.
+        if not wanted.anew and name not in refused and (new or not wanted.left):
+            task = _merge_task(snapshot, wanted.definition, wanted.segments, new, covers, how.merge)
+            tasks += [task] if task is not None else []
+    return tasks
+
+
+def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
+    """New segments in the place of those that cannot be read."""
+    tasks = []
+    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[1], strict=True):
+        if merged is None:
+            covered = BitMap().union(*task.fragments)
+            tasks += build_tasks(cores, snapshot, task.definition, [f for f in snapshot.manifest.fragments if f.id in covered])
+    return tasks
+
+
+def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
+    """Commit the results of all stages for the same version."""
+    new, removed, temporary = _new(results), list[IndexMetadata](), list[bytes]()
+    for task in _merge_tasks(snapshot, how, 1, results):
+        temporary += [s.uuid for s in task.segments if s.uuid in new]
+        removed += [s for s in task.segments if s.uuid not in new]
+    removed += [segment for wanted in _wanted(snapshot, how) if wanted.anew for segment in wanted.segments]
+    for refused in (r for done in results for r in done if isinstance(r, Refused)):
+        _refuse(snapshot, how, refused.name, refused.error)
+        temporary += [uuid for uuid, segment in new.items() if segment.name == refused.name]
+        removed = [segment for segment in removed if segment.name != refused.name]
+    added = [segment for uuid, segment in new.items() if uuid not in temporary]
+    # An index whose new segments were refused when they were planned keeps its old ones.
+    removed = [r for r in removed if any(a.name == r.name for a in added)]
+    done = commit_segments(snapshot, added, removed, properties) if added else snapshot
+    discard(snapshot.store, *temporary)
+    return done
+
+
+def _new(results: Results) -> dict[bytes, IndexMetadata]:
+    return {r.uuid: r for done in results for r in done if isinstance(r, IndexMetadata)}
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """An index that is optimized, and its segments: whether it is built anew, and the fragments of which new segments are built."""
+
+    definition: Definition
+    segments: tuple[IndexMetadata, ...]
+    anew: bool
+    left: Sequence[Fragment]
+
+
+def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
     existing = {i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES
     for name in how.names or ():
         if name not in existing:
             raise no_index(snapshot, name)
+    covers, fragments = _covers(snapshot), snapshot.manifest.fragments
+    found = []
     for name in sorted(existing if how.names is None else set(how.names)):
-        definition = definition_of(snapshot, segments_of(snapshot, name))
+        segments = segments_of(snapshot, name)
+        definition = definition_of(snapshot, segments)
         if definition is None:
             if how.names is not None:
                 raise UnsupportedFeatureError(f"the index {name!r} is of a kind or version that cannot be extended")
             _LOG.warning("%s: the index %r is of a kind or version that cannot be extended", snapshot, name)
             continue
-        try:
-            snapshot = _optimize(runner, snapshot, definition, how, properties)
-        except InvalidOptionError as e:
-            if how.names is not None:
-                raise
-            _LOG.warning("%s: the index %r is not extended: %s", snapshot, name, e)
-    return snapshot
+        covered = BitMap().union(*(covers[s.uuid] for s in segments))
+        left = [f for f in fragments if f.id not in covered]
+        if how.retrain or (left and not has_value_type(definition)):
+            found.append(_Wanted(without_value_type(definition), segments, True, fragments))
+        else:
+            found.append(_Wanted(definition, segments, False, left))
+    return found
 
 
-def _optimize(runner: Runner, snapshot: Snapshot, definition: Definition, how: Optimization, properties: dict[str, str]) -> Snapshot:
-    segments = segments_of(snapshot, definition.name)
-    now = {i.uuid: fragments_of(i) or BitMap() for i in through_reuse(snapshot.manifest.indexes)}
-    fragments = snapshot.manifest.fragments
-    existing = BitMap(f.id for f in fragments)
-    covered = BitMap().union(*(now[s.uuid] for s in segments))
-    anew = how.retrain or (bool(existing - covered) and not has_value_type(definition))
-    if anew:
-        definition, covered = without_value_type(definition), BitMap()
-    built: list[IndexMetadata] = []
-    joined: list[IndexMetadata] = list(segments) if anew else []
-    with on_failure(lambda: discard(snapshot.store, *(b.uuid for b in built))):
-        if anew or existing - covered:
-            built = build_segments(runner, snapshot, definition, [f for f in fragments if f.id not in covered])
-        merged = [] if anew else _to_merge(segments, built, how.merge)
-        if merged:
-            kept = {**now, **{b.uuid: fragments_of(b) or BitMap() for b in built}}
-            task = merge_task(snapshot, definition, [*merged, *built], kept)
-            if task.rows <= MAX_MERGED_ROWS:
-                built, joined = _merge(runner, snapshot, task, built), merged
-    return commit_segments(snapshot, built, joined, properties) if built or joined else snapshot
-
-
-def _to_merge(segments: Sequence[IndexMetadata], built: Sequence[IndexMetadata], merge: int | None) -> list[IndexMetadata]:
-    """The segments to be joined with each other and with new ones: all, or the newest `merge` of them."""
-    if merge is not None:
-        segments = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))[len(segments) - min(merge, len(segments)) :]
-    return list(segments) if len(segments) + len(built) > 1 else []
+def _covers(snapshot: Snapshot) -> dict[bytes, BitMap]:
+    """The existing fragments that each segment covers now."""
+    existing = BitMap(f.id for f in snapshot.manifest.fragments)
+    return {i.uuid: (fragments_of(i) or BitMap()) & existing for i in through_reuse(snapshot.manifest.indexes)}
 
 
 def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Definition | None:
@@ -103,8 +203,9 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     first = segments[0]
     kind = kind_of(first.details_type, first.details)
     alike = all(s.details_type == first.details_type and s.fields == first.fields and s.fragment_bitmap for s in segments)
-    path = _path(snapshot.manifest.schema.fields, first.fields[0]) if len(first.fields) == 1 else ()
-    if kind is None or not alike or not path or any((s.index_version or 0) > kind.version for s in segments):
+    paths = (p for p in snapshot.manifest.schema.paths() if (p[-1].id,) == first.fields)
+    path = next(paths, None)
+    if kind is None or not alike or path is None or any((s.index_version or 0) > kind.version for s in segments):
         return None
     definition = Definition(first.name, tuple(f.name for f in path), path[-1], first.details_type, details=first.details)
     if kind.target is not None:
@@ -121,16 +222,6 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     return definition
 
 
-def _path(fields: Iterable[Field], wanted: int) -> tuple[Field, ...]:
-    """The fields from the top level down to the one with the id `wanted`."""
-    for f in fields:
-        if f.id == wanted:
-            return (f,)
-        if below := _path(f.children, wanted):
-            return (f, *below)
-    return ()
-
-
 def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragments: BitMap) -> IndexFiles:
     """The files of a segment, limited to these fragments."""
     store, place = snapshot.locations.index_folder(segment)
@@ -145,50 +236,58 @@ def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragme
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Joins segments to one. `rows` is how many rows they have together."""
+    """Joins segments to one, each with the rows of some of the fragments."""
 
     definition: Definition
     snapshot: Snapshot
     segments: tuple[IndexMetadata, ...]
     fragments: tuple[BitMap, ...]
-    rows: int
     uuid: bytes = field(default_factory=lambda: uuid4().bytes)
 
 
-def merge_task(snapshot: Snapshot, definition: Definition, segments: Sequence[IndexMetadata], covered: dict[bytes, BitMap]) -> MergeTask:
-    """The task that joins the segments, each with the rows of the fragments that it covers now."""
-    existing = {f.id: f for f in snapshot.manifest.fragments}
-    live = [covered[s.uuid] & BitMap(existing) for s in segments]
-    rows = sum(existing[f].physical_rows for of in live for f in of)
-    return MergeTask(definition, snapshot, tuple(segments), tuple(live), rows)
+def _merge_task(
+    snapshot: Snapshot,
+    definition: Definition,
+    segments: Sequence[IndexMetadata],
+    built: Sequence[IndexMetadata],
+    covers: Mapping[bytes, BitMap],
+    newest: int | None,
+) -> MergeTask | None:
+    """The task that joins the new segments and the smallest others, or only of the `newest` of them; None if there is nothing to join."""
+    physical = {f.id: f.physical_rows for f in snapshot.manifest.fragments}
+    rows = {s.uuid: sum(physical[f] for f in covers[s.uuid]) for s in (*segments, *built)}
+    if newest is not None:
+        segments = sorted(segments, key=lambda s: (s.dataset_version, s.created_at or 0))[len(segments) - min(newest, len(segments)) :]
+    chosen, total = list(built), sum(rows[b.uuid] for b in built)
+    for segment in sorted(segments, key=lambda s: rows[s.uuid]):
+        total += rows[segment.uuid]
+        if total > MAX_MERGED_ROWS:
+            break
+        chosen.append(segment)
+    if len(chosen) < 2 or len(chosen) == len(built):
+        return None
+    return MergeTask(definition, snapshot, tuple(chosen), tuple(covers[c.uuid] for c in chosen))
 
 
-def _merge(runner: Runner, snapshot: Snapshot, task: MergeTask, built: Sequence[IndexMetadata]) -> list[IndexMetadata]:
-    """Join the segments. The files of the ones in `built` are deleted. Segments that cannot be read are built again from the rows."""
-    everything = BitMap().union(*task.fragments)
-    try:
-        with in_use(snapshot):
-            (trained,) = runner.run([task], merge)
-        stable = snapshot.manifest.has_stable_row_ids
-        done = [metadata(task.definition, snapshot.version, stable, task.uuid, trained, everything)]
-    except (CorruptFileError, UnsupportedFeatureError) as e:
-        _LOG.warning("%s: the index %r is built again: %s", snapshot, task.definition.name, e)
-        wanted = [f for f in snapshot.manifest.fragments if f.id in everything]
-        done = build_segments(runner, snapshot, task.definition, wanted)
-    discard(snapshot.store, *(b.uuid for b in built))
-    return done
-
-
-def merge(task: MergeTask) -> Trained:
-    """Write the joined segment. If this fails, its files are deleted."""
+def merge(task: MergeTask) -> IndexMetadata | None:
+    """Write the joined segment; None if one of the segments cannot be read. If this fails, its files are deleted."""
     snapshot, definition = task.snapshot, task.definition
-    moves = reuse_moves(snapshot.manifest.indexes) if not snapshot.manifest.has_stable_row_ids else ()
+    stable = snapshot.manifest.has_stable_row_ids
+    moves = () if stable else reuse_moves(snapshot.manifest.indexes)
     sources: list[tuple[IndexFiles, Translation]] = []
-    with on_failure(lambda: discard(snapshot.store, task.uuid)):
-        for segment, fragments in zip(task.segments, task.fragments):
-            files = index_files(snapshot, segment, definition.field, fragments)
-            sources.append((files, Chain((*moves, Kept(live_rows(snapshot, definition, segment, fragments))))))
-        return definition.kind.rewrite(sources, IndexTarget(snapshot.store, folder(task.uuid)))
+    try:
+        with on_failure(lambda: discard(snapshot.store, task.uuid)):
+            for segment, fragments in zip(task.segments, task.fragments):
+                files = index_files(snapshot, segment, definition.field, fragments)
+                sources.append((files, Chain((*moves, Kept(live_rows(snapshot, definition, segment, fragments))))))
+            trained = definition.kind.rewrite(sources, IndexTarget(snapshot.store, folder(task.uuid)))
+    except (CorruptFileError, UnsupportedFeatureError) as e:
+        _LOG.warning("%s: the index %r is built again: %s", snapshot, definition.name, e)
+        return None
+    return metadata(definition, snapshot.version, stable, task.uuid, trained, BitMap().union(*task.fragments))
+
+
+STAGES = (Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))
 
 
 def live_rows(snapshot: Snapshot, definition: Definition, segment: IndexMetadata, fragments: BitMap) -> Rows:

@@ -144,7 +144,10 @@ def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
         own.sql("CALL lance.system.create_index('ns.t', 'id', 'BITMAP')")
     own.sql("INSERT INTO lance.ns.t VALUES (50, array('0'))")
     assert own.sql("CALL lance.system.drop_index('ns.t', 'tags_idx')") == [(6,)]
+    context = own.spark.sparkContext
+    context.setJobGroup("optimizing", "optimize_indices")
     own.sql("CALL lance.system.optimize_indices(table => 'ns.t', index_names => array('id_idx'))")
+    assert len(context.statusTracker().getJobIdsForGroup("optimizing")) >= 2  # a new segment; joining it with the others
     listed = own.sql("CALL lance.system.indexes('ns.t')")
     assert sorted((name, kind, len(fragments)) for name, kind, _, _, _, fragments in listed) == [
         ("id_idx", "BTREE", 3),

@@ -21,8 +21,15 @@ KINDS = (
     ("number", "BTREE"),
     ("number", "ZONEMAP"),
     ("id", "BLOOMFILTER"),
+    ("id", "BITMAP"),
+    ("number", "BITMAP"),
+    ("number", "BLOOMFILTER"),
     ("word", "BITMAP"),
+    ("word", "BTREE"),
+    ("word", "ZONEMAP"),
     ("text", "NGRAM"),
+    ("text", "BTREE"),
+    ("text", "BLOOMFILTER"),
     ("labels", "LABEL_LIST"),
 )
 NAN = float("nan")
@@ -38,8 +45,14 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "word = 'b' AND number < 3": lambda r: r["word"] == "b" and r["number"] is not None and float(str(r["number"])) < 3,
     "contains(text, 'word 3')": lambda r: r["text"] is not None and "word 3" in str(r["text"]),
     "array_contains(labels, 'y')": lambda r: r["labels"] is not None and "y" in list(r["labels"]),  # type: ignore[call-overload]
+    "text = 'Some word 7'": lambda r: r["text"] == "Some word 7",
+    "text LIKE '%word 1%' AND NOT word = 'a'": lambda r: "word 1" in str(r["text"]) and r["word"] not in (None, "a"),
+    "labels IS NULL": lambda r: r["labels"] is None,
     "word IS NULL OR id = 5": lambda r: r["word"] is None or r["id"] == 5,
 }
+
+
+THEIRS = ("id = 7", "id IN (3, 50, 90)", "word = 'b'", "contains(text, 'word 3')", "array_contains(labels, 'y')", "text = 'Some word 7'")
 
 
 class Steps:
@@ -105,6 +118,29 @@ class Steps:
             if i % 7 == rest:
                 row |= {"number": 1.5, "word": "b"}
 
+    def merge(self) -> None:
+        builder = self.ours.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        builder.execute(self._some_new_and_old())
+
+    def merge_theirs(self) -> None:
+        builder = self.theirs.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        builder.execute(self._some_new_and_old())
+
+    def _some_new_and_old(self) -> pa.Table:
+        """Rows with new values, some of which have an id that exists."""
+        rows = self.new(self.random.randrange(1, 9))
+        ids = rows["id"].to_pylist()
+        old = self.random.sample(sorted(self.rows.keys() - set(ids)), min(len(self.rows) - len(ids), self.random.randrange(len(ids))))
+        for before, now in zip(ids, old):
+            self.rows[now] = self.rows.pop(before) | {"id": now}
+        return rows.set_column(0, SCHEMA.field(0), pa.array(old + ids[len(old) :]))
+
+    def restore(self) -> None:
+        """Delete all rows, and restore the version before."""
+        before = self.ours
+        before.delete("true")
+        before.restore()
+
     def compact(self) -> None:
         self.ours.optimize.compact_files(target_rows_per_fragment=self.random.choice([40, 100]))
 
@@ -130,8 +166,11 @@ class Steps:
     def optimize(self) -> None:
         self.ours.optimize.optimize_indices(num_indices_to_merge=self.random.choice([None, 0, 1]))
 
+    def retrain(self) -> None:
+        self.ours.optimize.optimize_indices(retrain=True)
+
     def optimize_theirs(self) -> None:
-        self.theirs.optimize.optimize_indices()
+        self.theirs.optimize.optimize_indices(num_indices_to_merge=self.random.choice([0, 1, 1, 9]))
 
     def drop(self) -> None:
         names = sorted({str(i["name"]) for i in self.ours.list_indices()})
@@ -145,6 +184,11 @@ class Steps:
             for use in (True, False):
                 found = table.scan(columns=["id"], filter=condition, use_scalar_index=use).to_table()["id"].to_pylist()
                 assert sorted(found) == expected, f"{condition}, use_scalar_index={use}, after {after}"
+        assert self.theirs.count_rows() == len(self.rows), after
+        for condition in THEIRS:
+            scanners = [self.theirs.scanner(columns=["id"], filter=condition, use_scalar_index=use) for use in (True, False)]
+            found, expected = (sorted(scanner.to_table()["id"].to_pylist()) for scanner in scanners)
+            assert found == expected, f"pylance: {condition}, after {after}"
 
 
 STEPS = [name for name in vars(Steps) if not name.startswith("_") and name not in ("new", "ours", "theirs", "check")]

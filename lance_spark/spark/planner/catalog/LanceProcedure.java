@@ -107,9 +107,12 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     request.set("place", place(input.getUTF8String(0).toString()));
     request.set("arguments", values);
     JsonNode rows = ask(request);
-    if (CatalogPython.at(signature, "is_job").asBoolean()) {
+    int stages = CatalogPython.at(signature, "stages").asInt();
+    if (stages > 0) {
       ObjectNode job = PlanJson.object().put("version", rows.asLong());
-      job.set("results", results(request.deepCopy().put("version", rows.asLong())));
+      ArrayNode done = PlanJson.array();
+      for (int i = 0; i < stages; i++) done.add(results((ObjectNode) request.deepCopy().put("version", rows.asLong()).set("results", done.deepCopy())));
+      job.set("results", done);
       rows = ask((ObjectNode) request.set("job", job));
     }
     return Collections.singletonList(new Rows(StructType.fromDDL(CatalogPython.at(signature, "columns").asText()), rows)).iterator();
