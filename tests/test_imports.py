@@ -23,6 +23,7 @@ ROOMS = [
     "spark",
     "spark/planner",
     "spark/planner/columnar",
+    "spark/planner/metrics",
     "spark/planner/catalog",
     "spark/planner/row_level",
     "spark/aggregation",

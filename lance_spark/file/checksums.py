@@ -22,6 +22,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.footer import FOOTER, Footer
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange
 from lance_spark.reading.steps import Steps
+from lance_spark.storage.waiting import waiting
 
 BLOCK = 16 << 10
 """Size in bytes of the blocks in files that we write."""
@@ -108,7 +109,8 @@ class SummedOutput:
             self._write(memoryview(waiting))
 
     def _write(self, data: bytes | memoryview) -> None:
-        self._out.write(data)
+        with waiting():
+            self._out.write(data)
         if not available():
             return
         rest = memoryview(data)

@@ -18,6 +18,7 @@ from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartit
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.writer import STOPPED_AFTER_S, settings
@@ -26,8 +27,9 @@ from lance_spark.table.changes.replace_where import check_rows
 
 @dataclass
 class PartitionedCommitMessage(WriterCommitMessage):
-    """The partitions that one task has written."""
+    """The partitions that one task has written, and its report (see `spark.metrics`)."""
 
+    report: bytes
     partitions: tuple[WrittenPartition, ...]
 
 
@@ -53,8 +55,10 @@ class PartitionedWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:
         """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
         start_task()
+        clock = WriteClock()
         check = None if self._replaced is None else partial(check_rows, self._replaced)
-        return PartitionedCommitMessage(tuple(write_partitions(self._target, iterator, check)))
+        partitions = tuple(write_partitions(self._target, clock.rows(iterator), check))
+        return PartitionedCommitMessage(clock.report(f for p in partitions for f in p.fragments), partitions)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""

@@ -14,6 +14,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.metrics import report
+from lance_spark.table.scan.cost import Cost, FragmentName
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.scan.task import read_task, row_counts
 from lance_spark.table.versions.snapshot import Snapshot
@@ -32,13 +34,18 @@ VERSION_MARK = b"LanceVersion:"
 class LancePartition(InputPartition):
     """A task of a scan. It is self-contained, since Spark may pass it to the reader of another plan of the same query.
 
-    `rows_only`: only the number of rows matters, not their values.
+    `rows_only`: only the number of rows matters, not their values. `skipped` is the number of fragments that no task of the scan reads, and
+    `elsewhere` are those of `Cost`.
     """
 
-    def __init__(self, task: ScanTask | PartitionedTask, rows_only: bool) -> None:
+    def __init__(
+        self, task: ScanTask | PartitionedTask, rows_only: bool, skipped: int = 0, elsewhere: frozenset[FragmentName] = frozenset()
+    ) -> None:
         super().__init__(None)
         self.task = task
         self.rows_only = rows_only
+        self.skipped = skipped
+        self.elsewhere = elsewhere
 
     def __reduce__(self) -> tuple[Any, ...]:
         # LanceTable.java searches for this mark in the pickle, where it precedes all user data.
@@ -47,12 +54,14 @@ class LancePartition(InputPartition):
             indexes = task.indexes.encode()
         else:
             counts = task.kept, task.total
-        size = SIZE_MARK + struct.pack("<qqqqi", task.num_rows, task.num_bytes, *counts, len(indexes)) + indexes
-        return _with_size, (size, self.task, self.rows_only)
+        size = SIZE_MARK + struct.pack("<qqqqqi", task.num_rows, task.num_bytes, *counts, self.skipped, len(indexes)) + indexes
+        return _with_size, (size, self.task, self.rows_only, self.skipped, self.elsewhere)
 
 
-def _with_size(_: bytes, task: ScanTask | PartitionedTask, rows_only: bool) -> LancePartition:
-    return LancePartition(task, rows_only)
+def _with_size(
+    _: bytes, task: ScanTask | PartitionedTask, rows_only: bool, skipped: int, elsewhere: frozenset[FragmentName]
+) -> LancePartition:
+    return LancePartition(task, rows_only, skipped, elsewhere)
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,8 @@ class Partitioning:
 class LanceReader(DataSourceReader):
     """The reader of one plan over a version of a table or of a partitioned namespace.
 
-    Only the conversion and the aggregation are pickled for the executors.
+    `reports`: tasks send their cost to the JVM (see `spark.metrics.report`). Only this, the conversion and the aggregation are pickled for
+    the executors.
     """
 
     def __init__(
@@ -77,6 +87,7 @@ class LanceReader(DataSourceReader):
         rows_only: bool = False,
         size: Partitioning = Partitioning(),
         aggregation: Aggregation | None = None,
+        reports: bool = False,
     ) -> None:
         self._snapshot = snapshot
         self._plan = plan
@@ -84,6 +95,7 @@ class LanceReader(DataSourceReader):
         self._rows_only = rows_only
         self._size = size
         self._aggregation = aggregation
+        self._reports = reports
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
@@ -96,41 +108,60 @@ class LanceReader(DataSourceReader):
             from lance_spark.namespace.partitioned.scan import plan_partitioned  # most tables are not partitioned
 
             tasks = plan_partitioned(self._snapshot, self._plan, cores, most)
-        return [LancePartition(task, self._rows_only) for task in tasks]
+        seen: set[FragmentName] = set()
+        partitions = []
+        for task in tasks:
+            own = {(one.table, part.fragment.id) for one in _tasks_of(task) for part in one.parts}
+            partitions.append(LancePartition(task, self._rows_only, elsewhere=frozenset(own & seen)))
+            seen |= own
+        # Planning does not open all tables of a partitioned namespace, so the number of their fragments is unknown.
+        if isinstance(self._snapshot, Snapshot):
+            for partition in partitions:
+                partition.skipped = len(self._snapshot.manifest.lazy_fragments) - len(seen)
+        return list[InputPartition](partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the batches of one task, in exactly the promised schema."""
         start_task()
         assert isinstance(partition, LancePartition)
-        task = partition.task
+        cost = Cost(partition.elsewhere)
+        yield from self._read(partition, cost)
+        if self._reports:
+            report(cost)
+
+    def _read(self, partition: LancePartition, cost: Cost) -> Iterator[pa.RecordBatch]:
         if partition.rows_only:
-            for rows in _row_counts(task):
-                yield blank(self._conversion.promised, rows)
-        elif self._aggregation is None:
-            yield from map(self._conversion.apply, _batches(task))
-        elif self._aggregation.counts_rows:
-            yield from (_repeated(batch.column(0), self._aggregation.result) for batch in _batches(task))
-        else:
-            yield from partial(self._aggregation, map(self._conversion.apply, _batches(task)))
+            return (blank(self._conversion.promised, rows) for rows in _row_counts(partition.task, cost))
+        batches = _batches(partition.task, cost)
+        if self._aggregation is None:
+            return map(self._conversion.apply, batches)
+        if self._aggregation.counts_rows:
+            result = self._aggregation.result
+            return (_repeated(batch.column(0), result) for batch in batches)
+        return partial(self._aggregation, map(self._conversion.apply, batches))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_conversion": self._conversion, "_aggregation": self._aggregation}
+        return {"_conversion": self._conversion, "_aggregation": self._aggregation, "_reports": self._reports}
 
 
-def _batches(task: ScanTask | PartitionedTask) -> Iterator[pa.RecordBatch]:
+def _tasks_of(task: ScanTask | PartitionedTask) -> list[ScanTask]:
+    return [task] if isinstance(task, ScanTask) else [leaf.task for leaf in task.leaves]
+
+
+def _batches(task: ScanTask | PartitionedTask, cost: Cost) -> Iterator[pa.RecordBatch]:
     if isinstance(task, ScanTask):
-        return read_task(task)
+        return read_task(task, cost)
     from lance_spark.namespace.partitioned.scan import read_partitioned
 
-    return read_partitioned(task)
+    return read_partitioned(task, cost)
 
 
-def _row_counts(task: ScanTask | PartitionedTask) -> Iterator[int]:
+def _row_counts(task: ScanTask | PartitionedTask, cost: Cost) -> Iterator[int]:
     if isinstance(task, ScanTask):
-        return row_counts(task)
+        return row_counts(task, cost)
     from lance_spark.namespace.partitioned.scan import partitioned_row_counts
 
-    return partitioned_row_counts(task)
+    return partitioned_row_counts(task, cost)
 
 
 def _repeated(column: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

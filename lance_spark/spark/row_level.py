@@ -22,6 +22,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.spark.command import Command
 from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.spark.writer import abort_job, no_message, settings
@@ -41,8 +42,9 @@ _NOT_VALUES = ("_rowaddr", OPERATION)
 
 @dataclass
 class RowLevelMessage(WriterCommitMessage):
-    """The result of one task."""
+    """The result of one task, and its report (see `spark.metrics`)."""
 
+    report: bytes
     part: DeltaPart
 
 
@@ -65,7 +67,8 @@ class RowLevelWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
-        return RowLevelMessage(write_rows(self._target, map(_with_operation, iterator)))
+        clock = WriteClock()
+        return _message(clock, write_rows(self._target, map(_with_operation, clock.rows(iterator))))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
@@ -102,9 +105,10 @@ class FirstRowsWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write the inserted rows of a task to data files."""
         start_task()
-        fragments = write.write_fragments(self._target, (self._inserted(batch) for batch in iterator))
+        clock = WriteClock()
+        fragments = write.write_fragments(self._target, (self._inserted(batch) for batch in clock.rows(iterator)))
         fragments = tuple(f for f in fragments if f.physical_rows)
-        return RowLevelMessage(DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
+        return _message(clock, DeltaPart({}, (), fragments, 0, 0, sum(f.physical_rows for f in fragments)))
 
     def _inserted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         batch = _with_operation(batch)
@@ -150,6 +154,11 @@ class TruncationWriter(DataSourceArrowWriter):
         """Commit."""
         if self._snapshot is not None:
             delete_all(self._snapshot, self._options)
+
+
+def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
+    report = clock.report((*part.moved, *part.inserted), part.num_deleted, part.num_updated, part.num_inserted)
+    return RowLevelMessage(report, part)
 
 
 def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:

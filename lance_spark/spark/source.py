@@ -119,7 +119,8 @@ class LanceDataSource(DataSource):
             given = promised(to_spark(_shown(plan.fields(snapshot))))
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
-        return LanceReader(self._partitioned or snapshot, plan, conversion, self._request.rows_only, size, aggregation)
+        request = self._request
+        return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
 
     def _check_declared(self, plan: ScanPlan) -> None:
         """Raise InvalidOptionError for an option that adds a column which the session catalog, where Spark looks, does not have."""

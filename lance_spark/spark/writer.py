@@ -16,6 +16,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.storage.store import Store
@@ -28,8 +29,9 @@ STOPPED_AFTER_S = 5.0
 
 @dataclass
 class LanceCommitMessage(WriterCommitMessage):
-    """The fragments that a task has written."""
+    """The fragments that a task has written, and its report (see `spark.metrics`)."""
 
+    report: bytes
     fragments: tuple[Fragment, ...]
 
 
@@ -68,8 +70,10 @@ class LanceWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
+        clock = WriteClock()
         check = partial(check_rows, self._replaced) if self._replaced is not None and self._checked else None
-        return LanceCommitMessage(write.write_fragments(self._target, iterator, check))
+        fragments = write.write_fragments(self._target, clock.rows(iterator), check)
+        return LanceCommitMessage(clock.report(fragments), fragments)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""

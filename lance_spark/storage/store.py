@@ -19,6 +19,7 @@ from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
 from lance_spark.storage.remote import client_errors, remote_files
 from lance_spark.storage.secrets import redacted
 from lance_spark.storage.vended import VendedOptions
+from lance_spark.storage.waiting import waiting, working
 
 _HINTS = {
     errno.ENOSPC: "the disk is full",
@@ -231,7 +232,7 @@ class Store:
         Without `sync_name`, the file survives a crash of the machine only after a `sync` of its folder.
         """
         # Errors of the calling code pass through here, too.
-        with self._explained(path, writes=True, faults=False) as full, self._files().create(full, sync_name) as out:
+        with self._explained(path, writes=True, faults=False) as full, self._files().create(full, sync_name) as out, working():
             yield out
 
     def sync(self, folder: str) -> None:
@@ -293,13 +294,17 @@ class Store:
 
     @contextlib.contextmanager
     def _explained(self, path: str, *, writes: bool = False, faults: bool = True) -> Iterator[str]:
-        """Yield the full path and translate errors of the block into our own. See `client_errors` for `faults`."""
+        """Yield the full path and translate errors of the block, whose time counts as waiting, into our own.
+
+        See `client_errors` for `faults`.
+        """
         if path.startswith("/") or ".." in path.split("/"):
             raise CorruptFileError(f"the path {path!r} leaves the folder {self.uri}")
         if not can_be_path(path):
             raise CorruptFileError(f"the path {path!r} contains characters that are not allowed in a path")
         try:
-            yield posixpath.join(self.location.bucket, self.location.path, path)
+            with waiting():
+                yield posixpath.join(self.location.bucket, self.location.path, path)
         except (LanceError, FileExistsError):
             raise
         except FileNotFoundError as e:

@@ -20,6 +20,7 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import Predicate, conjunction, evaluate
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.parts import Part, left_by
 from lance_spark.table.scan.plan import (
     MAX_TASK_BYTES,
@@ -99,38 +100,42 @@ class PartitionedTask:
         return sum(leaf.task.num_bytes for leaf in self.leaves)
 
 
-def read_partitioned(task: PartitionedTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or rows with their number, one for each table."""
-    yield from window((batch for leaf in task.leaves for batch in _read(leaf)), task.offset, task.limit)
+def read_partitioned(task: PartitionedTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a task in batches with the schema of the plan, or rows with their number, one for each table.
+
+    What the reading costs is added to `cost`; its rows are those of the tables.
+    """
+    cost = Cost() if cost is None else cost
+    yield from window((batch for leaf in task.leaves for batch in _read(leaf, cost)), task.offset, task.limit)
 
 
-def partitioned_row_counts(task: PartitionedTask) -> Iterator[int]:
-    """The number of rows of a task, split into batches."""
+def partitioned_row_counts(task: PartitionedTask, cost: Cost) -> Iterator[int]:
+    """The number of rows of a task, split into batches. What it costs is added to `cost`."""
     if task.limit is None and not task.offset and all(leaf.finish is None for leaf in task.leaves):
         for leaf in task.leaves:
-            yield from row_counts(leaf.task)
+            yield from row_counts(leaf.task, cost)
         return
-    yield from (batch.num_rows for batch in read_partitioned(task))
+    yield from (batch.num_rows for batch in read_partitioned(task, cost))
 
 
-def _read(leaf: LeafTask) -> Iterator[pa.RecordBatch]:
+def _read(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
     finish, task = leaf.finish, leaf.task
     if finish is None:
-        yield from read_task(task)
+        yield from read_task(task, cost)
         return
-    batches = (finish.complete(batch, rows) for batch, rows in _raw(task))
+    batches = (finish.complete(batch, rows) for batch, rows in _raw(task, cost))
     if finish.counts_rows:
         yield counted(sum(batch.num_rows for batch in batches))
         return
     yield from (batch.select(list(finish.given)) for batch in batches if batch.num_rows)
 
 
-def _raw(task: ScanTask) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _raw(task: ScanTask, cost: Cost) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The batches of a task and their numbers of rows, which batches without columns do not have."""
     if task.fields.fields:
-        yield from ((batch, batch.num_rows) for batch in read_task(task))
+        yield from ((batch, batch.num_rows) for batch in read_task(task, cost))
     else:
-        yield from ((pa.record_batch({}), rows) for rows in row_counts(task))
+        yield from ((pa.record_batch({}), rows) for rows in row_counts(task, cost))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -37,7 +38,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The optimizer rule for statements that create or write tables of the session catalog. Spark itself passes neither the options nor the location
- * of such a table to a Python source.
+ * of such a table to a Python source. Writes of lance rows to any place get their metrics here, too.
  */
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
@@ -72,7 +73,7 @@ public class CatalogTables extends Rule {
       }
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
-      return plan instanceof V2WriteCommand ? write((V2WriteCommand) plan) : plan;
+      return plan instanceof V2WriteCommand ? measured(write((V2WriteCommand) plan)) : plan;
     }
   }
 
@@ -226,6 +227,21 @@ public class CatalogTables extends Rule {
       changed = true;
     }
     return (LogicalPlan) (changed ? SparkInternals.copy((scala.Product) command, arguments) : command);
+  }
+
+  /** A planned write of lance rows, with its metrics. */
+  private static LogicalPlan measured(LogicalPlan command) throws Exception {
+    if (!(command instanceof scala.Product)) return command;
+    Object[] arguments = SparkInternals.arguments((scala.Product) command);
+    boolean changed = false;
+    for (int i = 0; i < arguments.length; i++) {
+      Object write = arguments[i] instanceof scala.Some ? ((scala.Some) arguments[i]).get() : null;
+      boolean isPython = write instanceof PythonWrite && LancePlanner.SOURCE.equalsIgnoreCase((String) SparkInternals.get(write, "shortName"));
+      if (!isPython && !(write instanceof RowLevelWrite) && !(write instanceof ReplacingWrite)) continue;
+      arguments[i] = new scala.Some(new MeasuredWrite((Write) write));
+      changed = true;
+    }
+    return changed ? (LogicalPlan) SparkInternals.copy((scala.Product) command, arguments) : command;
   }
 
   /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */

@@ -8,6 +8,7 @@ import java.util.*;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 import lancespark.columnar.ColumnarReaderFactory;
+import lancespark.columnar.ReportingReaderFactory;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -15,7 +16,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Whether a scan hands over columns or rows to Spark, and why.
+ * Whether a scan hands over columns or rows to Spark, and why; and whether its tasks report what they have read.
  *
  * The driver decides, once for each scan, because Spark plans the scan's parent accordingly. Executors need the classes of the package columnar:
  * in local mode they find them through the driver's class loader, in a cluster they get them as a jar.
@@ -25,40 +26,44 @@ class ColumnarMode {
   private static final String PACKAGE = "lancespark/columnar/";
   /** The classes that executors need. */
   private static final String[] CLASSES = {
-    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "PythonBatches", "TaskMemory"
+    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "Marks", "PythonBatches", "ReportingReader",
+    "ReportingReaderFactory", "TaskMemory", "TaskValue", "WorkerReport"
   };
   private static final Set shipped = new HashSet();
   private static String jar = null;
 
   private final StructType schema;
   private final String obstacle;
+  private final boolean reports;
 
-  private ColumnarMode(StructType schema, String obstacle) {
+  private ColumnarMode(StructType schema, String obstacle, boolean reports) {
     this.schema = schema;
     this.obstacle = obstacle;
+    this.reports = reports;
   }
 
   static ColumnarMode of(StructType schema) {
     String setting = SparkSession.active().conf().get(SETTING, "true").trim();
-    if (setting.equalsIgnoreCase("false")) return new ColumnarMode(schema, SETTING + " is false");
-    if (!setting.equalsIgnoreCase("true")) throw new IllegalArgumentException("invalid value of " + SETTING + ": expected true or false, found " + setting);
+    boolean isOff = setting.equalsIgnoreCase("false");
+    if (!isOff && !setting.equalsIgnoreCase("true")) throw new IllegalArgumentException("invalid value of " + SETTING + ": expected true or false, found " + setting);
     String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
-    if (!missing.isEmpty()) return new ColumnarMode(schema, missing);
-    String obstacle = ColumnarReaderFactory.obstacle(schema);
-    return new ColumnarMode(schema, obstacle != null ? obstacle : executorsObstacle(LancePlanner.session().sparkContext()));
+    if (!missing.isEmpty()) return new ColumnarMode(schema, isOff ? SETTING + " is false" : missing, false);
+    String executors = executorsObstacle(LancePlanner.session().sparkContext()), type = ColumnarReaderFactory.obstacle(schema);
+    return new ColumnarMode(schema, isOff ? SETTING + " is false" : type != null ? type : executors, executors == null && Metrics.areShown());
   }
 
   boolean isColumnar() { return obstacle == null; }
+  boolean reports() { return reports; }
 
   /** What explain shows. */
   String shown() { return obstacle == null ? "true" : "false (" + obstacle + ")"; }
 
-  /** The factory for executors, to be called where Spark runs the query. */
-  PartitionReaderFactory factory(PartitionReaderFactory rows) {
-    if (obstacle != null) return rows;
+  /** The factory for executors, to be called where Spark runs the query. Spark may stop to read a partition after `limit` rows; -1 for none. */
+  PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) {
+    if (obstacle != null && !reports) return rows;
     SparkContext context = LancePlanner.session().sparkContext();
     if (!context.isLocal()) ship(context);
-    return new ColumnarReaderFactory(rows, schema);
+    return obstacle == null ? (PartitionReaderFactory) new ColumnarReaderFactory(rows, schema, limit) : new ReportingReaderFactory(rows, limit);
   }
 
   /** Adds the jar to the jobs of the current session: each has jars of its own. */

@@ -8,6 +8,7 @@ import org.apache.spark.sql.connector.expressions.*;
 import org.apache.spark.sql.connector.expressions.aggregate.*;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
@@ -231,7 +232,12 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
     return out;
   }
 
-  private String json() { return request.json(source.request(), runtimeFilters); }
+  private String json() {
+    ObjectNode json = source.request();
+    return request.json(columnarMode().reports() ? json.put("reports", true) : json, runtimeFilters);
+  }
+
+  int limit() { return request.limit; }
 
   /** Plans in Python once for each set of run-time filters. */
   public synchronized Batch toBatch() {
@@ -248,9 +254,17 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   public CustomMetric[] supportedCustomMetrics() {
     try {
-      return source.spark().source().createPythonMetrics();
+      return Metrics.ofScan(source.spark().source().createPythonMetrics(), source.isPartitioned(), columnarMode().reports());
     } catch (Exception e) {
       return new CustomMetric[0];
+    }
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    try {
+      return Metrics.skipped(((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition());
+    } catch (Exception e) {
+      return new CustomTaskMetric[0];
     }
   }
 
@@ -323,7 +337,7 @@ class LanceBatch implements Batch {
   }
 
   public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-  public PartitionReaderFactory createReaderFactory() { return scan.columnarMode().factory(inner.createReaderFactory()); }
+  public PartitionReaderFactory createReaderFactory() { return scan.columnarMode().factory(inner.createReaderFactory(), scan.limit()); }
   public boolean equals(Object other) {
     return other instanceof LanceBatch && ((LanceBatch) other).request.equals(request) && ((LanceBatch) other).scan.readsSameTable(scan);
   }

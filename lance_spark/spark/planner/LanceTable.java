@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
+import lancespark.columnar.Marks;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -164,14 +165,14 @@ class Source {
   /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
   long version() throws Exception {
     byte[] pickle = inPython().dataSource();
-    int at = Pickle.after(pickle, Pickle.VERSION_MARK, 8);
-    return at < 0 ? 0 : Pickle.integer(pickle, at);
+    int at = Marks.after(pickle, Pickle.VERSION_MARK, 8);
+    return at < 0 ? 0 : Marks.integer(pickle, at);
   }
 
   /** True for a partitioned namespace, which has a mark in its pickle. */
   boolean isPartitioned() {
     try {
-      return Pickle.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
+      return Marks.after(inPython().dataSource(), Pickle.PARTITIONED_MARK, 0) >= 0;
     } catch (Exception e) {
       return false;
     }
@@ -194,11 +195,11 @@ class Source {
 
 /** Writing and reading of pickles in Java. */
 class Pickle {
-  /** The mark before four little-endian signed 64-bit integers (LancePartition in lance_spark.spark.reader). */
-  private static final byte[] SIZE_MARK = "LanceSize:".getBytes(StandardCharsets.US_ASCII);
+  /** The mark before five little-endian signed 64-bit integers (LancePartition in lance_spark.spark.reader). */
+  private static final byte[] SIZE_MARK = Marks.mark("LanceSize:");
   /** The mark before one such integer (LanceDataSource in lance_spark.spark.source). */
-  static final byte[] VERSION_MARK = "LanceVersion:".getBytes(StandardCharsets.US_ASCII);
-  static final byte[] PARTITIONED_MARK = "LancePartitioned:".getBytes(StandardCharsets.US_ASCII);
+  static final byte[] VERSION_MARK = Marks.mark("LanceVersion:");
+  static final byte[] PARTITIONED_MARK = Marks.mark("LancePartitioned:");
 
   /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
   static byte[] bind(byte[] source, String request) throws Exception {
@@ -219,35 +220,16 @@ class Pickle {
   }
 
   /**
-   * Rows and bytes of a pickled partition, and the numbers of tables of a partitioned namespace: those to be read, and all; or null.
-   * The first mark is the partition's own, because it precedes all user data.
+   * Rows and bytes of a pickled partition; the numbers of tables of a partitioned namespace: those to be read, and all; and the number of fragments
+   * that the scan skips; or null. The first mark is the partition's own, because it precedes all user data.
    */
-  static long[] size(byte[] pickle) {
-    int at = after(pickle, SIZE_MARK, 32);
-    return at < 0 ? null : new long[] { integer(pickle, at), integer(pickle, at + 8), integer(pickle, at + 16), integer(pickle, at + 24) };
-  }
+  static long[] size(byte[] pickle) { return Marks.integers(pickle, SIZE_MARK, 5); }
 
   /** The names of the indexes that planning used, and the rows that they leave; "" if there are none. They follow the numbers of `size`. */
   static String indexes(byte[] pickle) {
-    int at = after(pickle, SIZE_MARK, 36);
+    int at = Marks.after(pickle, SIZE_MARK, 44);
     if (at < 0) return "";
-    int size = (int) (integer(pickle, at + 28) >>> 32);
-    return new String(pickle, at + 36, Math.min(size, pickle.length - at - 36), StandardCharsets.UTF_8);
-  }
-
-  /** The end of the first mark that at least this number of bytes follows; -1 if there is none. */
-  static int after(byte[] pickle, byte[] mark, int bytes) {
-    for (int at = 0; at + mark.length + bytes <= pickle.length; at++) {
-      int same = 0;
-      while (same < mark.length && pickle[at + same] == mark[same]) same++;
-      if (same == mark.length) return at + same;
-    }
-    return -1;
-  }
-
-  static long integer(byte[] bytes, int at) {
-    long value = 0;
-    for (int i = 7; i >= 0; i--) value = value << 8 | bytes[at + i] & 0xff;
-    return value;
+    int size = (int) (Marks.integer(pickle, at + 36) >>> 32);
+    return new String(pickle, at + 44, Math.min(size, pickle.length - at - 44), StandardCharsets.UTF_8);
   }
 }

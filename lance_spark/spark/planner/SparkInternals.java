@@ -141,7 +141,7 @@ public class SparkInternals {
     { SQL + "execution.datasources.DataSourceStrategy$", "normalizeExprs/2", ".MODULE$" },
   };
 
-  /** What only the columnar hand-over uses. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
+  /** What only the columnar hand-over and metrics use. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
   private static final String[][] USED_BY_COLUMNAR = {
     { "org.apache.spark.InterruptibleIterator", "delegate/0" },
     { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
@@ -151,9 +151,15 @@ public class SparkInternals {
       "copyMemory/5", "setMemory/3", ".BYTE_ARRAY_OFFSET", ".SHORT_ARRAY_OFFSET", ".INT_ARRAY_OFFSET", ".LONG_ARRAY_OFFSET",
       ".FLOAT_ARRAY_OFFSET", ".DOUBLE_ARRAY_OFFSET" },
     { "org.apache.spark.unsafe.types.UTF8String", "fromAddress/3" },
-    { PYTHON + "PythonPartitionReaderFactory", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema", FIELD + "jobArtifactUUID" },
+    { PYTHON + "PythonPartitionReaderFactory", "new/4|5", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema", FIELD + "jobArtifactUUID" },
     { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
-    { PYTHON + "UserDefinedPythonDataSource", "createMapInBatchEvaluatorFactory/6|7", "createPythonTaskMetrics/1" },
+    { PYTHON + "PythonWriterCommitMessage", "pickledMessage/0" },
+    { "org.apache.spark.api.python.PythonFunction", "broadcastVars/0", "command/0", "envVars/0", "pythonExec/0", "pythonIncludes/0", "pythonVer/0" },
+    { "org.apache.spark.api.python.SimplePythonFunction", "new/7" },
+    { "org.apache.spark.util.AccumulatorV2", "value/0" },
+    { "org.apache.spark.util.CollectionAccumulator", "new/0" },
+    { "org.apache.spark.util.MetricUtils", "stringValue/3" },
+    { PYTHON + "UserDefinedPythonDataSource", "dataSourceCls/0", "createMapInBatchEvaluatorFactory/6|7", "createPythonTaskMetrics/1" },
     { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", ".MODULE$" },
     { SQL + "execution.metric.SQLMetric", "value/0" },
     { SQL + "execution.python.MapInBatchEvaluatorFactory", "createEvaluator/0" },

@@ -35,7 +35,7 @@ _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
 _FORMAT = "lance/DefaultSource.class"
-_COLUMNAR = f"{_PACKAGE}/columnar/"
+_FOUND_BY_NAME = (f"{_PACKAGE}/columnar/", f"{_PACKAGE}/metrics/")
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -123,13 +123,13 @@ def _loader(spark: SparkSession) -> Any:
 def _compiled(gateway: Any, context: Any) -> Any:
     """A class loader with the compiled classes. Spark's own gets those that Spark itself loads, if it takes any.
 
-    These are the class named after the format and those that read batches in executors. The loader returned here has them from its parent.
+    These are the class named after the format, those that executors run, and the metrics. The returned loader has them from its parent.
     """
     classes = _compile(gateway, context, sources())
     loader = _class_loader(gateway, context, classes)
     found_by_name = gateway.jvm.java.util.HashMap()
     for path in classes.keySet():
-        if path == _FORMAT or path.startswith(_COLUMNAR):
+        if path == _FORMAT or path.startswith(_FOUND_BY_NAME):
             found_by_name.put(path, classes.get(path))
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(found_by_name)

@@ -25,8 +25,8 @@ class Request:
     `aggregates` of the rows with equal `keys`.
 
     `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
-    schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. Columns and conditions have
-    the form of `predicate.from_json`.
+    schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. `reports`: tasks report what
+    they have read. Columns and conditions have the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -37,6 +37,7 @@ class Request:
     rows_only: bool = False
     parallelism: int | None = None
     declared: str | None = None
+    reports: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Request:

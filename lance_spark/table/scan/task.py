@@ -6,6 +6,7 @@ rows, which are usually few; readers take single rows out of pages without decod
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Generator, Iterator
@@ -24,8 +25,9 @@ from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bounds import Bounds, may_hold
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.reading import spans
-from lance_spark.reading.steps import Counts, Rows
+from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Schema, quoted
+from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.parts import Part
 from lance_spark.table.scan.plan import ScanTask
 from lance_spark.table.scan.read_ahead import prefetch
@@ -43,24 +45,32 @@ WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
 
 
-def read_task(task: ScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file."""
-    rows, counts, start = 0, Counts(), time.perf_counter()
+def read_task(task: ScanTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file.
+
+    What the reading costs is added to `cost`.
+    """
+    cost, start = Cost() if cost is None else cost, time.perf_counter()
+    before = cost.rows
     try:
         if task.counts_rows:
-            yield counted(sum(batch.num_rows for batch in _batches(task, counts)) if task.fields.fields else task.num_rows)
+            rows = sum(batch.num_rows for batch in cost.timed(_batches(task, cost))) if task.fields.fields else task.num_rows
+            cost.rows += rows
+            yield counted(rows)
             return
         # A small limit is answered faster without reading more rows, and few rows without another thread.
-        batches = _batches(task, counts) if task.limit is not None else _merged(task, _batches(task, counts))
+        batches = _batches(task, cost)
+        batches = cost.timed(batches if task.limit is not None else _merged(task, batches))
         if task.limit is None and task.num_rows > _FEW_ROWS:
             batches = prefetch(batches)
-        for batch in window(batches, task.offset, task.limit):
-            rows += batch.num_rows
-            yield batch
+        with contextlib.closing(batches):
+            for batch in window(batches, task.offset, task.limit):
+                cost.rows += batch.num_rows
+                yield batch
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{task.table}: {e}") from e
     finally:
-        _log(task, rows, counts, time.perf_counter() - start)
+        _log(task, cost.rows - before, cost, time.perf_counter() - start)
 
 
 def counted(rows: int) -> pa.RecordBatch:
@@ -68,37 +78,42 @@ def counted(rows: int) -> pa.RecordBatch:
     return pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
 
-def _log(task: ScanTask, rows: int, counts: Counts, seconds: float) -> None:
+def _log(task: ScanTask, rows: int, cost: Cost, seconds: float) -> None:
     """Log what a task has read and skipped, for each fragment after it has been read."""
+    counts = cost.counts
     _LOG.info(
-        "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s",
+        "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s, "
+        "of which %.2f s waiting for the store and %.2f s decoding",
         *(task.table, rows, sum(part.num_rows for part in task.parts), len(task.parts)),
-        *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds),
+        *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds, cost.waiting, cost.decoding),
     )
 
 
-def row_counts(task: ScanTask) -> Iterator[int]:
-    """The number of rows of a task, split into batches; if no field is needed, nothing is read."""
+def row_counts(task: ScanTask, cost: Cost) -> Iterator[int]:
+    """The number of rows of a task, split into batches; if no field is needed, nothing is read. What it costs is added to `cost`."""
     if task.fields.fields:
-        yield from (batch.num_rows for batch in read_task(task))
+        yield from (batch.num_rows for batch in read_task(task, cost))
         return
+    cost.rows += task.num_rows
     for start in range(0, task.num_rows, task.batch_rows):
         yield min(task.batch_rows, task.num_rows - start)
 
 
-def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a task after its predicate, before offset and limit; the cost of reading them is added to `counts`."""
+def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None]:
+    """The batches of a task after its predicate, before offset and limit; the cost of reading each fragment is added to `cost`."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which counting rows does not need
     from lance_spark.table.scan.projection import project
 
     given = task.given.to_arrow()
     if task.first is not None:
         readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row) for part in task.parts]
-        for i, positions in _first_positions(task, readers, task.first).items():
-            for batch in readers[i].read(positions, task.fields, task.batch_rows):
-                yield project(batch, task.given, given)
-        for reader in readers:
-            counts.add(reader.counts())
+        try:
+            for i, positions in _first_positions(task, readers, task.first).items():
+                for batch in readers[i].read(positions, task.fields, task.batch_rows):
+                    yield project(batch, task.given, given)
+        finally:
+            for part, reader in zip(task.parts, readers):
+                cost.add((task.table, part.fragment.id), reader.counts())
         return
     repeated = Repeated(task)
     for part in task.parts:
@@ -118,7 +133,7 @@ def _batches(task: ScanTask, counts: Counts) -> Generator[pa.RecordBatch, None, 
                 repeated.add(done)
                 yield done
         finally:
-            counts.add(reader.counts())
+            cost.add((task.table, part.fragment.id), reader.counts())
 
 
 def _merged(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:

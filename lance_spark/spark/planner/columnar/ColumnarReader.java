@@ -7,22 +7,26 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.TaskCompletionListener;
 
 /** The batches of one partition. As Spark's interface says, a batch is valid until the next one is asked for. */
-final class ColumnarReader implements PartitionReader {
+final class ColumnarReader implements PartitionReader, TaskCompletionListener {
   private final StructType schema;
   private final PythonBatches worker;
+  private final WorkerReport report;
   private final TaskMemory memory;
   private ColumnarBatch batch;
 
-  ColumnarReader(PythonBatches worker, StructType schema) throws Exception {
+  ColumnarReader(PythonBatches worker, StructType schema, WorkerReport report) throws Exception {
     this.schema = schema;
     this.worker = worker;
+    this.report = report;
     TaskContext task = TaskContext.get();
     // Listeners run in reverse order: the runner's, which stops the worker, must run before the memory is freed.
     memory = new TaskMemory(task);
     memory.closeAfter(this);
     worker.start(task);
+    task.addTaskCompletionListener((TaskCompletionListener) this);
   }
 
   public boolean next() {
@@ -37,6 +41,7 @@ final class ColumnarReader implements PartitionReader {
     FlatVector[] columns = FlatVectors.fields((StructVector) taken.arrays(), schema, received.numRows(), "", taken);
     for (int i = 0; i < columns.length; i++) columns[i].asColumn();
     batch = new ColumnarBatch(columns, received.numRows());
+    report.count(received.numRows());
     return true;
   }
 
@@ -44,11 +49,19 @@ final class ColumnarReader implements PartitionReader {
 
   public CustomTaskMetric[] currentMetricsValues() {
     try {
-      return worker.metrics();
+      return report.with(worker.metrics());
     } catch (Exception e) {
       return new CustomTaskMetric[0];
     }
   }
 
   public void close() {}
+
+  public void onTaskCompletion(TaskContext task) {
+    try {
+      if (report.isDue(task)) worker.hasNext();
+    } catch (Exception e) {
+      // The task has its rows; only its metrics are missing.
+    }
+  }
 }

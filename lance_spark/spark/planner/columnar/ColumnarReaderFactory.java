@@ -10,10 +10,13 @@ import org.apache.spark.unsafe.Platform;
 public final class ColumnarReaderFactory implements PartitionReaderFactory {
   private final PartitionReaderFactory inner;
   private final StructType schema;
+  private final long limit;
 
-  public ColumnarReaderFactory(PartitionReaderFactory inner, StructType schema) {
+  /** `limit` is that of WorkerReport. */
+  public ColumnarReaderFactory(PartitionReaderFactory inner, StructType schema, long limit) {
     this.inner = inner;
     this.schema = schema;
+    this.limit = limit;
   }
 
   /** Why columns of `schema` cannot be handed over; null if they can. */
@@ -27,7 +30,8 @@ public final class ColumnarReaderFactory implements PartitionReaderFactory {
 
   public PartitionReader createColumnarReader(InputPartition partition) {
     try {
-      return new ColumnarReader(new PythonBatches(inner, partition), schema);
+      WorkerReport report = new WorkerReport(limit);
+      return new ColumnarReader(new PythonBatches(report.from(inner), partition), schema, report);
     } catch (Exception e) {
       // Errors of Spark's runner are checked exceptions that Scala does not declare; rethrow them unchanged.
       Platform.throwException(e);

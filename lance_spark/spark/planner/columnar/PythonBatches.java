@@ -86,6 +86,14 @@ final class PythonBatches {
     return (CustomTaskMetric[]) call(source, "createPythonTaskMetrics", arguments);
   }
 
+  /** A factory like this one, with another source. */
+  static PartitionReaderFactory withSource(PartitionReaderFactory factory, Object source) throws Exception {
+    Constructor constructor = factory.getClass().getConstructors()[0];
+    Object[] all = { source, field(factory, "pickledReadFunc"), field(factory, "outputSchema"), field(factory, "jobArtifactUUID"),
+      hasField(factory, "sessionUUID") ? field(factory, "sessionUUID") : null };
+    return (PartitionReaderFactory) constructor.newInstance(java.util.Arrays.copyOf(all, constructor.getParameterTypes().length));
+  }
+
   private static Object single(Object item) { return scala.collection.Iterator$.MODULE$.single(item); }
 
   private static Object row(Object value) throws Exception {
@@ -94,7 +102,7 @@ final class PythonBatches {
   }
 
   private static Object module(String name) throws Exception { return Class.forName(name).getField("MODULE$").get(null); }
-  private static Object field(Object factory, String name) throws Exception { return factory.getClass().getField(FIELDS + name).get(factory); }
+  static Object field(Object factory, String name) throws Exception { return factory.getClass().getField(FIELDS + name).get(factory); }
 
   private static boolean hasField(Object factory, String name) {
     Field[] all = factory.getClass().getFields();
