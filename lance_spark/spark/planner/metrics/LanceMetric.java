@@ -9,11 +9,10 @@ import org.apache.spark.util.MetricUtils;
  * kind of value, and they are where Spark's class loader finds them.
  */
 public abstract class LanceMetric implements CustomMetric {
-  static final String NUMBER = "sum", SIZE = "size", TIME = "nsTiming";
   private final String kind, name, description;
 
   /** `kind` is Spark's name for the kind of value. */
-  LanceMetric(String kind, String name, String description) {
+  public LanceMetric(String kind, String name, String description) {
     this.kind = kind;
     this.name = name;
     this.description = description;
@@ -33,7 +32,7 @@ public abstract class LanceMetric implements CustomMetric {
       else sum += sorted[i];
     }
     int some = sorted.length - zeros;
-    if (kind.equals(NUMBER) || some < 2) return text(sum);
+    if (kind.equals("sum") || some < 2) return text(sum);
     String spread = text(sorted[zeros]) + ", " + text(sorted[zeros + some / 2]) + ", " + text(sorted[sorted.length - 1]);
     return "total (min, med, max)\n" + text(sum) + " (" + spread + ")";
   }
