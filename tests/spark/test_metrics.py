@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -239,7 +239,7 @@ def test_row_level_commands_show_the_rows_that_they_change(spark: SparkSession, 
 
 
 def test_the_distribution_over_tasks_is_shown_for_sizes_and_times(spark: SparkSession) -> None:
-    loader, gateway = install._loader(spark), spark.sparkContext._gateway
+    loader, gateway = install._loader(spark), cast(Any, spark.sparkContext._gateway)
 
     def text(kind: str, *values: int) -> str:
         array: Any = gateway.new_array(gateway.jvm.long, len(values))

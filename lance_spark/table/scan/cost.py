@@ -41,6 +41,12 @@ class Cost:
             self.bytes += counts.bytes
             self.pages += counts.pages
 
+    def include(self, other: Cost) -> None:
+        """Add the cost of another task."""
+        self.counts.add(other.counts)
+        for name in ("rows", "bytes", "pages", "waiting", "decoding"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def timed(self, batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
         """The same batches. The time to get each is counted, in the thread that gets it."""
         try:

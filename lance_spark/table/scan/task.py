@@ -50,27 +50,27 @@ def read_task(task: ScanTask, cost: Cost | None = None) -> Iterator[pa.RecordBat
 
     What the reading costs is added to `cost`.
     """
-    cost, start = Cost() if cost is None else cost, time.perf_counter()
-    before = cost.rows
+    own, start = Cost() if cost is None else Cost(cost.elsewhere), time.perf_counter()
     try:
         if task.counts_rows:
-            rows = sum(batch.num_rows for batch in cost.timed(_batches(task, cost))) if task.fields.fields else task.num_rows
-            cost.rows += rows
-            yield counted(rows)
+            own.rows = sum(batch.num_rows for batch in own.timed(_batches(task, own))) if task.fields.fields else task.num_rows
+            yield counted(own.rows)
             return
         # A small limit is answered faster without reading more rows, and few rows without another thread.
-        batches = _batches(task, cost)
-        batches = cost.timed(batches if task.limit is not None else _merged(task, batches))
+        batches = _batches(task, own)
+        batches = own.timed(batches if task.limit is not None else _merged(task, batches))
         if task.limit is None and task.num_rows > _FEW_ROWS:
             batches = prefetch(batches)
         with contextlib.closing(batches):
             for batch in window(batches, task.offset, task.limit):
-                cost.rows += batch.num_rows
+                own.rows += batch.num_rows
                 yield batch
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{task.table}: {e}") from e
     finally:
-        _log(task, cost.rows - before, cost, time.perf_counter() - start)
+        _log(task, own, time.perf_counter() - start)
+        if cost is not None:
+            cost.include(own)
 
 
 def counted(rows: int) -> pa.RecordBatch:
@@ -78,13 +78,13 @@ def counted(rows: int) -> pa.RecordBatch:
     return pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
 
-def _log(task: ScanTask, rows: int, cost: Cost, seconds: float) -> None:
+def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
     """Log what a task has read and skipped, for each fragment after it has been read."""
     counts = cost.counts
     _LOG.info(
         "%s: %d of %d rows in %d fragments; read %d of %d pages of the columns, %.1f of %.1f MB of the files, in %.2f s, "
         "of which %.2f s waiting for the store and %.2f s decoding",
-        *(task.table, rows, sum(part.num_rows for part in task.parts), len(task.parts)),
+        *(task.table, cost.rows, sum(part.num_rows for part in task.parts), len(task.parts)),
         *(counts.pages_read, counts.pages, counts.bytes_read / 1e6, counts.bytes / 1e6, seconds, cost.waiting, cost.decoding),
     )
 
