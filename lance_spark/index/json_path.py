@@ -80,11 +80,12 @@ def _is_at(asked: str, path: Path, t: pa.DataType, *texts: str) -> bool:
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:
-    """Write the index of the rows. Parameters: `path`, `target_index_type`, `value_type` and those of the target.
+    """Write the index of the rows. Parameters: `path`, `target_index_type`, `value_type` (string) and those of the target.
 
     Raises InvalidOptionError for a value that is not of the type `value_type`.
     """
-    path, kind, t = str(parameters["path"]), kind_named(str(parameters["target_index_type"])), parameters["value_type"]
+    path, kind = str(parameters["path"]), kind_named(str(parameters["target_index_type"]))
+    t = parameters.get("value_type", pa.string())  # there are only nulls
     trained = kind.train(_extracted(rows, path, t), t, target, parameters)
     return Trained(details(path, kind.name, trained.details), VERSION, trained.files)
 

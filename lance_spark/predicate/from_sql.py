@@ -47,8 +47,7 @@ def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
 
     Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, RLIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
     and to strings, and the functions of FUNCTIONS, ARRAY_FUNCTIONS and JSON_FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone`
-    is where current_date() is today; None if that is unknown. Raises InvalidOptionError for anything else and for types that do not
-    compare, and SchemaMismatchError for a column that does not exist.
+    is where current_date() is today; None if unknown. Raises InvalidOptionError for anything else, SchemaMismatchError for other columns.
     """
     return _translated(sql, schema, zone, lambda node: bind.predicate(node, sql))
 
@@ -255,8 +254,7 @@ class _Translation:
         raise self.unsupported(e)
 
     def function(self, e: Any) -> Expression:
-        name, values = e.name.lower(), [self.node(a) for a in e.expressions]
-        name = SYNONYMS.get(name, name)
+        name, values = SYNONYMS.get(e.name.lower(), e.name.lower()), [self.node(a) for a in e.expressions]
         if name in ("isnull", "isnotnull") and len(values) == 1:
             return IsNull(values[0]) if name == "isnull" else Not(IsNull(values[0]))
         if name in ("now", "current_timestamp", "current_date") and not values:

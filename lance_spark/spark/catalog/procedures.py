@@ -254,7 +254,10 @@ def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Ro
     return [(clone.uri, clone.version)]
 
 
-_INDEX = {"name": "string", "replace": "boolean", "rows_per_zone": "bigint", "number_of_items": "bigint", "probability": "double"}
+_INDEX = {
+    **{"name": "string", "replace": "boolean", "rows_per_zone": "bigint", "number_of_items": "bigint", "probability": "double"},
+    **{"path": "string", "target_index_type": "string"},
+}
 _SEGMENTS = 8
 """The number of segments that a large index is built as at least, which are the tasks."""
 

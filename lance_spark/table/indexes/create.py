@@ -97,7 +97,7 @@ def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, f
 def build_tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
     """The tasks of `build_segment` that write segments for these fragments: one without rows if there are none."""
     check_writable(snapshot.manifest, snapshot.store.uri)
-    definition = with_value_type(snapshot, definition, fragments)
+    definition = with_value_type(snapshot, definition, fragments or snapshot.manifest.fragments)
     plan, numbers, stable = definition.scan(snapshot), definition.numbers(snapshot), snapshot.manifest.has_stable_row_ids
 
     def task(group: Sequence[Fragment]) -> BuildTask:

@@ -141,7 +141,8 @@ def _of_zones(task: FollowTask, target: IndexTarget) -> Trained:
     trained = build(part)
     try:
         sizes = {f.id: f.physical_rows for g in task.groups for f in g.new_fragments}
-        files = IndexFiles(target.store, part.folder, definition.field, sizes, sizes={f.path: f.size for f in trained.files})
+        known = {f.path: f.size for f in trained.files}
+        files = IndexFiles(target.store, part.folder, definition.field, sizes, sizes=known, details=trained.details)
         nothing = Chain(())
         sources = [(index_files(snapshot, task.segment, definition.field, covered), nothing), (files, nothing)]
         return definition.kind.rewrite(sources if covered else sources[1:], target)
