@@ -98,8 +98,9 @@ protos: ## Generate lance_spark/_proto from protos/
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --python_out=. --pyi_out=. protos/lance_spark/_proto/*.proto
 
 ##@ Measure
-bench: $(VENV)/.bench ## Measure reading and writing with Spark against pylance, Parquet and the floor
+bench: $(VENV)/.bench ## Measure reading, writing and lookups with Spark against pylance, Parquet and the floor
 	$(WITH_JAVA) $(BIN)/python -m bench
+	$(WITH_JAVA) $(BIN)/python -m bench.indexes
 
 bench-quick: $(VENV)/.bench ## The same on little data, in about a minute
 	$(WITH_JAVA) $(BIN)/python -m bench --quick

@@ -37,6 +37,9 @@ _BATCH_BYTES = 8 * 1024 * 1024
 _OPEN_BYTES = 8 << 10
 """The memory of an open file without the metadata of its columns."""
 
+_CHUNK_BYTES = 1 << 10
+"""The size of a small chunk of a page."""
+
 _PAGES_NAMED = 5
 """Maximum number of pages in an error message."""
 
@@ -101,10 +104,11 @@ class DataFileReader:
 
     @property
     def nbytes(self) -> int:
-        """About the memory of the file's metadata, if that of all columns is read."""
+        """About the memory of the file's metadata, if that of all columns is read, and of what is kept of its pages."""
         if isinstance(self._layout, legacy.LegacyFile):
             return _OPEN_BYTES + self._layout.pages.entries.nbytes
-        return _OPEN_BYTES + 4 * int(np.diff(self._layout.column_metadata).sum())
+        # A chunk of 8 bytes or more has a word of 4 bytes at most, but most chunks have kilobytes.
+        return _OPEN_BYTES + 4 * int(np.diff(self._layout.column_metadata).sum()) + self._source.size // _CHUNK_BYTES * 4
 
     @property
     def num_columns(self) -> int:

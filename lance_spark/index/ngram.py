@@ -17,7 +17,7 @@ from lance_spark.index.answer import Found, Rows, intersection, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.order import runs
-from lance_spark.index.row_sets import TREEMAP, parse_treemap
+from lance_spark.index.row_sets import TREEMAP, common_rows
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Or
@@ -41,7 +41,7 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
             parts = [found for o in operands if (found := search(files, o, column)) is not None]
             return Found(union(p.rows for p in parts), all(p.exact for p in parts)) if len(parts) == len(operands) else None
         case IsNull(operand) if operand == column:
-            return Found(_rows(files, [_NULL])[0], exact=True)
+            return Found(_rows(files, [_NULL]), exact=True)
         case Call("contains" | "startswith" | "endswith", (text, Literal(str(part)))) if text == column:
             return _containing(files, [part])
         case Like(text, pattern) if text == column and (parts_ := _parts(pattern)):
@@ -68,18 +68,18 @@ def _parts(pattern: str) -> list[str]:
 def _containing(files: IndexFiles, parts: Sequence[str]) -> Found | None:
     """The rows with the trigrams of all parts; None if they have none."""
     tokens = sorted({int(t) for part in parts for t in ascii_tokens(part)})
-    return Found(intersection(_rows(files, tokens)), exact=False) if tokens else None
+    return Found(_rows(files, tokens), exact=False) if tokens else None
 
 
-def _rows(files: IndexFiles, tokens: Sequence[int]) -> list[Rows]:
-    """The rows of each token; only one without rows if a token is in no text."""
+def _rows(files: IndexFiles, tokens: Sequence[int]) -> Rows:
+    """The rows that have all tokens."""
     file = files.open(FILE)
     _check_columns(file)
     known = files.cached("tokens", lambda: _tokens(file), lambda a: a.nbytes)
     places = np.searchsorted(known, tokens)
     if (places >= len(known)).any() or (known[np.minimum(places, len(known) - 1)] != tokens).any():
-        return [{}]
-    return [parse_treemap(data, file.path) for data in bitmaps(file.read(["posting_list"], places).column(0), file.path)]
+        return {}
+    return common_rows(bitmaps(file.read(["posting_list"], places).column(0), file.path), file.path)
 
 
 def _tokens(file: IndexFile) -> np.ndarray:

@@ -8,8 +8,9 @@ halves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -73,12 +74,17 @@ def serialise_row_addresses(rows: Rows) -> bytes:
 
 def parse_treemap(data: bytes, what: str) -> Rows:
     """The rows of a RoaringTreemap. `what` names it in errors."""
+    return common_rows([data], what)
+
+
+def common_rows(sets: Sequence[bytes], what: str) -> Rows:
+    """The rows in all of several RoaringTreemaps. `what` names them in errors."""
     try:
-        found = BitMap64.deserialize(data)
+        common = reduce(BitMap64.intersection, map(BitMap64.deserialize, sets))
     except (ValueError, IndexError) as e:
         raise CorruptFileError(f"{what} is not a roaring treemap: {e}") from e
-    check_bytes(8 * len(found), what)
-    return of_numbers(np.frombuffer(found.to_array(), dtype=np.uint64))
+    check_bytes(8 * len(common), what)
+    return of_numbers(np.frombuffer(common.to_array(), dtype=np.uint64))
 
 
 def serialise_treemap(rows: Rows) -> bytes:

@@ -7,7 +7,6 @@ letters, which other writers leave as they are: their digits are larger than 36 
 
 from __future__ import annotations
 
-import re
 import string
 import unicodedata
 from functools import cache
@@ -64,7 +63,16 @@ def postings(texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def ascii_tokens(text: str) -> np.ndarray:
     """The tokens of those parts of `text` that are ASCII, ascending. Each text that contains `text` has all of them."""
-    return postings(pa.array([re.sub(r"[^\x00-\x7f]", " ", text)]))[0]
+    digits = _ascii_digits()[np.frombuffer(text.encode("ascii", "replace"), np.uint8)]
+    windows = np.lib.stride_tricks.sliding_window_view(digits, 3) if len(digits) > 2 else np.empty((0, 3), np.int64)
+    windows = windows[(windows != _SEPARATOR).all(axis=1)]
+    return np.unique(windows @ np.array([BASE * BASE, BASE, 1])).astype(np.uint32)
+
+
+@cache
+def _ascii_digits() -> np.ndarray:
+    """The digit of each ASCII character."""
+    return np.array([_digits(chr(c).lower())[0] for c in range(0x80)])
 
 
 @cache

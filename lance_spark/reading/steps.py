@@ -7,7 +7,7 @@ many columns can run concurrently, with their ranges fetched together.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -31,7 +31,8 @@ class Page:
 
     `buffers` are ranges of the file; `encoding_type` is the type URL of the encoding message without its slash, such as
     "lance.encodings21.PageLayout", and `encoding` the message's bytes. `num_rows` is as stored (items for a
-    fixed-size list of structs), `first_row` the number of rows before it in the file.
+    fixed-size list of structs), `first_row` the number of rows before it in the file. `kept` are buffers, by number,
+    that stay in memory after rows of the page were read.
     """
 
     first_row: int
@@ -39,6 +40,7 @@ class Page:
     buffers: tuple[ByteRange, ...]
     encoding_type: str
     encoding: bytes
+    kept: dict[int, Bytes] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

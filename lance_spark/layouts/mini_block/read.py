@@ -8,6 +8,7 @@ repetition levels, definition levels and value buffers, each padded to 8 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +65,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     Flat values of a dictionary are looked up by the caller, since more rows are decoded than are wanted.
     """
     whole = spans.count(rows) == page.num_rows
-    words, *rest = yield _first_round(layout, page, whole)
+    words, *rest = yield from _first_round(layout, page, whole)
     dictionary = rest.pop(0) if layout.dictionary else None
     slots: tuple[Slots, ...] | None = None
     if isinstance(layout.structure, Sparse):
@@ -93,8 +94,8 @@ def _needs_index(layout: MiniBlock, whole: bool) -> bool:
     return not whole and isinstance(layout.structure, Dense) and layout.structure.num_lists > 0
 
 
-def _first_round(layout: MiniBlock, page: Page, whole: bool) -> list[ByteRange]:
-    """Chunk words, dictionary and repetition index; if all rows are wanted, also the chunks."""
+def _first_round(layout: MiniBlock, page: Page, whole: bool) -> Steps[Sequence[Bytes]]:
+    """Chunk words, dictionary and repetition index; if all rows are wanted, also the chunks. The words stay in memory for other rows."""
     index_at = 3 if layout.dictionary else 2
     needs_index = _needs_index(layout, whole)
     if len(page.buffers) < index_at + needs_index:
@@ -106,7 +107,12 @@ def _first_round(layout: MiniBlock, page: Page, whole: bool) -> list[ByteRange]:
         wanted.append(page.buffers[index_at])
     if whole:
         wanted.append(page.buffers[1])
-    return wanted
+    if len(wanted) == 1 and 0 in page.kept:
+        return [page.kept[0]]
+    answers = yield wanted
+    if not whole:
+        page.kept[0] = answers[0].copy()
+    return answers
 
 
 def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: Bytes | None) -> _Table:
