@@ -68,6 +68,7 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
     yield "write", lambda: works.write(spark, lineitem)
     yield "append", lambda: works.append(spark, orders)
     yield "first row", lambda: works.open_many(spark, many)
+    yield "imports", works.imports
 
 
 def measure(work: works.Work, rounds: int) -> Result:

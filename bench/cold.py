@@ -44,7 +44,9 @@ def main() -> None:
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NUMBA_CACHE_DIR")} | paths
 
         def session() -> float:
-            done = subprocess.run([python, "-c", SESSION, folder / "t.lance"], cwd=folder, env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                [python, "-c", SESSION, folder / "t.lance"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
             return float(done.stdout.split()[-1])
 
         first, second = session(), session()

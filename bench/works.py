@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -138,3 +140,13 @@ def append(spark: SparkSession, table: Table) -> Work:
 def open_many(spark: SparkSession, table: Table) -> Work:
     """Open a table with many fragments and read its first row."""
     return Work(f"first row of {table.name}", {c: lambda c=c: load(spark, c, table).limit(1).collect() for c in FORMATS})  # type: ignore[misc]
+
+
+def imports() -> Work:
+    """Start a Python with what a worker has imported when it reads its first row."""
+    modules = {"ours": "lance_spark.spark.daemon", "pylance": "pyarrow, lance", "floor": "pyarrow"}
+
+    def of(names: str) -> Run:
+        return lambda: subprocess.run([sys.executable, "-c", f"import pyspark.daemon, pyspark.worker, {names}"], check=True)
+
+    return Work("imports of a task", {contestant: of(names) for contestant, names in modules.items()})

@@ -5,8 +5,10 @@ numba is imported by the first call of a kernel, since importing it takes longer
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,18 +35,37 @@ class _Kernel:
 
     @functools.cached_property
     def _compiled(self) -> Callable[..., Any]:
-        import numba
-        from numba.core import config
+        with _no_collection():
+            import numba
+            from numba.core import config
 
         settings: Any = config  # its attributes are created at import
+        compiled: Any = numba.njit(nogil=True)(self._function)
+        if settings.DISABLE_JIT:
+            return cast(Callable[..., Any], compiled)
+        compiled.compile = _no_collection()(compiled.compile)
         # The cache does not distinguish code with bounds checks, so such code is cached only in a separate folder (NUMBA_CACHE_DIR).
-        cache = not settings.BOUNDSCHECK or bool(settings.CACHE_DIR)
-        try:
-            return cast(Callable[..., Any], numba.njit(cache=cache, nogil=True)(self._function))
-        except RuntimeError:  # no writable place for the cache, as in a zip import with a read-only home
-            return cast(Callable[..., Any], numba.njit(nogil=True)(self._function))
+        if not settings.BOUNDSCHECK or bool(settings.CACHE_DIR):
+            from lance_spark.kernels.cache import LockedCache
+
+            # There may be no writable place for the cache, as in a zip import with a read-only home.
+            with contextlib.suppress(RuntimeError):
+                compiled._cache = LockedCache(self._function)
+        return cast(Callable[..., Any], compiled)
 
     @property
     def _numba_type_(self) -> Any:
         """The type of a kernel that another kernel calls."""
         return cast(Any, self._compiled)._numba_type_
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collections, which take up to a fifth of the time of loading kernels, and find nothing: numba keeps what it makes."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -162,6 +162,8 @@ public class SparkInternals {
     { PYTHON + "UserDefinedPythonDataSource", "dataSourceCls/0", "createMapInBatchEvaluatorFactory/6|7", "createPythonTaskMetrics/1" },
     { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", ".MODULE$" },
     { SQL + "execution.metric.SQLMetric", "value/0" },
+    { "org.apache.spark.api.python.BasePythonRunner", "funcs/0", ".org$apache$spark$api$python$BasePythonRunner$$daemonModule" },
+    { "org.apache.spark.api.python.ChainedPythonFunctions", "funcs/0" },
     { SQL + "execution.python.MapInBatchEvaluatorFactory", "createEvaluator/0" },
     { SQL + "execution.python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1", "new/2", "compute/3" },
   };

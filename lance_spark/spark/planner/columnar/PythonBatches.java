@@ -11,6 +11,9 @@ import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.InterruptibleIterator;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.BasePythonRunner;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonWorker;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -27,8 +30,13 @@ import scala.jdk.javaapi.CollectionConverters;
 final class PythonBatches {
   private static final String EXECUTION = "org.apache.spark.sql.execution.", SOURCES = EXECUTION + "datasources.v2.python.";
   private static final String FIELDS = (SOURCES + "PythonPartitionReaderFactory$$").replace('.', '$');
+  private static final Object[] NONE = new Object[0];
   private static final String RUNNER = EXECUTION + "python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1";
   private static final String ITERATOR = "org.apache.spark.api.python.BasePythonRunner$ReaderIterator";
+
+  private static final String DAEMON_FIELD = "org$apache$spark$api$python$BasePythonRunner$$daemonModule";
+  private static final String SPARKS_DAEMON = "pyspark.daemon", DAEMON = "lance_spark.spark.daemon";
+  private static volatile boolean hasDaemon = true;
 
   private final Object source, runner, input;
   private final scala.collection.immutable.Map metrics;
@@ -36,9 +44,9 @@ final class PythonBatches {
 
   PythonBatches(PartitionReaderFactory factory, InputPartition partition) throws Exception {
     source = field(factory, "source");
-    metrics = (scala.collection.immutable.Map) call(module(SOURCES + "PythonCustomMetric$"), "pythonMetrics", new Object[0]);
-    input = row(row(call(partition, "pickedPartition", new Object[0])));
-    Object schema = call(module(SOURCES + "UserDefinedPythonDataSource$"), "readInputSchema", new Object[0]);
+    metrics = (scala.collection.immutable.Map) call(module(SOURCES + "PythonCustomMetric$"), "pythonMetrics", NONE);
+    input = row(row(call(partition, "pickedPartition", NONE)));
+    Object schema = call(module(SOURCES + "UserDefinedPythonDataSource$"), "readInputSchema", NONE);
     Object[] common = { field(factory, "pickledReadFunc"), "read_from_data_source", schema, field(factory, "outputSchema"), metrics,
       field(factory, "jobArtifactUUID") };
     Object[] arguments = common;
@@ -46,16 +54,52 @@ final class PythonBatches {
       arguments = java.util.Arrays.copyOf(common, common.length + 1);
       arguments[common.length] = field(factory, "sessionUUID");
     }
-    Object evaluator = call(call(source, "createMapInBatchEvaluatorFactory", arguments), "createEvaluator", new Object[0]);
+    Object evaluator = call(call(source, "createMapInBatchEvaluatorFactory", arguments), "createEvaluator", NONE);
     Constructor constructor = Class.forName(RUNNER, true, evaluator.getClass().getClassLoader()).getConstructors()[0];
     runner = constructor.newInstance(new Object[] { evaluator, new int[][] { { 0 } } });
   }
 
   /** Starts the worker, which the runner stops when the task ends. */
   void start(TaskContext task) throws Exception {
-    Object inputs = single(single(input));
-    batches = (scala.collection.Iterator) call(runner, "compute", new Object[] { inputs, Integer.valueOf(task.partitionId()), task });
+    batches = started(task);
     sendAtOnce();
+  }
+
+  private scala.collection.Iterator started(TaskContext task) throws Exception {
+    if (hasDaemon && takesDaemon()) {
+      setDaemon(DAEMON);
+      try {
+        return compute(task);
+      } catch (Exception e) {
+        if (task.isInterrupted()) throw e;
+        // The executor's Python finds the package only after the worker has started.
+        hasDaemon = false;
+        setDaemon(SPARKS_DAEMON);
+      }
+    }
+    return compute(task);
+  }
+
+  private scala.collection.Iterator compute(TaskContext task) throws Exception {
+    Object inputs = single(single(input));
+    return (scala.collection.Iterator) call(runner, "compute", new Object[] { inputs, Integer.valueOf(task.partitionId()), task });
+  }
+
+  /**
+   * True if a worker may come from the process that has imported the package already: if the session has no daemon of its own, and no Python
+   * files, which may hold another version of the package.
+   */
+  private boolean takesDaemon() throws Exception {
+    ChainedPythonFunctions functions = (ChainedPythonFunctions) ((BasePythonRunner) runner).funcs().head();
+    return ((PythonFunction) functions.funcs().head()).pythonIncludes().isEmpty() && SPARKS_DAEMON.equals(daemonField().get(runner));
+  }
+
+  private void setDaemon(String module) throws Exception { daemonField().set(runner, module); }
+
+  private static Field daemonField() throws Exception {
+    Field field = BasePythonRunner.class.getDeclaredField(DAEMON_FIELD);
+    field.setAccessible(true);
+    return field;
   }
 
   /**
@@ -80,7 +124,7 @@ final class PythonBatches {
     Iterator it = CollectionConverters.asJava(metrics).entrySet().iterator();
     while (it.hasNext()) {
       Map.Entry entry = (Map.Entry) it.next();
-      values.put(entry.getKey(), call(entry.getValue(), "value", new Object[0]));
+      values.put(entry.getKey(), call(entry.getValue(), "value", NONE));
     }
     Object[] arguments = { scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(values)) };
     return (CustomTaskMetric[]) call(source, "createPythonTaskMetrics", arguments);

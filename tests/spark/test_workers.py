@@ -1,0 +1,84 @@
+"""Workers start fast, and serve several queries: they are forked from a process that has imported the package, and survive limits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from lance_spark import Dataset
+from tests.spark.processes import START, run
+
+DAEMON = "lance_spark.spark.daemon"
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def stored(uri: str) -> str:
+    Dataset.write(uri, pa.table({"id": range(1000), "s": [str(i) for i in range(1000)]}), max_rows_per_file=100)
+    return uri
+
+
+def workers() -> set[int]:
+    """The workers of this process's Spark that the package's daemon has forked, and the daemon itself."""
+    lines = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    parents = {int(pid): (int(parent), command) for pid, parent, command in (line.split(None, 2) for line in lines)}
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid][0]
+        return pid == os.getpid()
+
+    return {pid for pid, (_, command) in parents.items() if DAEMON in command and is_ours(pid)}
+
+
+def test_a_limit_does_not_stop_the_worker(load: Load, stored: str) -> None:
+    for frame in (load(stored).limit(3), load(stored).where("id > 40").limit(3), load(stored).orderBy("id").limit(3)):
+        assert len(frame.collect()) == 3
+        before = workers()
+        assert len(before) >= 2
+        for _ in range(2):
+            assert len(frame.collect()) == 3
+        assert load(stored).first() is not None
+        assert before <= workers()
+
+
+@pytest.mark.slow
+def test_workers_start_where_only_they_find_the_package(stored: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case "$*" in *{DAEMON}*) echo No module named lance_spark >&2; touch {tmp_path}/tried; exit 1;; esac
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    script = f"""
+spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+"""
+    out = run(f"import os\nos.environ['PYSPARK_PYTHON'] = '{python}'\n" + START + script, stored)
+    assert (tmp_path / "tried").exists()
+    assert "Columnar: true" in out
+    assert "['3']" in out
+
+
+@pytest.mark.slow
+def test_all_workers_of_a_session_can_have_this_daemon(stored: str) -> None:
+    script = f"""
+spark = builder.config("spark.python.daemon.module", "{DAEMON}").master("local[1]").getOrCreate()
+lance_spark.enable(spark)
+show(spark)
+def imported(_):
+    import pyarrow, sys
+    yield pyarrow.record_batch([["lance_spark.spark.reader" in sys.modules]], ["x"])
+print(spark.range(1).mapInArrow(imported, "x boolean").collect())
+"""
+    out = run(START + script, stored)
+    assert "['3']" in out
+    assert "Row(x=True)" in out
