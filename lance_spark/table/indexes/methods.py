@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
+
+
+class IndexConfig(Protocol):
+    """A kind of index with its parameters, such as pylance's `lance.indices.IndexConfig`."""
+
+    index_type: str
+    parameters: dict[str, Any]
 
 
 class IndexMethods(ABC):
@@ -20,7 +27,14 @@ class IndexMethods(ABC):
     def _changed(self, snapshot: Snapshot) -> Self: ...
 
     def create_scalar_index(
-        self, column: str, index_type: str, name: str | None = None, *, replace: bool = True, train: bool = True, **parameters: object
+        self,
+        column: str,
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        **parameters: object,
     ) -> Self:
         """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
 
@@ -37,7 +51,8 @@ class IndexMethods(ABC):
             >>> [index["name"] for index in table.list_indices()], table.count_rows("id = 2")
             (['id_idx'], 1)
         """
-        new = NewIndex(column, index_type, name, replace, train, dict(parameters))
+        kind, given = (index_type, {}) if isinstance(index_type, str) else (index_type.index_type, index_type.parameters)
+        new = NewIndex(column, kind, name, replace, train, {**given, **parameters})
         return self._changed(create_index(Here(), self.snapshot, new, {}))
 
     def drop_index(self, name: str) -> Self:

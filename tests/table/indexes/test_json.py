@@ -110,6 +110,12 @@ def test_pylance_uses_our_index_and_lists_it(tmp_path: Path) -> None:
     assert "ScalarIndexQuery: query=[Json(doc = 5->n)]@doc_idx(BTree)" in theirs.scanner(filter="json_get_int(doc, 'n') = 5").explain_plan()
 
 
+def test_pylances_configuration_of_an_index_is_taken(tmp_path: Path) -> None:
+    made = Dataset.write(tmp_path, table()).create_scalar_index("doc", IndexConfig("json", {"path": "n", "target_index_type": "bitmap"}))
+    assert made.list_indices()[0]["type"] == "JSON"
+    assert next(tmp_path.glob("_indices/*/*")).name == "bitmap_page_lookup.lance"
+
+
 def stored(path: Path) -> pa.DataType:
     """The type of the values in the only index of a table."""
     (file,) = path.glob("_indices/*/page_data.lance")
