@@ -1,6 +1,6 @@
 """python -m bench.tasks [--quick]: what many small tasks of a Spark write cost, beside a Python writer that discards its rows.
 
-`bench.commits` has this table too; run alone, this prints it.
+`bench.commits` has this table too, from a process of its own; run alone, this prints it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HEADS = ("what", "ms", "a writer that discards its rows, ms", "ratio")
 TASKS, ROUNDS = 200, 3
 
 
-def small_tasks(folder: Path, tasks: int = TASKS) -> Iterator[list[str]]:
+def small_tasks(folder: Path, tasks: int) -> Iterator[list[str]]:
     """The rows of the table."""
     spark = session()
     try:
