@@ -51,6 +51,22 @@ def test_a_lookup_reads_a_page_of_the_index_and_the_row(path: Path) -> None:
     assert scanned > 10 * again
 
 
+def test_an_open_table_reads_the_metadata_of_its_files_once(path: Path) -> None:
+    ids = (1, 200_000, ROWS - 1)
+    Dataset.open(path).count_rows(f"id IN {ids}")  # the pages of the index are in memory then
+    table = Dataset.open(path)
+    counters = table.snapshot.store.counters
+    rows, read = [], []
+    for i in ids:
+        before = counters.bytes_read
+        rows += table.scan(filter=f"id = {i}").to_table()["id"].to_pylist()
+        read.append(counters.bytes_read - before)
+    (data,) = (path / "data").iterdir()
+    assert rows == list(ids)
+    assert read[0] > TAIL
+    assert max(read[1:]) <= 2 * 1024 * data.stat().st_size / ROWS, "a chunk of each column"
+
+
 def test_a_list_of_ids_reads_their_pages_of_the_index_and_the_chunks_of_the_rows(path: Path) -> None:
     copy = path.with_name("copy.lance")  # of which nothing is in memory
     shutil.copytree(path, copy)

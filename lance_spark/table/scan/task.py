@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _SMALL_BYTES = 1 << 20
 _FEW_ROWS = 1 << 12
+_AT_ONCE = 1 << 8
+"""So few rows that an index found are read with all columns before the predicate is checked."""
 
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
@@ -123,7 +125,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
         reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row)
         if task.predicate is None or part.exact:
             batches = reader.read(_rows(part, reader), task.given, task.batch_rows)
-        elif part.found is not None and part.num_rows <= _FEW_ROWS:
+        elif part.found is not None and part.num_rows <= _AT_ONCE:
             batches = _checked(task, part, reader)
         else:
             batches = _selected(task, part, reader)
