@@ -72,7 +72,7 @@ def _page_bounds(data: IndexFile) -> PageBounds:
 
 
 def _in_pages(data: IndexFile, condition: Expression, bounds: PageBounds, most: int) -> np.ndarray:
-    """The numbers of the keys that satisfy the condition, from pages that may have some. If there are more than `most`, some are left out."""
+    """The numbers of the keys that satisfy the condition, from pages that may have some. After more than `most`, the rest is left out."""
     kept = pages_that_may_hold(condition, bounds)
     if bounds.lower[:1].null_count and holds_for_null(condition, bounds.lower.type):
         kept[0] = True
