@@ -93,3 +93,60 @@ def test_verbs_find_their_rows_by_index(spark: SparkSession, uri: str, tmp_path:
     found = Dataset.open(copy).scan(["id", "v"], filter="v < 0").to_table().sort_by("id").to_pylist()
     assert found == [{"id": 1, "v": -1.0}, {"id": 20, "v": -2.0}, {"id": 41, "v": -1.0}]
     assert Dataset.open(copy).count_rows("id = 10") == 0
+
+
+def test_commands_in_sql_find_their_rows_by_index(spark: SparkSession, load: Load, uri: str, tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy.lance")
+    Dataset.open(uri).deep_clone(copy)
+    load(copy).createOrReplaceTempView("indexed")
+    spark.createDataFrame([(i, -2.0) for i in (20, 2999, 3998, 9000)], "id long, v double").createOrReplaceTempView("changes")
+    update = spark.sql("EXPLAIN UPDATE indexed SET v = -1 WHERE k = 'k1' AND id < 50").collect()[0][0]
+    assert "k_idx (BITMAP)" in update
+    spark.sql("UPDATE indexed SET v = -1 WHERE k = 'k1' AND id < 50")
+    spark.sql("DELETE FROM indexed WHERE id IN (10, 3500) OR (k IS NULL AND id BETWEEN 100 AND 200)")
+    merge = "MERGE INTO indexed t USING changes s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v "
+    spark.sql(merge + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)")
+    for use in (True, False):
+        table = load(copy, use_scalar_index=use)
+        assert sorted(r.id for r in table.where("v < 0").collect()) == [1, 20, 41, 2999, 3998, 9000]
+        assert table.where("id IN (10, 3500, 20, 9000, 105)").count() == 2
+        assert table.where("k IS NULL AND id <= 200").count() == sum(1 for i in range(0, 100) if i % 7 == 0 and i % 100 != 3)
+    spark.catalog.dropTempView("indexed")
+    spark.catalog.dropTempView("changes")
+
+
+def test_older_versions_branches_and_catalog_tables_are_looked_up_in_their_own_indexes(
+    spark: SparkSession, load: Load, tmp_path: Path, adaptive: bool
+) -> None:
+    path = str(tmp_path / "t.lance")
+    first = Dataset.write(path, pa.table({"id": range(300), "tags": [[f"t{i % 9}"] for i in range(300)]}))
+    made = first.create_scalar_index("id", "BTREE").create_scalar_index("tags", "LABEL_LIST")
+    made.create_branch("side", made.version)
+    made.update({"id": "id + 1000"}, "id < 100")
+    Dataset.open(path, branch="side").delete("id % 2 = 0")
+    condition = "id IN (5, 6, 1005, 299) AND array_contains(tags, 't5') OR id = 7"
+    spark.sql(f"CREATE TABLE indexed USING lance LOCATION '{path}'")
+    with settings(spark, adaptive__enabled=str(adaptive).lower()):
+        for frame, expected, used in (
+            (load(path, version=first.version), [5, 7], False),
+            (load(path, version=made.version), [5, 7], True),
+            (load(path, branch="side"), [5, 7], True),
+            (load(path), [1005], True),
+            (spark.table("indexed"), [1005], True),
+        ):
+            found = frame.where(condition)
+            assert sorted(r.id for r in found.collect()) == expected
+            assert ("id_idx (BTREE)" in physical(found)) == used
+        many = ", ".join(str(i) for i in range(250, 8000))
+        assert spark.sql(f"SELECT count(*) FROM indexed WHERE id IN ({many})").collect()[0][0] == 150
+        largest = spark.sql("SELECT id FROM indexed WHERE id = (SELECT max(id) FROM indexed WHERE array_contains(tags, 't3'))")
+        assert [r.id for r in largest.collect()] == [1093]
+        joined = "SELECT a.id FROM indexed a JOIN indexed b ON a.id = b.id + 1 WHERE b.id = 1007 AND arrays_overlap(b.tags, array('t7'))"
+        assert [r.id for r in spark.sql(joined).collect()] == [1008]
+    spark.sql("DROP TABLE indexed")
+
+
+@pytest.fixture(params=[True, False], ids=["adaptive", "not adaptive"])
+def adaptive(request: pytest.FixtureRequest) -> bool:
+    """Whether Spark changes plans while they run."""
+    return bool(request.param)

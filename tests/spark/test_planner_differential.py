@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings as hypothesis
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -69,13 +70,19 @@ def data() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The same rows in Lance and in Parquet, and a small dimension."""
+    """The same rows in Lance, in Lance with indexes that cover two of three fragments, and in Parquet, and a small dimension."""
     folder = tmp_path_factory.mktemp("differential")
     Dataset.write(f"{folder}/t.lance", data(), max_rows_per_file=100)
+    indexed = Dataset.write(f"{folder}/indexed.lance", data()[:200], max_rows_per_file=100)
+    kinds = {"s": "NGRAM", "dt": "ZONEMAP", "d": "ZONEMAP", "bin": "BLOOMFILTER", "t": "BITMAP", "b": "BITMAP", "arr": "LABEL_LIST"}
+    for name in (*PLAIN, *NESTED, "arr"):
+        indexed = indexed.create_scalar_index(name, kinds.get(name, "BTREE"))
+    Dataset.write(f"{folder}/indexed.lance", data()[200:], mode="append")
     pq.write_table(data(), f"{folder}/t.parquet")
     spark.createDataFrame([(i * 3, i, "abc"[i]) for i in range(3)], "k long, p int, name string").coalesce(1).createOrReplaceTempView("dim")
     yield {
         "lance": spark.read.format("lance").load(f"{folder}/t.lance"),
+        "indexed": spark.read.format("lance").load(f"{folder}/indexed.lance"),
         "parquet": spark.read.parquet(f"{folder}/t.parquet"),
     }
     spark.catalog.dropTempView("dim")
@@ -90,13 +97,13 @@ def run(spark: SparkSession, query: str) -> list[str]:
         return [f"{type(e).__name__} {e.getCondition()}"]
 
 
-def differences(spark: SparkSession, tables: dict[str, Any], queries: list[str], without: bool) -> list[str]:
-    """The queries whose results differ between Lance and Parquet, with `without` also without the planner."""
+def differences(spark: SparkSession, tables: dict[str, Any], queries: list[str], without: bool, table: str = "lance") -> list[str]:
+    """The queries whose results differ between a table and Parquet, with `without` also without the planner."""
     tables["parquet"].createOrReplaceTempView("t")
     # Spark takes the statistics of a Parquet file as if there were no NaN in it.
     with settings(spark, parquet__filterPushdown="false"):
         expected = [run(spark, query) for query in queries]
-    tables["lance"].createOrReplaceTempView("t")
+    tables[table].createOrReplaceTempView("t")
     found = [("planner", q, a, b) for q, a, b in zip(queries, expected, (run(spark, query) for query in queries)) if a != b]
     if without:
         with settings(spark, optimizer__excludedRules=PUSH_DOWN):
@@ -166,6 +173,8 @@ def condition(rng: random.Random, depth: int = 2) -> str:
             "coalesce(i, 3) = 3",
             "st = struct(3 AS p, st.q AS q)",
             "arr = array(1, NULL)",
+            "array_contains(arr, 7)",
+            "arrays_overlap(arr, array(4, 100, NULL))",
             "I IN (3, 4) AND ST.Q.R = 'a'",
         ]
     )
@@ -235,12 +244,13 @@ def test_random_aggregates(spark: SparkSession, tables: dict[str, Any], seed: in
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(100 if hypothesis().max_examples > 100 else 6))
 def test_random_queries(spark: SparkSession, tables: dict[str, Any], seed: int) -> None:
     rng = random.Random(seed)
     zone = ["America/New_York", "UTC", "Asia/Kolkata", "Pacific/Apia"][seed % 4]
     with settings(spark, session__timeZone=zone, adaptive__enabled=str(seed % 2 == 0).lower(), ansi__enabled="true"):
-        found = differences(spark, tables, [query(rng) for _ in range(8)], without=True)
+        table = "indexed" if seed % 4 >= 2 else "lance"
+        found = differences(spark, tables, [query(rng) for _ in range(8)], without=True, table=table)
     assert not found, "\n".join(found)
 
 

@@ -27,13 +27,17 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class LancePlanner extends Rule {
   static final String SOURCE = "lance";
+  private static final String NAME = "lance_spark.LancePlanner", EXCLUDED = "spark.sql.optimizer.excludedRules";
   static final Logger LOG = LoggerFactory.getLogger("lance_spark");
   private static final int WARNINGS = 3;
   private static int failures = 0;
 
   public LancePlanner() {}
 
-  public String ruleName() { return "lance_spark.LancePlanner"; }
+  public String ruleName() { return NAME; }
+
+  /** Whether the session excludes this rule. Then a scan takes columns only: analysis, which cannot be excluded, has replaced the table. */
+  static boolean isExcluded() { return Arrays.asList(session().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(NAME); }
 
   /**
    * As a session extension, this rule runs before Spark's push-down and gets relations. As an extra optimization, it runs after the push-down,

@@ -83,7 +83,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = source(ExtraConditions.without(options));
     // The limit in the user's options must be applied before anything that Spark pushes.
-    return takesColumnsOnly || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
+    return takesColumnsOnly || LancePlanner.isExcluded() || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
