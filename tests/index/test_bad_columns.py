@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import resource
 import struct
-import uuid
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,14 +12,11 @@ import pytest
 from pyroaring import BitMap
 
 from lance_spark import Dataset
-from lance_spark.index.files import IndexFiles
-from lance_spark.index.target import IndexTarget
-from lance_spark.operations import CreateIndex
+from tests.index.bad_columns import Change, with_bad_column
 
 ROWS = pa.table(
     {"k": [i % 20 for i in range(60)], "t": [f"abc def{i % 7}" for i in range(60)], "l": [[f"x{i % 5}"] for i in range(60)]},
 )
-Change = Callable[[pa.Array], pa.Array]
 FILTERS = {"NGRAM": ("t", "contains(t, 'abc')"), "LABEL_LIST": ("l", "array_contains(l, 'x0')")}
 COLUMNS = (
     ("BTREE", "ids"),
@@ -49,29 +43,6 @@ def as_text(values: pa.Array) -> pa.Array:
 
 def reversed_(values: pa.Array) -> pa.Array:
     return pa.array(values.to_pylist()[::-1], values.type)
-
-
-def with_bad_column(table: Dataset, name: str, change: Change) -> Dataset:
-    """The table with its only index segment written again, with the column `name` changed."""
-    (segment,) = table.snapshot.manifest.indexes
-    store, folder = table.snapshot.locations.index_folder(segment)
-    files = IndexFiles(store, folder, table.snapshot.manifest.schema.fields[0], {})
-    new = uuid.uuid4().bytes
-    target = IndexTarget(store, f"_indices/{uuid.UUID(bytes=new)}")
-    for listed in segment.files:
-        file = files.open(listed.path)
-        columns = {f: file.read([f]).column(0) for f in file.schema.names}
-        if name in columns:
-            columns[name] = change(columns[name])
-        with target.create(listed.path, pa.schema([(f, column.type) for f, column in columns.items()])) as out:
-            out.put(*columns.values())
-            for key, value in file.metadata.items():
-                if key in ("null_bitmap", "lance:label_list_nulls"):
-                    out.attach(key, file.buffer(key))
-                else:
-                    out.metadata[key] = value
-    bad = replace(segment, uuid=new, files=tuple(target.files))
-    return Dataset.commit(table.uri, CreateIndex((bad,), (segment,)), table.version)
 
 
 CASES = [*((kind, name, change) for kind, name in COLUMNS for change in (with_null, as_text)), ("NGRAM", "tokens", reversed_)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOptionError, LanceError
-from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _ROWS = 100
 """Rows of a fragment in the sample."""
+
+_VALUES = 8
+"""About as many values are looked up alone."""
 
 
 def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
@@ -58,7 +61,7 @@ def _problems(
     column = bind.column(snapshot.manifest.schema, quoted(definition.path))
     for fragment in {f.id: f for f in (*fragments[:1], *fragments[len(fragments) // 2 :][:1], *fragments[-1:])}.values():
         try:
-            rows = _sample(snapshot, definition, Part(fragment, 0, min(_ROWS, live_rows(fragment, snapshot.locations))))
+            rows = _sample(snapshot, definition, _ends(fragment, live_rows(fragment, snapshot.locations)))
         except LanceError:
             continue  # which is reported for the data file
         try:
@@ -83,22 +86,32 @@ def _problems(
             return
 
 
-def _sample(snapshot: Snapshot, definition: Definition, part: Part) -> pa.RecordBatch:
+def _ends(fragment: Fragment, rows: int) -> list[Part]:
+    """The first and the last rows of a fragment."""
+    if rows <= _ROWS:
+        return [Part(fragment, 0, rows)]
+    return [Part(fragment, 0, _ROWS // 2), Part(fragment, rows - _ROWS // 2, rows)]
+
+
+def _sample(snapshot: Snapshot, definition: Definition, parts: Sequence[Part]) -> pa.RecordBatch:
     from lance_spark.table.scan.task import read_task
 
     plan = ScanPlan(columns=(quoted(definition.path), "_rowaddr"))
-    table = pa.Table.from_batches(read_task(plan_parts(snapshot, plan, [part])), plan.schema(snapshot))
+    table = pa.Table.from_batches(read_task(plan_parts(snapshot, plan, parts)), plan.schema(snapshot))
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     return batch
 
 
-def _conditions(column: Column | Call, rows: pa.RecordBatch) -> list[Expression]:
-    """IS NULL, and a condition for half of the values in the sample."""
-    values = calculate(Formula(column, "the sample"), rows)
-    if not pa.types.is_nested(column.type):
-        half = values.drop_null().unique().to_pylist()[::2]
-        return [IsNull(column), *([In(column, tuple(half), has_null=False)] if half else [])]
-    items = as_seen(plain(values.flatten()), bind.item_type(column.type))
-    half = items.drop_null().unique().to_pylist()[::2]
-    wanted = Literal(tuple(half), pa.list_(items.type))
-    return [IsNull(column), *([Call("arrays_overlap", (column, wanted), pa.bool_())] if half else [])]
+def _conditions(column: Column | Call, rows: pa.RecordBatch) -> Iterator[Expression]:
+    """IS NULL, a condition for half of the values in the sample, and one for each of some values: bounds may be wrong only for these."""
+    yield IsNull(column)
+    values, nested = calculate(Formula(column, "the sample"), rows), pa.types.is_nested(column.type)
+    if nested:
+        values = as_seen(plain(values.flatten()), bind.item_type(column.type))
+    known = values.drop_null().unique().to_pylist()
+    alone = sorted(known)[:: max(len(known) // _VALUES, 1)] + sorted(known)[-1:]
+    for wanted in (known[::2], *([v] for v in alone)) if known else ():
+        if nested:
+            yield Call("arrays_overlap", (column, Literal(tuple(wanted), pa.list_(values.type))), pa.bool_())
+        else:
+            yield In(column, tuple(wanted), has_null=False)

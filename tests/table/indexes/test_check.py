@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
 from lance_spark import Dataset
 from lance_spark.index.value_types import TAKES
 from lance_spark.operations import CreateIndex
+from tests.index.bad_columns import Change, with_bad_column
 from tests.table.indexes.columns import table
 
 ROWS = table(600)
@@ -48,3 +50,54 @@ def test_a_missing_file_of_an_index_is_found(tmp_path: Path) -> None:
     made = Dataset.write(tmp_path, ROWS).create_scalar_index("id", "BTREE")
     next(tmp_path.glob("_indices/*/page_data.lance")).unlink()
     assert [p.kind for p in made.verify().problems] == ["missing"]
+
+
+SMALL = pa.table(
+    {
+        "k": [None if i % 17 == 0 else i % 50 for i in range(2000)],
+        "t": [None if i % 31 == 0 else f"abc def{i % 70} word {i % 13}" for i in range(2000)],
+        "l": [None if i % 19 == 0 else [f"x{i % 40}"] for i in range(2000)],
+    }
+)
+
+
+def moved(values: pa.Array) -> pa.Array:
+    """Each value in the place of the one before."""
+    return pa.concat_arrays([values[1:], values[:1]])
+
+
+def empty(values: pa.Array) -> pa.Array:
+    """Bytes that are all 0."""
+    return pa.array([bytes(len(v)) for v in values.to_pylist()], values.type)
+
+
+def low(values: pa.Array) -> pa.Array:
+    return pa.array([1] * len(values), values.type)
+
+
+def high(values: pa.Array) -> pa.Array:
+    return pa.array([49] * len(values), values.type)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "change"),
+    [
+        ("BTREE", "ids", moved),
+        ("BTREE", "values", moved),
+        ("BTREE", "max", low),
+        ("BTREE", "min", high),
+        ("BITMAP", "bitmaps", moved),
+        ("LABEL_LIST", "bitmaps", moved),
+        ("NGRAM", "posting_list", moved),
+        ("ZONEMAP", "max", low),
+        ("ZONEMAP", "min", high),
+        ("BLOOMFILTER", "bloom_filter_data", empty),
+    ],
+)
+def test_wrong_contents_of_every_kind_are_found(kind: str, column: str, change: Change, tmp_path: Path) -> None:
+    indexed = {"NGRAM": "t", "LABEL_LIST": "l"}.get(kind, "k")
+    made = Dataset.write(tmp_path, SMALL, max_rows_per_file=700).create_scalar_index(indexed, kind)
+    assert made.verify().ok
+    (problem,) = with_bad_column(made, column, change).verify().problems
+    assert f"index '{indexed}_idx'" in problem.message
+    assert "unlike a scan" in problem.message
