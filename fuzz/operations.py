@@ -54,7 +54,9 @@ def _column(dataset: Dataset, rng: random.Random) -> str:
 
 def _condition(dataset: Dataset, rng: random.Random) -> str:
     column = _column(dataset, rng)
-    return rng.choice((f"{column} IS NULL", f"{column} IS NOT NULL", "_rowaddr > 3", "_rowid < 20", "true", "false"))
+    # The last ones are what indexes are for; most are refused for the type of the column.
+    found = (f"{column} = 7", f"{column} IN (1, 3, 900)", f"{column} > 'b'", f"contains({column}, 'a')", f"array_contains({column}, 'x')")
+    return rng.choice((f"{column} IS NULL", f"{column} IS NOT NULL", "_rowaddr > 3", "_rowid < 20", "true", "false", *found))
 
 
 def _drain(batches: Iterator[pa.RecordBatch]) -> int:

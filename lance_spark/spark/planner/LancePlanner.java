@@ -1,6 +1,7 @@
 package lancespark;
 
 import java.util.*;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -37,7 +38,7 @@ public class LancePlanner extends Rule {
   public String ruleName() { return NAME; }
 
   /** Whether the session excludes this rule. Then a scan takes columns only: analysis, which cannot be excluded, has replaced the table. */
-  static boolean isExcluded() { return Arrays.asList(session().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(NAME); }
+  static boolean isExcluded() { return Arrays.asList(SparkSession.active().conf().get(EXCLUDED, "").split("\\s*,\\s*")).contains(NAME); }
 
   /**
    * As a session extension, this rule runs before Spark's push-down and gets relations. As an extra optimization, it runs after the push-down,
