@@ -18,7 +18,16 @@ from lance_spark.metadata.manifest import DataFile, Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import from_arrow
 from lance_spark.storage.store import Store
-from lance_spark.table.build.index_coverage import FRAGMENT_REUSE, changed_fields, fragments_of, rewritten, through_reuse, useful, without
+from lance_spark.table.build.index_coverage import (
+    FRAGMENT_REUSE,
+    changed_fields,
+    fragments_of,
+    rewritten,
+    through_reuse,
+    useful,
+    with_reuse,
+    without,
+)
 from lance_spark.table.build.manifest_builder import TableSettings, build
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import open_snapshot
@@ -98,6 +107,15 @@ def test_bitmaps_follow_a_reuse_index() -> None:
     followed = through_reuse((index("all", 1, 2, 3), index("some", 1, 4), index("new", 6), UNKNOWN, history))
     assert covers(followed) == [[6], [4], [6], None, []]
     assert followed[-1] is history
+
+
+def test_moves_are_added_to_those_that_another_writer_recorded_meanwhile() -> None:
+    ours, theirs = reuse(([1, 2], [5])), reuse(([3], [6]))
+    indexes = with_reuse((index("all", 1, 2, 3), theirs), ours)
+    assert [i.name for i in indexes] == ["all", FRAGMENT_REUSE]
+    assert fragments_of(through_reuse(indexes)[0]) == BitMap([5, 6])
+    unread = replace(theirs, details=theirs.details + b"\x7a\x01x")
+    assert with_reuse((unread,), ours) == (unread,)
 
 
 def test_an_unreadable_reuse_index_keeps_all_segments() -> None:
