@@ -104,7 +104,6 @@ class LanceDataSource(DataSource):
     def _reader(self, schema: StructType) -> LanceReader:
         snapshot = self.opened()
         plan = self._plan(snapshot)
-        self._check_declared(plan)
         if not self._request.is_aggregated:
             own = _shown(plan.fields(snapshot))
             names = set(own.names)
@@ -121,18 +120,6 @@ class LanceDataSource(DataSource):
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         request = self._request
         return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
-
-    def _check_declared(self, plan: ScanPlan) -> None:
-        """Raise InvalidOptionError for an option that adds a column which the session catalog, where Spark looks, does not have."""
-        names = {"_rowid": plan.with_row_id, "_rowaddr": plan.with_row_address}
-        if self._request.declared is None or not any(names.values()):
-            return
-        declared = StructType.fromJson(json.loads(self._request.declared)).names
-        if missing := [name for name, wanted in names.items() if wanted and name not in declared]:
-            raise InvalidOptionError(
-                f"no option adds {', '.join(missing)} to a table of the session catalog, because Spark takes its columns from there; "
-                f'read the path: spark.read.format("lance").option(...).load({str(self._read.path)!r})'
-            )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""

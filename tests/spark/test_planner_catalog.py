@@ -261,9 +261,12 @@ def test_options_that_would_be_ignored_are_errors(sql: Sql, spark: SparkSession,
     with pytest.raises(AnalysisException, match="TableNotFoundError"):
         spark.read.option("version", "77").table("t").collect()
     write(uri)
-    for option, name in (("with_row_id", "_rowid"), ("with_row_address", "_rowaddr")):
-        with pytest.raises(AnalysisException, match=rf"no option adds {name} to a table of the session catalog.*load\("):
-            spark.read.option(option, "true").table("t").select("id").collect()
+    with pytest.raises(AnalysisException, match="'with_row_id' takes true or false"):
+        spark.read.option("with_row_id", "yes").table("t").collect()
+    both = spark.read.option("with_row_id", "true").option("WITH_ROW_ADDRESS", "TRUE").table("t")
+    assert both.columns == ["id", "s", "_rowid", "_rowaddr"]
+    assert both.where("_rowid = 7").select("*").collect() == [(7, "7", 7, 7)]
+    assert sql("SELECT s, _rowid FROM t WITH (with_row_id = 'true', filter = 'id = 7')") == [("7", 7)]
     assert spark.read.option("filter", "id = 7").table("t").count() == 1
     sql(f"CREATE TABLE ids USING lance OPTIONS (path '{uri}', with_row_id 'true')")
     assert sql("SELECT _rowid, s FROM ids WHERE id = 3") == [(3, "3")]

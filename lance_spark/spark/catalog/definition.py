@@ -32,7 +32,8 @@ class Definition:
     def parse(cls, schema: str, properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> Definition:
         """The definition from Spark's JSON of the columns, the table properties, and the options of a write."""
         if (provider := properties.get("provider", "lance").lower()) != "lance":
-            raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it")
+            advice = 'leave it out; saveAsTable and toTable need .format("lance")'
+            raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
         of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
         config = {
             key: value

@@ -78,3 +78,36 @@ def test_rows_of_a_view_with_row_addresses_change_columns(session: SparkSession)
     session.sql("MERGE INTO default.test_table t USING tmp_view v ON t.id = v.id WHEN MATCHED THEN UPDATE SET value = v.value")
     assert [tuple(row) for row in session.sql("SELECT * FROM default.test_table ORDER BY id").collect()] == [(0, 0), (1, 200), (2, 400)]
     session.catalog.dropTempView("tmp_view")
+
+
+def test_options_add_row_ids_and_addresses(session: SparkSession) -> None:
+    session.sql(
+        "CREATE TABLE default.test_table TBLPROPERTIES ('enable_stable_row_ids' = 'true') AS SELECT id, id * 2 AS v FROM range(0, 3, 1, 1)"
+    )
+    session.sql("DELETE FROM default.test_table WHERE id = 1")
+    frame = session.read.option("with_row_id", "true").option("with_row_address", "true").table("default.test_table")
+    assert [tuple(row) for row in frame.orderBy("_rowid").collect()] == [(0, 0, 0, 0), (2, 4, 2, 2)]
+    assert session.sql("SELECT _rowid, id FROM default.test_table WITH (with_row_id = 'true') WHERE _rowid > 0").collect() == [(2, 2)]
+
+
+def test_times_after_all_others_read_the_latest_version(session: SparkSession) -> None:
+    session.sql("CREATE TABLE default.test_table AS SELECT 1 AS id")
+    assert session.sql("SELECT id FROM default.test_table TIMESTAMP AS OF 1705314600000000").collect() == [(1,)]
+
+
+def test_indexes_keys_tags_and_branches_are_made_and_listed(session: SparkSession) -> None:
+    session.sql("CREATE TABLE default.test_table (id INT NOT NULL, s STRING) TBLPROPERTIES ('data_storage_version' = 'STABLE')")
+    session.sql("INSERT INTO default.test_table VALUES (1, 'a')")
+    session.sql("CALL lance.system.set_primary_key('default.test_table', array('id'))")
+    session.sql("CALL lance.system.create_index('default.test_table', 'id', 'ZONEMAP', 'i')")
+    session.sql("INSERT INTO default.test_table VALUES (2, 'b')")
+    session.sql("CALL lance.system.optimize_indices(table => 'default.test_table', index_names => array('i'), num_indices_to_merge => 0)")
+    assert session.sql("CALL lance.system.indexes('default.test_table')").count() == 2
+    session.sql("CALL lance.system.create_branch('default.test_table', 'b', 2)")
+    session.sql("INSERT INTO default.test_table.branch_b VALUES (9, 'z')")
+    session.sql("CALL lance.system.create_tag('default.test_table.branch_b', 'x')")
+    assert [row[:3] for row in session.sql("CALL lance.system.tags('default.test_table')").collect()] == [("x", "b", 3)]
+    query = "SELECT id FROM default.test_table VERSION AS OF 'x' ORDER BY id"
+    assert [row.id for row in session.sql(query).collect()] == [1, 9]
+    session.sql("INSERT INTO default.test_table REPLACE WHERE id = 1 SELECT 1, 'new'")
+    assert session.sql("SELECT s FROM default.test_table ORDER BY id").collect() == [("new",), ("b",)]

@@ -32,7 +32,9 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
   /** `version` is a number or a tag. */
   public Table loadTable(Identifier id, String version) { return load(id, PlanJson.object().put("version", version)); }
 
+  /** No version is later than the year 9999, which is the last one that Python knows. */
   public Table loadTable(Identifier id, long micros) {
+    micros = Math.min(micros, 253402300799999999L);
     java.time.Instant instant = java.time.Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000);
     return load(id, PlanJson.object().put("timestamp", instant.toString()));
   }

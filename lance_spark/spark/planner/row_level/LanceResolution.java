@@ -1,10 +1,13 @@
 package lancespark;
 
+import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -13,6 +16,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -57,8 +61,33 @@ public class LanceResolution extends Rule {
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
-      return LancePlanner.isLance(relation.table()) ? LanceTable.relation(relation, relation.output()) : plan;
+      if (LancePlanner.isLance(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
+      return relation.table() instanceof LanceTable ? withRowColumns(relation) : relation;
     }
+  }
+
+  /** Spark takes the columns of a table from its catalog. So an option that adds a column to those of a path selects a metadata column here. */
+  private static LogicalPlan withRowColumns(DataSourceV2Relation relation) throws Exception {
+    List names = Arrays.asList(relation.table().schema().fieldNames()), wanted = new ArrayList();
+    Map rest = new HashMap();
+    Iterator options = relation.options().asCaseSensitiveMap().entrySet().iterator();
+    while (options.hasNext()) {
+      Map.Entry option = (Map.Entry) options.next();
+      String column = MetadataColumns.addedBy((String) option.getKey());
+      boolean isAdded = column != null && "true".equalsIgnoreCase((String) option.getValue()) && !names.contains(column);
+      if (isAdded) wanted.add(column);
+      else rest.put(option.getKey(), option.getValue());
+    }
+    if (wanted.isEmpty()) return relation;
+    List columns = new ArrayList(CollectionConverters.asJava(relation.output()));
+    DataSourceV2Relation plain = (DataSourceV2Relation) SparkInternals.with(relation, "options", new CaseInsensitiveStringMap(rest));
+    LogicalPlan all = plain.withMetadataColumns();
+    Iterator attributes = CollectionConverters.asJava(all.output()).iterator();
+    while (attributes.hasNext()) {
+      NamedExpression attribute = (NamedExpression) attributes.next();
+      if (wanted.contains(attribute.name())) columns.add(attribute);
+    }
+    return new Project(CollectionConverters.asScala(columns).toSeq(), all);
   }
 
   /** A row-level command on a temporary view of a whole lance table is one on the table; Spark itself does not look into views. */
@@ -88,7 +117,7 @@ public class LanceResolution extends Rule {
   /** Adds this rule to a session that is already built, unless it has the rule. */
   public void addTo(SparkSession session) throws Exception {
     Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
-    java.util.List rules = new java.util.ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
+    List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
     for (int i = 0; i < rules.size(); i++) if (((Rule) rules.get(i)).ruleName().equals(ruleName())) return;
     rules.add(this);
     SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());

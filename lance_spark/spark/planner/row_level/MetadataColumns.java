@@ -8,14 +8,20 @@ import org.apache.spark.sql.types.StructType;
 
 /** The columns that no data file contains. Queries can name them, and `*` does not include them. See lance_spark.metadata.row_columns. */
 class MetadataColumns {
-  static final String ADDRESS = "_rowaddr";
+  static final String ADDRESS = "_rowaddr", ROW_ID = "_rowid";
   private static final MetadataColumn[] ALL = {
-    new LanceColumn("_rowid", DataTypes.LongType, false, "the row's id"),
+    new LanceColumn(ROW_ID, DataTypes.LongType, false, "the row's id"),
     new LanceColumn(ADDRESS, DataTypes.LongType, false, "the fragment and the row's position in it"),
     new LanceColumn("_fragid", DataTypes.IntegerType, false, "the fragment"),
     new LanceColumn("_row_created_at_version", DataTypes.LongType, true, "the version that inserted the row"),
     new LanceColumn("_row_last_updated_at_version", DataTypes.LongType, true, "the last version that changed the row"),
   };
+
+  /** The column that an option of reads adds to those of a path; null for other options. */
+  static String addedBy(String option) {
+    if (option.equalsIgnoreCase("with_row_id")) return ROW_ID;
+    return option.equalsIgnoreCase("with_row_address") ? ADDRESS : null;
+  }
 
   static MetadataColumn[] all() {
     MetadataColumn[] all = new MetadataColumn[ALL.length];
