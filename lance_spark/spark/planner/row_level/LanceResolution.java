@@ -80,8 +80,9 @@ public class LanceResolution extends Rule {
     }
     if (wanted.isEmpty()) return relation;
     List columns = new ArrayList(CollectionConverters.asJava(relation.output()));
-    DataSourceV2Relation plain = (DataSourceV2Relation) SparkInternals.with(relation, "options", new CaseInsensitiveStringMap(rest));
-    LogicalPlan all = plain.withMetadataColumns();
+    // The columns must be those of this relation: other parts of the statement may refer to them already.
+    LogicalPlan all = relation.withMetadataColumns();
+    all = (LogicalPlan) SparkInternals.with((scala.Product) all, "options", new CaseInsensitiveStringMap(rest));
     Iterator attributes = CollectionConverters.asJava(all.output()).iterator();
     while (attributes.hasNext()) {
       NamedExpression attribute = (NamedExpression) attributes.next();
