@@ -63,8 +63,8 @@ def by_name(entries: set[str]) -> set[str]:
 
 
 def by_name_for_columns(entries: set[str]) -> set[str]:
-    """The entries that PythonBatches refers to by strings: their class and their member occur in its source."""
-    source = install.sources()["PythonBatches.java"]
+    """The entries that PythonTask and its users refer to by strings: their class and their member occur in the sources."""
+    source = "".join(install.sources()[f"{name}.java"] for name in ("PythonTask", "PythonBatches", "PythonWriterFactory"))
 
     def occurs(entry: str) -> bool:
         name, _, member = entry.partition("#")

@@ -8,15 +8,18 @@ import java.util.*;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 import lancespark.columnar.ColumnarReaderFactory;
+import lancespark.columnar.PythonWriterFactory;
 import lancespark.columnar.ReportingReaderFactory;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Whether a scan hands over columns or rows to Spark, and why; and whether its tasks report what they have read.
+ * Whether a scan hands over columns or rows to Spark, and why; whether its tasks report what they have read; and how writes hand over rows.
  *
  * The driver decides, once for each scan, because Spark plans the scan's parent accordingly. Executors need the classes of the package columnar:
  * in local mode they find them through the driver's class loader, in a cluster they get them as a jar.
@@ -26,8 +29,8 @@ class ColumnarMode {
   private static final String PACKAGE = "lancespark/columnar/";
   /** The classes that executors need. */
   private static final String[] CLASSES = {
-    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "Marks", "PythonBatches", "ReportingReader",
-    "ReportingReaderFactory", "TaskMemory", "TaskValue", "WorkerReport"
+    "BatchMemory", "ColumnarReader", "ColumnarReaderFactory", "FlatVector", "FlatVectors", "Marks", "PythonBatches", "PythonTask",
+    "PythonWriter", "PythonWriterFactory", "ReportingReader", "ReportingReaderFactory", "RowParts", "RowParts$Part", "TaskMemory", "TaskValue", "WorkerReport"
   };
   private static final Set shipped = new HashSet();
   private static String jar = null;
@@ -61,13 +64,23 @@ class ColumnarMode {
   /** The factory for executors, to be called where Spark runs the query. Spark may stop to read a partition after `limit` rows; -1 for none. */
   PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) {
     if (obstacle != null && !reports) return rows;
-    SparkContext context = LancePlanner.session().sparkContext();
-    if (!context.isLocal()) ship(context);
+    ship(LancePlanner.session().sparkContext());
     return obstacle == null ? (PartitionReaderFactory) new ColumnarReaderFactory(rows, schema, limit) : new ReportingReaderFactory(rows, limit);
+  }
+
+  /** The factory for executors that write, which hands rows over faster than Spark's own if the setting and this Spark allow it. */
+  static DataWriterFactory writers(DataWriterFactory sparks) {
+    if (!(sparks instanceof PythonBatchWriterFactory) || !SparkSession.active().conf().get(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
+    SparkContext context = LancePlanner.session().sparkContext();
+    String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
+    if (!missing.isEmpty() || executorsObstacle(context) != null) return sparks;
+    ship(context);
+    return new PythonWriterFactory(sparks);
   }
 
   /** Adds the jar to the jobs of the current session: each has jars of its own. */
   private static void ship(SparkContext context) {
+    if (context.isLocal()) return;
     synchronized (shipped) {
       if (shipped.add(context.applicationId() + " " + JobArtifactSet$.MODULE$.getCurrentJobArtifactState())) context.addJar(jar);
     }

@@ -6,6 +6,8 @@ import lancespark.columnar.TaskValue;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
@@ -49,6 +51,8 @@ class MeasuredBatch extends DriverBatch {
     super(inner);
     this.write = write;
   }
+
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return ColumnarMode.writers(inner.createBatchWriterFactory(info)); }
 
   public void commit(WriterCommitMessage[] messages) {
     inner.commit(messages);
