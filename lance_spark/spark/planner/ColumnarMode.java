@@ -75,7 +75,7 @@ class ColumnarMode {
     String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
     if (!missing.isEmpty() || executorsObstacle(context) != null) return sparks;
     ship(context);
-    return new PythonWriterFactory(sparks);
+    return new PythonWriterFactory((PythonBatchWriterFactory) sparks);
   }
 
   /** Adds the jar to the jobs of the current session: each has jars of its own. */
