@@ -80,7 +80,7 @@ def rows(kind: str, count: int, shape: str, start: int = 0) -> pa.Table:
         return rng.choice(TYPES[t]) if shape == "mixed" else TYPES[t][-1]
 
     columns = {f"c{n}": array([one(t) for _ in range(count)], t) for n, t in enumerate(KINDS[kind])}
-    return pa.table({"id": range(start, start + count), **columns})
+    return pa.table({"id": pa.array(range(start, start + count), pa.int64()), **columns})
 
 
 def theirs(t: pa.DataType, value: Any) -> str:
@@ -92,7 +92,8 @@ def theirs(t: pa.DataType, value: Any) -> str:
     if pa.types.is_large_string(t) or pa.types.is_string(t):
         return f"'{value}'"
     if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
+        name = {pa.binary(): "Binary", pa.large_binary(): "LargeBinary"}.get(t, f"FixedSizeBinary({len(value)})")
+        return f"arrow_cast(X'{value.hex()}', '{name}')"
     if pa.types.is_floating(t):
         return f"arrow_cast('{value}', 'Float{t.bit_width}')"
     unit = UNITS[t.unit] if hasattr(t, "unit") else ""
