@@ -3,6 +3,10 @@
 Both read the file that pylance wrote, and write the same data to a temporary folder. They take turns. The first round, which compiles the
 kernels, is ignored; the result is the best of the other rounds, in processor time of all threads. Storage version 2.2.
 The last column is the time of reading our own file with checksum verification, divided by the time without.
+
+Measured limits of encoding, for 12 MiB of text in chunks of 2 KB: pyarrow's zstd takes 0.087 s, and pylance with everything 0.083 s,
+because pyarrow makes a compression context for each chunk; with a context that is kept (the package zstandard), the compression alone
+takes 0.076 s. pyarrow's lz4 takes 0.023 s of our 0.041 s, and pylance with everything 0.031 s.
 """
 
 from __future__ import annotations
