@@ -119,7 +119,8 @@ def _groups(cores: int, snapshot: Snapshot, definition: Definition, fragments: S
     size = 0
     for fragment in fragments:
         own = sizes.get(fragment.id, 0)
-        if not groups or size + own > most:
+        # Fragments of the same size are shared out evenly, though a sum of theirs may be a little larger.
+        if not groups or size + own // 2 > most:
             groups.append([])
             size = 0
         groups[-1].append(fragment)
