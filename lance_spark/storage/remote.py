@@ -170,9 +170,9 @@ def _is_refused_condition(e: OSError) -> bool:
 
 
 def _code(e: OSError) -> str:
-    """The code of an error of s3fs, "" if it has none."""
-    response = getattr(e.__cause__, "response", None) or {}
-    return str(response.get("Error", {}).get("Code", ""))
+    """The code of an error of s3fs, "" if it has none. The errors of other stores have responses of their own types."""
+    response = getattr(e.__cause__, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, Mapping) else ""
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:

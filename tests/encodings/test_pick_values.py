@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lance_spark.buffers.blocks import EncodedChunks, FixedWidth, VariableWidth, split_evenly
 from lance_spark.encodings import flat, fsst, inline_bitpacking, variable
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from tests.encodings.cases import numbers as of_numbers
@@ -36,6 +37,12 @@ def test_bit_packed_numbers_are_picked(values: np.ndarray, chunk: int, data: st.
     assert of_numbers.bytes_of(picked(encoded, places)) == values[places].tobytes()
 
 
+def test_numbers_without_bits_are_picked() -> None:
+    values = np.concatenate([np.zeros(1024, np.int32), np.arange(1024, dtype=np.int32)])
+    encoded = inline_bitpacking.encode_chunks(of_numbers.block_of(values), split_evenly(2048, 1024))
+    assert of_numbers.bytes_of(picked(encoded, [0, 1023, 1024, 2047])) == values[[0, 1023, 1024, 2047]].tobytes()
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.float64, "S13"])
 def test_flat_values_are_picked(dtype: type) -> None:
     values: np.ndarray = np.random.default_rng(1).integers(0, 2, 1000).astype(dtype)
@@ -60,3 +67,8 @@ def test_a_picked_string_with_invalid_offsets_is_refused(offsets: tuple[int, ...
     chunks = of_strings.as_chunks([[np.array(offsets, "<u4").tobytes() + b"abcd"]], [2])
     with pytest.raises(CorruptFileError, match="decreasing offsets, or offsets outside its bytes"):
         Variable(flat.Flat(32)).pick_values(chunks, np.zeros(2, np.int64), np.arange(2))
+
+
+def test_strings_with_compressed_offsets_are_not_picked() -> None:
+    chunks = of_strings.as_chunks([[b"abcd"]], [2])
+    assert Variable(InlineBitpacking(32)).pick_values(chunks, np.zeros(2, np.int64), np.arange(2)) is None

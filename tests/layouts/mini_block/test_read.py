@@ -58,6 +58,7 @@ def of_runs(**changes: Any) -> pb.MiniBlockLayout:
         (NUMBER, of_numbers(), [b"", CHUNK], None, "0 bytes of chunk words"),
         (NUMBER, of_numbers(), [WORD, CHUNK[:-1]], None, "expected 24 bytes of chunks, found 23"),
         (NUMBER, of_numbers(), [numbers(np.uint16, 2 << 4 | 2) + WORD, CHUNK * 2], None, "expected 3 items in the page, found more"),
+        (NUMBER, of_numbers(num_items=2), [WORD, CHUNK], range(2, 3), "expected at least 3 rows in the chunks of the page, found 2"),
         (NUMBER, of_numbers(num_buffers=2), [WORD, CHUNK], None, "expected 1 value buffers in a chunk, found 2"),
         (NUMBER, of_numbers(num_items=6), [WORD, CHUNK], None, "holds 6 values: expected a buffer of 24 bytes, found 12"),
         (
