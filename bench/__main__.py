@@ -63,6 +63,8 @@ def all_works(spark: SparkSession, scale: float, quick: bool) -> Iterator[tuple[
     yield "TPC-H, all", lambda: works.tpch(spark, list(tpch.values()))
     yield "group by", lambda: works.group_by(spark, "group by a label", "label", labels)
     yield "group by unique keys", lambda: works.group_by(spark, "group by unique keys", "key", keys)
+    yield "pandas UDF", lambda: works.udf(spark, lineitem, "pandas UDF over a column", columnar=True)
+    yield "pandas UDF", lambda: works.udf(spark, lineitem, "pandas UDF, rows handed over", columnar=False)
     yield "vectors", lambda: scan(spark, vectors, "full scan of 384-dim vectors")
     yield "vectors by id", lambda: scan(spark, vectors, "1,000 vectors by id", condition=ids)
     yield "write", lambda: works.write(spark, lineitem)

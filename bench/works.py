@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lance
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import pandas_udf
 
 from bench.data import Table
 from bench.tpch import QUERIES
@@ -103,6 +105,25 @@ def group_by(spark: SparkSession, name: str, key: str, table: Table) -> Work:
         def run() -> None:
             load(spark, contestant, table).createOrReplaceTempView(table.name)
             consume(spark.sql(GROUPS.format(key, table.name)))
+
+        return run
+
+    return Work(name, {c: of(c) for c in FORMATS})
+
+
+def udf(spark: SparkSession, table: Table, name: str, columnar: bool) -> Work:
+    """A pandas UDF over a column, with columns or rows handed over by our scan."""
+
+    def plus_one(values: pd.Series) -> pd.Series:
+        return values + 1
+
+    function = pandas_udf(plus_one, "long")  # type: ignore[call-overload]
+
+    def of(contestant: str) -> Run:
+        def run() -> None:
+            spark.conf.set("spark.lance.columnar", str(columnar).lower())
+            consume(load(spark, contestant, table).select(function("l_orderkey")))
+            spark.conf.unset("spark.lance.columnar")
 
         return run
 
