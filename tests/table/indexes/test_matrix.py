@@ -62,7 +62,7 @@ def array(values: list[Any], t: pa.DataType) -> pa.Array:
         items = array([item for v in values if v is not None for item in v], t.value_type)
         lists = pa.LargeListArray if pa.types.is_large_list(t) else pa.ListArray
         offsets = pa.array(sizes, pa.int64() if lists is pa.LargeListArray else pa.int32())
-        return lists.from_arrays(offsets, items, type=t, mask=pa.array([v is None for v in values]))
+        return lists.from_arrays(offsets, items, type=t, mask=pa.array([v is None for v in values], pa.bool_()))
     if pa.types.is_temporal(t):
         return pa.array(values, pa.int32() if t.bit_width == 32 else pa.int64()).view(t)
     return pa.array(values, t, from_pandas=False)
