@@ -10,8 +10,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The rows of a partition in parts of about `limit` bytes, as structs.
  *
- * Spark's runner ends a batch for the worker by the size of its Arrow vectors, which it computes after each row: that takes a third of the time
- * of a write. The size of the row says nearly the same.
+ * Spark's runner ends a batch for the worker by the size of its Arrow vectors, which it computes after each row: that takes a third of the
+ * time of the JVM. The size of the row says nearly the same.
  */
 final class RowParts implements Iterator {
   private static final int ROWS_OF_UNKNOWN_SIZE = 1000;
