@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,11 +44,13 @@ def coalesce(ranges: Sequence[ByteRange], max_gap: int, max_size: int) -> list[B
 def cut(ranges: Sequence[ByteRange], reads: Sequence[ByteRange], answers: Sequence[Bytes]) -> list[Bytes]:
     """The bytes of each of `ranges`, as views into the `answers` that were read for `reads` (the result of `coalesce`)."""
     # Reads are sorted by start; only the last one that begins at or before a range can contain it.
-    starts = np.array([start for start, _ in reads], dtype=np.int64)
-    holders = (np.searchsorted(starts, [r[0] for r in ranges], side="right") - 1).tolist()
+    starts = [start for start, _ in reads]
     empty = np.empty(0, dtype=np.uint8)
     out = []
-    for (start, stop), i in zip(ranges, holders):
-        first = reads[i][0] if stop > start else 0
-        out.append(answers[i][start - first : stop - first] if stop > start else empty)
+    for start, stop in ranges:
+        if stop <= start:
+            out.append(empty)
+            continue
+        i = bisect.bisect_right(starts, start) - 1
+        out.append(answers[i][start - starts[i] : stop - starts[i]])
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -43,7 +44,7 @@ def available() -> bool:
 
 def is_magic(data: bytes) -> bool:
     """True if a checksum follows `data`. Half of the magic number is sufficient, so that damage to the other half is found."""
-    return sum(a == b for a, b in zip(data, MAGIC)) >= len(MAGIC) // 2
+    return list(map(operator.eq, data, MAGIC)).count(True) >= len(MAGIC) // 2
 
 
 def crc32c(data: Data, before: int = 0) -> int:

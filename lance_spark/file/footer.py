@@ -18,6 +18,8 @@ from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.reading import spans
+from lance_spark.reading.naming import checked
 from lance_spark.reading.steps import Column, Page, Steps
 from lance_spark.schema.field_messages import parse_fields
 from lance_spark.schema.schema import Schema
@@ -28,6 +30,8 @@ FOOTER = struct.Struct("<QQQIIHH4s")
 MAGIC = b"LANC"
 _ENTRY = 16  # bytes of one entry of an offset table: u64 position, u64 size
 _EARLY_SIZE = 48
+_SMALL = 4 << 10
+"""Encodings of at most so many bytes stay in memory, since pages are alike."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,8 @@ def _entries(table: Bytes, limit: int, what: str) -> np.ndarray:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise CorruptFileError(f"{what} {i} ({pairs[i, 1]} bytes at {pairs[i, 0]}) is not within the file")
-    starts = pairs[:, 0].astype(np.int64)
-    return np.stack([starts, starts + pairs[:, 1].astype(np.int64)], axis=1)
+    starts, sizes = pairs.astype(np.int64).T
+    return spans.of(starts, starts + sizes)
 
 
 def read_descriptor(footer: Footer) -> Steps[Descriptor]:
@@ -104,6 +108,12 @@ def read_descriptor(footer: Footer) -> Steps[Descriptor]:
     if not len(footer.global_buffers):
         raise CorruptFileError("the file has no global buffer and so no schema")
     (data,) = yield [ByteRange(*footer.global_buffers[0].tolist())]
+    return _descriptor(data.tobytes())
+
+
+@lru_cache(4)
+def _descriptor(data: bytes) -> Descriptor:
+    """The descriptor in a message. Many files of a table have the same."""
     message = parse_message(file_pb2.FileDescriptor, data, "descriptor")
     if message.length >= 2**63:
         raise CorruptFileError(f"the file declares {message.length} rows")
@@ -167,5 +177,13 @@ def _encoding(message: file2_pb2.Encoding, where: str) -> tuple[str, bytes]:
         raise UnsupportedFeatureError(f"{where}: an encoding in a separate buffer (deferred encoding) is not supported")
     if location != "direct":
         return "", b""
-    wrapped = parse_message(AnyMessage, message.direct.encoding, where)
+    encoding = message.direct.encoding
+    return checked(where, lambda: (_known_encoding if len(encoding) <= _SMALL else _unwrapped)(encoding))
+
+
+def _unwrapped(encoding: bytes) -> tuple[str, bytes]:
+    wrapped = parse_message(AnyMessage, encoding, "encoding")
     return wrapped.type_url.rsplit("/", 1)[-1], wrapped.value
+
+
+_known_encoding = lru_cache(maxsize=1024)(_unwrapped)

@@ -172,10 +172,10 @@ class DataFileReader:
             return {}
         if self.version == (0, 3):
             columns = {**columns, **v2_0.early_bytes_columns(fields, columns, self._layout.num_columns)}
-        wanted = {columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns}
-        if missing := sorted(wanted - self._known.keys()):
+        wanted = {i: columns[i] for field in fields for f in field.walk() for i in (f.id, ~f.id) if i in columns}
+        if missing := sorted(set(wanted.values()) - self._known.keys()):
             self._known.update(zip(missing, self._source.run("column metadata", read_columns(self._layout, missing))))
-        return {i: self._known[c] for i, c in columns.items() if c in wanted}
+        return {i: self._known[c] for i, c in wanted.items()}
 
     def encoded_pages(self, column: int) -> Iterator[EncodedPage]:
         """The encoded pages of a column, in order; only for files of version 2.1 or later, whose pages are self-contained."""
@@ -201,25 +201,29 @@ class DataFileReader:
         if self._source.checksums is not None:
             self._source.run("checksums", self._source.checksums.check_all())
 
-    def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
-        """The rows of pages of `field` whose distinct values or bounds pass `may_match`; also those of pages without either."""
-        everything = spans.all_rows(self.num_rows)
+    def prune_pages(self, field: Field, column: int | None, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+        """The rows of pages of `field` whose distinct values or bounds pass `may_match`; also those of pages without either.
+
+        None if no page has any.
+        """
         if field.children or field.is_blob:
-            return everything
+            return None
         values: Sequence[pa.Array | Bounds | None]
         if isinstance(self._layout, legacy.LegacyFile):
             if self._layout.statistics is None:
-                return everything
+                return None
             ends = self._layout.pages.bounds[1:]
             values = self._source.run(f"statistics of column {field.name!r}", page_bounds(field, self._layout.statistics))
         elif self.version < (2, 1) or column is None:
-            return everything
+            return None
         else:
             metadata = self._columns([field], {field.id: column})[field.id]
-            ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
             values = self._source.run(f"column {field.name!r}", distinct_values(field, metadata))
+            if all(v is None for v in values):
+                return None
+            ends = np.cumsum([page.num_rows for page in metadata.pages], dtype=np.int64)
         if not len(ends) or ends[-1] != self.num_rows:
-            return everything
+            return None
         pages = spans.of(np.concatenate([[0], ends[:-1]]), ends)
         kept = np.array([v is None or may_match(v) for v in values], dtype=bool)
         return spans.merged(pages[kept], 0)
@@ -228,8 +232,8 @@ class DataFileReader:
         """Count the pages of the columns, and those with selected `rows`. Columns of items count as if items were rows."""
         wanted = spans.from_rows(rows)
         for number, column in columns.items():
-            first = np.searchsorted(wanted[:, 1], column.bounds[:-1], side="right")
-            self.counts.pages_read += int((np.searchsorted(wanted[:, 0], column.bounds[1:], side="left") > first).sum())
+            first = wanted[:, 1].searchsorted(column.bounds[:-1], side="right")
+            self.counts.pages_read += int((wanted[:, 0].searchsorted(column.bounds[1:], side="left") > first).sum())
             self.counts.pages += 0 if number in self._counted else len(column.pages)
             self._counted.add(number)
 

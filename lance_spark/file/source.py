@@ -58,22 +58,21 @@ class Source:
     def _fetch(self, ranges: Sequence[ByteRange]) -> list[Bytes]:
         size, first = self.size, self.size - len(self.tail)
         answers: list[Bytes | None] = [None] * len(ranges)
-        own: list[int] = []
-        elsewhere: dict[str, list[int]] = {self.path: own}
+        not_read: dict[str, list[int]] = {}
         for i, wanted in enumerate(ranges):
             start, stop = wanted
             if isinstance(wanted, ExternalRange):
                 answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
             elif isinstance(wanted, SidecarRange):
-                elsewhere.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
+                not_read.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= start <= stop <= size:
                 raise CorruptFileError(f"{self.path}: bytes {start} to {stop} are outside the file of {size} bytes")
             elif start >= first:
                 answers[i] = self.tail[start - first : stop - first]
             else:
-                own.append(i)
-        self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for numbers in elsewhere.values() for i in numbers)
-        for path, numbers in elsewhere.items():
+                not_read.setdefault(self.path, []).append(i)
+        for path, numbers in not_read.items():
+            self.counts.bytes_read += sum(ranges[i].stop - ranges[i].start for i in numbers)
             plain = [ranges[i] for i in numbers] if path == self.path else [ByteRange(*ranges[i]) for i in numbers]
             for i, answer in zip(numbers, self.store.read_ranges(path, plain)):
                 answers[i] = answer

@@ -14,18 +14,16 @@ from lance_spark.reading.steps import Steps
 
 T = TypeVar("T")
 
+_FAULTS = (CorruptFileError, UnsupportedFeatureError, ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException)
+"""Decoders check their indices; numpy and Arrow report the rest with these."""
+
 
 def checked(where: str, work: Callable[[], T]) -> T:
     """Return the result of `work`. Its errors name `where`, and those of numpy, Arrow and protobuf become CorruptFileError."""
     try:
         return work()
-    except CorruptFileError as e:
-        raise CorruptFileError(f"{where}: {e}") from e
-    except UnsupportedFeatureError as e:
-        raise UnsupportedFeatureError(f"{where}: {e}") from e
-    except (ValueError, IndexError, OverflowError, DecodeError, pa.ArrowException) as e:
-        # Decoders check their indices; numpy and Arrow report the rest with these.
-        raise CorruptFileError(f"{where}: {type(e).__name__}: {e}") from e
+    except _FAULTS as e:
+        raise _named(where, e) from e
 
 
 def naming(where: str, steps: Steps[T]) -> Steps[T]:
@@ -33,7 +31,15 @@ def naming(where: str, steps: Steps[T]) -> Steps[T]:
     answer: Sequence[Bytes] | None = None
     while True:
         try:
-            wanted = checked(where, lambda answer=answer: steps.send(answer))  # type: ignore[misc]
+            wanted = steps.send(answer)  # type: ignore[arg-type]
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
+        except _FAULTS as e:
+            raise _named(where, e) from e
         answer = yield wanted
+
+
+def _named(where: str, e: Exception) -> CorruptFileError | UnsupportedFeatureError:
+    if isinstance(e, UnsupportedFeatureError):
+        return UnsupportedFeatureError(f"{where}: {e}")
+    return CorruptFileError(f"{where}: {e}" if isinstance(e, CorruptFileError) else f"{where}: {type(e).__name__}: {e}")

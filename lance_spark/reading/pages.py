@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from lance_spark.errors import CorruptFileError
 from lance_spark.reading import spans as sp
 from lance_spark.reading.naming import naming
@@ -28,8 +26,8 @@ class Paged(Generic[T]):
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
             raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} are out of bounds: the column has {num_rows} rows")
         # A page is selected if fewer spans end before it than begin before its end.
-        begun, ended = np.searchsorted(spans[:, 0], ends), np.searchsorted(spans[:, 1], [0, *ends[:-1]], side="right")
-        chosen = np.flatnonzero(begun > ended[: len(ends)]).tolist()
+        begun, ended = spans[:, 0].searchsorted(ends), spans[:, 1].searchsorted([0, *ends[:-1]], side="right")
+        chosen = (begun > ended[: len(ends)]).nonzero()[0].tolist()
         self._selected = [(i, sp.cut(spans, ends[i] - lengths[i], ends[i])) for i in chosen]
         self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
         self._load = load

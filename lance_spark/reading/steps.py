@@ -55,7 +55,7 @@ class Column:
     @cached_property
     def bounds(self) -> np.ndarray:
         """The first row of each page and the end (float64, since sizes are not checked), if each item is a row."""
-        return np.cumsum([0, *(page.num_rows for page in self.pages)], dtype=np.float64)
+        return np.array([0, *(page.num_rows for page in self.pages)], np.float64).cumsum()
 
     @cached_property
     def size(self) -> int:

@@ -281,7 +281,9 @@ class _Rows:
     def read(self) -> Iterator[pa.RecordBatch]:
         """The columns `fields` of the rows."""
         from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
+        from lance_spark.table.scan.projection import Projection
 
         offsets = offsets_of(BitMap.deserialize(self.rows)).astype(np.int64)
         positions = offsets - np.searchsorted(read_deletions(self.fragment, self.locations), offsets)
-        yield from FragmentReader(self.fragment, self.locations, self.stable_row_ids).read(positions, self.fields, BATCH_ROWS)
+        reader = FragmentReader(self.fragment, self.locations, self.stable_row_ids)
+        yield from reader.read(positions, Projection(self.fields), BATCH_ROWS)

@@ -84,6 +84,8 @@ def pick(array: pa.Array, rows_read: Spans, wanted: Spans) -> pa.Array:
         raise CorruptFileError(f"expected {spans.count(rows_read)} rows, found {len(array)}")
     if len(wanted) == 0:
         return array.slice(0, 0)
+    if spans.count(wanted) == len(array):
+        return array
     at = spans.within(wanted, rows_read)
     first, count = int(at[0, 0]), spans.count(at)
     if at[-1, 1] - first == count:

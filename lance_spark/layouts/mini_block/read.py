@@ -122,7 +122,7 @@ def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: B
         raise CorruptFileError(f"{len(words)} bytes of chunk words are not a multiple of {width} bytes")
     numbers = words.view(f"<u{width}").astype(np.int64)
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
-    starts = np.cumsum(sizes) - sizes
+    starts = sizes.cumsum() - sizes
     limit = page.buffers[1].stop - page.buffers[1].start
     if starts[-1] + sizes[-1] > limit:
         raise CorruptFileError(f"expected {starts[-1] + sizes[-1]} bytes of chunks, found {limit}")
@@ -133,7 +133,7 @@ def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: B
     if index is not None:
         rows = _indexed_rows(layout, page, index, len(numbers))
     else:
-        stops = np.cumsum(counts)
+        stops = counts.cumsum()
         rows = spans.of(stops - counts, stops)
     return _Table(starts, sizes, counts, rows)
 
@@ -216,9 +216,9 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
         sizes[i] = _numbers(fetched.data, at, size)
         at = at + size
         end = starts[i] + sizes[i] - fetched.starts
-    short = np.flatnonzero(end > fetched.sizes)
-    if len(short):
-        c = short[0]
+    short = end > fetched.sizes
+    if short.any():
+        c = int(short.argmax())
         raise CorruptFileError(f"expected {end[c]} bytes in chunk {c} of those read, found {fetched.sizes[c]}")
     return num_levels, starts, sizes
 

@@ -30,6 +30,7 @@ from lance_spark.table.write.write import WriteTarget, delete_data_files
 
 if TYPE_CHECKING:
     from lance_spark.table.scan.fragment_reader import FragmentReader
+    from lance_spark.table.scan.projection import Projection
 
 _ONE_FILE = 2**62
 
@@ -197,15 +198,17 @@ class _ColumnFileWriter:
             fields = [f.to_arrow() for f in self._schema.fields]
             arrays = [pa.nulls(stop - start, f.type) if f.nullable else _blanks(f.type, stop - start) for f in fields]
             return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        rows = pa.Table.from_batches(list(self._old.read(range(start, stop), self._schema, BATCH_ROWS))).combine_chunks()
+        reader, columns = self._old
+        rows = pa.Table.from_batches(list(reader.read(range(start, stop), columns, BATCH_ROWS))).combine_chunks()
         return conform(rows.to_batches()[0], self._schema)
 
     @cached_property
-    def _old(self) -> FragmentReader:
+    def _old(self) -> tuple[FragmentReader, Projection]:
         from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
+        from lance_spark.table.scan.projection import Projection
 
         # The file has values of deleted rows, too.
-        return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations)
+        return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations), Projection(self._schema)
 
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
         at = int(np.argmin(steps))

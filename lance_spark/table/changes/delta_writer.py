@@ -188,8 +188,10 @@ def _with_row_ids(fragments: Iterable[Fragment], ids: np.ndarray) -> tuple[Fragm
 def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
     """Read the rows at these ascending addresses. Raises LanceError for an address without a row or with a deleted row."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
+    from lance_spark.table.scan.projection import Projection
 
     batches: list[pa.RecordBatch] = []
+    columns = Projection(fields)
     groups = list(by_fragment(addresses))
     fragments = snapshot.manifest.lazy_fragments.of_ids([i for i, _ in groups])
     for fragment_id, offsets in groups:
@@ -201,5 +203,5 @@ def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.T
             raise LanceError(f"{snapshot}: row {gone[0]} of fragment {fragment_id} is deleted and cannot be changed")
         positions = offsets.astype(np.int64) - np.searchsorted(deleted, offsets)
         reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
-        batches.extend(reader.read(positions, fields, BATCH_ROWS))
-    return pa.Table.from_batches(batches, schema=fields.to_arrow())
+        batches.extend(reader.read(positions, columns, BATCH_ROWS))
+    return pa.Table.from_batches(batches, schema=columns.target)

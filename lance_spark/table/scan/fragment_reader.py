@@ -25,9 +25,8 @@ from lance_spark.metadata.row_ids import RowIds, RowVersions, load_sequence, par
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
-from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.projection import projected
-from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
+from lance_spark.schema.schema import Field
+from lance_spark.table.scan.projection import Projection, projected
 
 _PROVEN_ROWS = 1 << 22
 """Fragments of more rows are not believed to have them before a data file says so: a few bytes of a manifest can claim billions."""
@@ -80,17 +79,16 @@ class FragmentReader:
     def _deleted(self) -> np.ndarray:
         return read_deletions(self._fragment, self._locations)
 
-    def read(self, positions: Rows, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows`, with the columns of `schema`.
+    def read(self, positions: Rows, columns: Projection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows at `positions`, ascending without duplicates, in batches of at most `batch_rows`, with these columns.
 
         Fields with the ids of `row_columns` are calculated, all others are read from files.
         """
         if self._total > _PROVEN_ROWS:
             self._open(self._fragment.files[0])
         rows, dropped = rows_to_read(positions, self._deleted, self._total)
-        target = schema.to_arrow()
         done = 0
-        for parts, count in self._from_files(schema, rows, batch_rows):
+        for parts, count in self._from_files(columns, rows, batch_rows):
             chosen = rows[done : done + count]
             done += count
             drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))]
@@ -103,12 +101,12 @@ class FragmentReader:
                 parts = {i: keep(array, selected) for i, array in parts.items()}
                 chosen = _numbers(chosen)[mask]
             arrays = []
-            for field, shown in zip(schema.fields, target):
+            for field, shown in zip(columns.schema.fields, columns.target):
                 if field.id in ROW_COLUMN_IDS:
                     arrays.append(self._row_column(field.id, chosen))
                 else:
                     arrays.append(projected(parts.get(field.id), field, shown.type, len(chosen)))
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+            yield pa.RecordBatch.from_arrays(arrays, schema=columns.target)
 
     def positions_of(self, offsets: np.ndarray) -> np.ndarray:
         """The positions of the rows at these ascending offsets, without those that are deleted or do not exist."""
@@ -120,12 +118,14 @@ class FragmentReader:
         positions: np.ndarray = offsets - before
         return positions
 
-    def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans:
-        """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); all if pages have no statistics."""
+    def prune_pages(self, positions: range, field: Field, may_match: Callable[[pa.Array | Bounds], bool]) -> spans.Spans | None:
+        """The positions in pages of `field` that may have a match (see `DataFileReader.prune_pages`); None if pages have no statistics."""
         files = [f for f in self._fragment.files if field.id in f.fields]
         if len(files) != 1:
-            return spans.from_rows(positions)
+            return None
         offsets = self._open(files[0]).prune_pages(field, files[0].columns.get(field.id), may_match)
+        if offsets is None:
+            return None
         live = spans.merged(offsets - np.searchsorted(self._deleted, offsets), 0)
         return spans.both(spans.from_rows(positions), live)
 
@@ -153,32 +153,21 @@ class FragmentReader:
         sequence = self._fragment.created_at if field_id == CREATED_AT else self._fragment.updated_at
         return None if sequence is None else parse_versions(load_sequence(sequence, self._locations), self._total)
 
-    def _from_files(self, schema: Schema, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
+    def _from_files(self, columns: Projection, rows: Rows, batch_rows: int) -> Iterator[tuple[dict[int, pa.Array], int]]:
         """Batches of the top-level fields' arrays, by field id, and the number of rows; fields that are in no file are left out."""
-        sources: list[tuple[tuple[Field, ...], Iterator[list[pa.Array]]]] = []
-        taken: set[int] = set()
-        stored = {i for file in self._fragment.files for i in file.fields}
-        if lacks_structure(schema, stored):
-            schema = with_structure_leaves(schema, stored, (f for file in self._fragment.files for f in self._open(file).schema.walk()))
-        for file in self._fragment.files:
-            # Files of the 0.1 family have no column indices; they find their fields by id.
-            columns = file.columns
-            ids = (set(columns) if file.column_indices else set(file.fields)) - taken
-            pruned = schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
-            if pruned.fields:
-                sources.append((pruned.fields, self._open(file).read(pruned.fields, columns, rows, batch_rows)))
-                taken |= {leaf.id for leaf in pruned.leaves()}
-        if not sources:
+        files = self._fragment.files
+        stored = columns.stored(files, lambda: (f for file in files for f in self._open(file).schema.walk()))
+        if not stored.in_files:
             for start in range(0, len(rows), batch_rows):
                 yield {}, min(batch_rows, len(rows) - start)
             return
-        present = {f.id: f for f in schema.keep(lambda leaf: leaf.id in taken).fields}
-        for arrays in side_by_side([batches for _, batches in sources]):
+        sources = [self._open(files[number]).read(fields, places, rows, batch_rows) for number, fields, places in stored.in_files]
+        for arrays in side_by_side(sources):
             parts: dict[int, list[pa.Array]] = {}
-            for (fields, _), group in zip(sources, arrays):
+            for (_, fields, _), group in zip(stored.in_files, arrays):
                 for field, array in zip(fields, group):
                     parts.setdefault(field.id, []).append(array)
-            yield {i: merge(present[i], group) for i, group in parts.items()}, len(arrays[0][0])
+            yield {i: merge(stored.fields[i], group) for i, group in parts.items()}, len(arrays[0][0])
 
     def _open(self, file: DataFile) -> DataFileReader:
         if file.path not in self._files:

@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from lance_spark.arrow.jsonb import to_text
 from lance_spark.arrow.maps import map_array
 from lance_spark.errors import CorruptFileError
+from lance_spark.metadata.fragment import DataFile
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.scan.structure_leaves import lacks_structure, with_structure_leaves
 
 
-def project(batch: pa.RecordBatch, fields: Schema, target: pa.Schema) -> pa.RecordBatch:
-    """The columns `fields` of a batch, by name, converted to `target`."""
-    if batch.schema.equals(target):
-        return batch
-    columns = [projected(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(fields.fields, target)]
-    return pa.RecordBatch.from_arrays(columns, schema=target)
+@dataclass(frozen=True)
+class Stored:
+    """The fields of a scan that are in the files of a fragment, by field id, and those to be read from each file.
+
+    `in_files` has the number of a file, its top-level fields, pruned to what is read from it, and the file's columns, by field id.
+    """
+
+    fields: Mapping[int, Field]
+    in_files: Sequence[tuple[int, tuple[Field, ...], Mapping[int, int]]]
+
+
+class Projection:
+    """The columns that a scan reads of every fragment: `schema`, and `target` as users see it.
+
+    What follows from the schema is computed once, since a table may have many fragments of few rows.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.target = schema.to_arrow()
+        self._of: object = None
+        self._stored = Stored({}, ())
+
+    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of a batch with their names, converted to `target`."""
+        if batch.schema.equals(self.target):
+            return batch
+        columns = [projected(batch.column(f.name), f, shown.type, batch.num_rows) for f, shown in zip(self.schema.fields, self.target)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.target)
+
+    def stored(self, files: Sequence[DataFile], in_files: Callable[[], Iterable[Field]]) -> Stored:
+        """What is read from the files of a fragment; `in_files` returns all fields of the files' own schemas, which are rarely needed."""
+        # Most fragments of a table have the same fields in their files. Comparing them is fast, since equal tuples are shared.
+        of = [(file.fields, file.column_indices) for file in files]
+        if of != self._of:
+            schema, ids = self.schema, {i for file in files for i in file.fields}
+            if lacks_structure(schema, ids):
+                return _stored(with_structure_leaves(schema, ids, in_files()), files)
+            self._of, self._stored = of, _stored(schema, files)
+        return self._stored
+
+
+def _stored(schema: Schema, files: Sequence[DataFile]) -> Stored:
+    in_files: list[tuple[int, tuple[Field, ...], Mapping[int, int]]] = []
+    taken: set[int] = set()
+    for number, file in enumerate(files):
+        # Files of the 0.1 family have no column indices; they find their fields by id.
+        columns = file.columns
+        ids = (set(columns) if file.column_indices else set(file.fields)) - taken
+        pruned = schema.keep(lambda leaf, ids=ids: leaf.id in ids)  # type: ignore[misc]
+        if pruned.fields:
+            in_files.append((number, pruned.fields, columns))
+            taken |= {leaf.id for leaf in pruned.leaves()}
+    return Stored({f.id: f for f in schema.keep(lambda leaf: leaf.id in taken).fields}, in_files)
 
 
 def projected(array: pa.Array | None, field: Field, target: pa.DataType, count: int) -> pa.Array:

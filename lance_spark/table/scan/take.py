@@ -83,14 +83,16 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
 def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray, int | None]]) -> pa.Table:
     """The rows at these positions of these fragments, in this order; the last element is the number of the fragment's first row."""
     from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does not need
+    from lance_spark.table.scan.projection import Projection
 
     if not fields.fields:
         return without_columns(sum(len(positions) for _, positions, _ in chosen), fields.to_arrow())
     batches: list[pa.RecordBatch] = []
+    columns = Projection(fields)
     for fragment, positions, first in chosen:
         reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids, first)
         try:
-            batches.extend(reader.read(positions, fields, BATCH_ROWS))
+            batches.extend(reader.read(positions, columns, BATCH_ROWS))
         except (CorruptFileError, UnsupportedFeatureError) as e:
             raise type(e)(f"{snapshot}: {e}") from e
-    return pa.Table.from_batches(batches, schema=fields.to_arrow())
+    return pa.Table.from_batches(batches, schema=columns.target)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lance_spark import Dataset
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import evaluate, parse
-from lance_spark.table.scan import task as reading
+from lance_spark.table.scan import selection
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.task import read_task
 
@@ -85,11 +85,11 @@ def test_reading_the_predicates_columns_first_gives_the_same_rows(table: Dataset
     everything = table.scan([*table.schema.names, "_rowid", "_rowaddr", "_fragid"]).to_table()
     expected = everything.filter(evaluate(predicate, everything)).select(names)
     plan = ScanPlan(None if columns is None else tuple(columns), predicate, batch_size=data.draw(st.sampled_from([100, 3000, None])))
-    before, reading.WINDOW_ROWS = reading.WINDOW_ROWS, data.draw(st.sampled_from([1, 1000, 1 << 20]))
+    before, selection.WINDOW_ROWS = selection.WINDOW_ROWS, data.draw(st.sampled_from([1, 1000, 1 << 20]))
     try:
         got = [b for task in plan_tasks(table.snapshot, plan, 3) for b in read_task(task)]
     finally:
-        reading.WINDOW_ROWS = before
+        selection.WINDOW_ROWS = before
     assert pa.Table.from_batches(got, schema=plan.schema(table.snapshot)).to_pylist() == expected.to_pylist()
     limit = data.draw(st.integers(0, 50))
     assert table.scan(columns, condition, limit=limit, offset=3).to_table().to_pylist() == expected.slice(3, limit).to_pylist()

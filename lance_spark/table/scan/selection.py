@@ -1,0 +1,156 @@
+"""The rows of fragments that satisfy the predicate of a scan, with late materialisation.
+
+For a window of rows, the predicate's columns are read and evaluated, then the other columns of the matching rows, which are usually few;
+readers take single rows out of pages without decoding the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from lance_spark.arrow.selection import keep_rows
+from lance_spark.errors import InvalidOptionError
+from lance_spark.metadata.bitmaps import offsets_of
+from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.predicate.bounds import Bounds, may_hold
+from lance_spark.predicate.tree import And, Column, walk
+from lance_spark.reading import spans
+from lance_spark.reading.steps import Rows
+from lance_spark.schema.schema import Field, Schema, quoted
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import ScanTask
+from lance_spark.table.scan.projection import Projection
+
+if TYPE_CHECKING:
+    from lance_spark.table.scan.fragment_reader import FragmentReader
+
+WINDOW_ROWS = 1 << 20
+"""Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
+
+
+def rows_of(part: Part, reader: FragmentReader) -> Rows:
+    """The positions of the rows of a part among the rows that are not deleted."""
+    return range(part.start, part.stop) if part.found is None else reader.positions_of(offsets_of(BitMap.deserialize(part.found)))
+
+
+def true_at(selected: pa.BooleanArray) -> np.ndarray:
+    """The numbers of the rows for which the predicate is true, not false or null."""
+    return np.flatnonzero(pc.fill_null(selected, False).to_numpy(zero_copy_only=False))
+
+
+class Selection:
+    """The rows of the fragments of `task` that satisfy `predicate`. What all fragments have in common is computed once."""
+
+    def __init__(self, task: ScanTask, predicate: Predicate) -> None:
+        self._predicate = predicate
+        self._batch_rows = task.batch_rows
+        # A reader of few rows should not wait for a full window.
+        self._enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
+        first, rest = _divided(task, predicate)
+        self._first, self._rest = Projection(first), Projection(rest)
+        self._all, self._given = Projection(task.fields), task.given.to_arrow()
+        returned = set(task.given.fields)
+        # A batch without columns would lose its number of rows.
+        self._kept = [i for i, f in enumerate(first.fields) if f in returned or not task.given.fields]
+        self._conditions = list(_conditions(predicate, first))
+
+    def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+        """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""
+        for batch in reader.read(rows, self._all, self._batch_rows):
+            yield keep_rows(batch, evaluate(self._predicate, batch))
+
+    def rows(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+        """Those of `rows` that satisfy the predicate, with the fields that are returned."""
+        known: list[pa.RecordBatch] = []
+        found: list[np.ndarray] = []
+        positions = self._pruned(rows, reader) if isinstance(rows, range) else rows
+        start = at = 0
+        for batch in reader.read(positions, self._first, self._batch_rows):
+            selected = evaluate(self._predicate, batch)
+            if count := selected.true_count:
+                if self._kept:
+                    known.append(_kept(batch.select(self._kept), selected, count))
+                if self._rest.schema.fields:
+                    chosen = true_at(selected)
+                    found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
+            at += batch.num_rows
+            if not self._rest.schema.fields:
+                yield from known
+                known.clear()
+            elif found and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= self._enough):
+                yield from self._together(known, reader.read(np.concatenate(found), self._rest, self._batch_rows))
+                known, found, start = [], [], at
+
+    def _pruned(self, rows: range, reader: FragmentReader) -> Rows:
+        """The rows, without pages whose statistics show that no value satisfies the predicate."""
+        left = None
+        for field, may_match in self._conditions:
+            pruned = reader.prune_pages(rows, field, may_match)
+            if pruned is not None:
+                left = pruned if left is None else spans.both(left, pruned)
+            if left is not None and not len(left):
+                break
+        if left is None:
+            return rows
+        return range(left[0, 0], left[0, 1]) if len(left) == 1 else spans.rows(left)
+
+    def _together(self, known: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The returned columns of the same rows: from `rest` if they are there, the others from `known`."""
+        from lance_spark.table.scan.fragment_reader import side_by_side
+
+        if not known:
+            yield from rest
+            return
+        names = [*known[0].schema.names, *self._rest.target.names]
+        for parts in side_by_side([(batch.columns for batch in concatenated(known)), (batch.columns for batch in rest)]):
+            columns = dict(zip(names, [column for part in parts for column in part]))
+            yield pa.RecordBatch.from_arrays([columns[name] for name in self._given.names], schema=self._given)
+
+
+def _kept(batch: pa.RecordBatch, selected: pa.BooleanArray, count: int) -> pa.RecordBatch:
+    return batch if count == batch.num_rows else keep_rows(batch, selected)
+
+
+def concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All rows in one batch, unless text would be too large for one array."""
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _divided(task: ScanTask, predicate: Predicate) -> tuple[Schema, Schema]:
+    """The fields that the predicate needs, and the other returned fields. A struct may be in both, with different children."""
+    # A batch without columns would lose its number of rows.
+    first = task.fields.select(predicate.columns) if predicate.columns else Schema(task.given.fields)
+    # Addresses cost less than looking rows up again.
+    there = {f.id for f in first.fields}
+    first = Schema((*first.fields, *(f for f in task.given.fields if f.id == ROW_ADDRESS and f.id not in there)), first.metadata)
+    known = set(first.fields)
+    return first, Schema(tuple(f for f in task.given.fields if f not in known))
+
+
+def _conditions(predicate: Predicate, first: Schema) -> Iterator[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:
+    """The predicate's conditions on a single column at the top level: its field, and whether some values may satisfy the condition."""
+    root = predicate.root
+    for condition in root.operands if isinstance(root, And) else (root,):
+        paths = {node.path for node in walk(condition) if isinstance(node, Column)}
+        field = next((f for f in first.fields if (f.name,) in paths), None)
+        if len(paths) != 1 or field is None or field.id in ROW_COLUMN_IDS:
+            continue
+        if first.select([quoted([field.name])]).to_arrow().field(0).type == field.type:
+            yield field, partial(_may_match, field.name, Predicate(condition, predicate.text))
+
+
+def _may_match(name: str, predicate: Predicate, values: pa.Array | Bounds) -> bool:
+    try:
+        if isinstance(values, Bounds):
+            return may_hold(predicate.root, name, values)
+        return bool(pc.any(evaluate(predicate, pa.record_batch({name: values}))).as_py())
+    except InvalidOptionError:
+        return True  # only the rows show whether one has a value that it fails on
