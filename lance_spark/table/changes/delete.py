@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import Delete
@@ -21,7 +22,7 @@ from lance_spark.predicate.tree import Literal
 from lance_spark.table.build.manifest_builder import check_counts
 from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
-from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
@@ -48,20 +49,21 @@ def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
 
 
 def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
-    manifest, store = snapshot.manifest, snapshot.store
-    check_writable(manifest, store.uri)
-    check_counts(manifest)
-    condition = parse(predicate, with_row_columns(manifest.schema))
+    store = snapshot.store
+    check_writable(snapshot.manifest, store.uri)
+    check_counts(snapshot.manifest)
+    condition = parse(predicate, with_row_columns(snapshot.manifest.schema))
+    snapshot = with_own_ids(snapshot)
     updated: list[Fragment] = []
     since = time.time()
+    if condition.root == Literal(True, pa.bool_()):
+        removed = tuple(snapshot.manifest.lazy_fragments.ids.tolist())
+    else:
+        found = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
+        with on_failure(lambda: discard(store, updated)), in_use(snapshot), closing(found):
+            removed = without_rows(snapshot, found, updated)
+    operation = Delete(tuple(updated), removed, predicate)
     try:
-        if condition.root == Literal(True, pa.bool_()):
-            removed = tuple(manifest.lazy_fragments.ids.tolist())
-        else:
-            with in_use(snapshot):
-                rows = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
-            removed = without_rows(snapshot, rows, rows.__getitem__, updated)
-        operation = Delete(tuple(updated), removed, predicate)
         return commit(store, Transaction(snapshot.version, operation), base=snapshot, files=NewFiles(since=since))
     except CommitStateUnknownError:
         raise
@@ -93,14 +95,18 @@ class _Emptying:
         return commit(self.snapshot.store, transaction, base=self.snapshot)
 
 
-def _matching(snapshot: Snapshot, plan: ScanPlan) -> dict[int, np.ndarray]:
-    """Fragment id -> the offsets of the rows that satisfy the plan's predicate."""
+def _matching(snapshot: Snapshot, plan: ScanPlan) -> Generator[tuple[int, np.ndarray], None, None]:
+    """The ids of fragments, each once, and the offsets of their rows that satisfy the plan's predicate."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
-    parts: dict[int, list[np.ndarray]] = {}
+    at, parts = -1, list[np.ndarray]()
     for task in plan_tasks(snapshot, plan):
         for batch in read_task(task):
-            addresses = batch.column(0).to_numpy()
-            for fragment_id, offsets in by_fragment(addresses):
-                parts.setdefault(fragment_id, []).append(offsets)
-    return {fragment_id: np.concatenate(offsets) for fragment_id, offsets in parts.items()}
+            for fragment_id, offsets in by_fragment(batch.column(0).to_numpy()):
+                if parts and fragment_id != at:
+                    yield at, np.concatenate(parts)
+                    parts = []
+                at = fragment_id
+                parts.append(offsets)
+    if parts:
+        yield at, np.concatenate(parts)

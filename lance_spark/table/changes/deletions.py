@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -16,20 +17,23 @@ from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
 
 _WRITERS = 16
+_WAITING = 2 * _WRITERS
+"""Maximum number of fragments whose deleted rows wait in memory to be written."""
 
 
 def without_rows(
-    snapshot: Snapshot, ids: Iterable[int], gone: Callable[[int], np.ndarray], updated: list[Fragment], keep_empty: bool = False
+    snapshot: Snapshot, gone: Iterable[tuple[int, np.ndarray]], updated: list[Fragment], keep_empty: bool = False
 ) -> tuple[int, ...]:
-    """Write deletion files for the fragments with these ids. `gone` returns the offsets of the rows that one loses, ascending (uint32).
+    """Write deletion files for fragments: `gone` has their ids, each once, and the offsets of the rows that they lose, ascending (uint32).
 
-    The fragments that keep rows are added to `updated` as they are written; the ids of those that keep none are returned. With
-    `keep_empty`, these get deletion files, too. Raises LanceError for a row that does not exist.
+    Files are written while the next item of `gone` is made. The fragments that keep rows are added to `updated`, also if this raises; the
+    ids of those that keep none are returned. With `keep_empty`, these get deletion files, too. Raises LanceError for a row that does not
+    exist.
     """
-    fragments = snapshot.manifest.lazy_fragments.of_ids(ids)
+    fragments = snapshot.manifest.lazy_fragments
+    places = {i: place for place, i in enumerate(fragments.ids.tolist())}
 
-    def rest(fragment: Fragment) -> Fragment | None:
-        offsets = gone(fragment.id)
+    def write(fragment: Fragment, offsets: np.ndarray) -> list[int]:
         if fragment.deletion is not None:
             offsets = np.union1d(offsets, read_deletions(fragment, snapshot.locations))
         if len(offsets) and offsets[-1] >= fragment.physical_rows:
@@ -37,19 +41,24 @@ def without_rows(
                 f"{snapshot}: row {offsets[-1]} of fragment {fragment.id} is changed, but it has only {fragment.physical_rows}"
             )
         if len(offsets) == fragment.physical_rows and not keep_empty:
-            return None
-        return replace(fragment, deletion=write_deletions(snapshot.store, fragment.id, snapshot.version, offsets, sync_name=False))
+            return [fragment.id]
+        file = write_deletions(snapshot.store, fragment.id, snapshot.version, offsets, sync_name=False)
+        updated.append(replace(fragment, deletion=file))
+        return []
 
-    removed, written = [], len(updated)
-    # There is one small file per fragment, so latency dominates.
-    with ThreadPoolExecutor(min(_WRITERS, len(fragments)) or 1) as pool:
-        for fragment, done in zip(fragments.values(), pool.map(rest, fragments.values())):
-            if done is None:
-                removed.append(fragment.id)
-            else:
-                updated.append(done)
-    if len(updated) > written:
+    removed: list[int] = []
+    waiting: deque[Future[list[int]]] = deque()
+    # There is one small file per fragment, so latency dominates. All files are written, or have failed, when the pool ends.
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        for fragment_id, offsets in gone:
+            if len(waiting) == _WAITING:
+                removed += waiting.popleft().result()
+            waiting.append(pool.submit(write, fragments[places[fragment_id]], offsets))
+        for written in waiting:
+            removed += written.result()
+    if updated:
         snapshot.store.sync(DELETIONS)
+    updated.sort(key=lambda fragment: fragment.id)
     return tuple(removed)
 
 

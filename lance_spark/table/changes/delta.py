@@ -158,7 +158,8 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         if missing := delta.left.keys() - set(snapshot.manifest.lazy_fragments.ids.tolist()):
             raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, but row addresses refer to them")
         keep_empty = intent.schema is not None
-        removed = without_rows(snapshot, delta.left, lambda i: offsets_of(delta.left[i]), updated, keep_empty)
+        gone = ((i, offsets_of(rows)) for i, rows in delta.left.items())
+        removed = without_rows(snapshot, gone, updated, keep_empty)
         if intent.schema is None:
             operation = _operation(delta, intent, tuple(updated), removed)
         else:

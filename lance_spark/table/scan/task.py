@@ -32,6 +32,7 @@ _FEW_ROWS = 1 << 12
 _AT_ONCE = 1 << 8
 """So few rows that an index found are read with all columns before the predicate is checked."""
 
+
 def read_task(task: ScanTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file.
 

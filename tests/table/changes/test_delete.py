@@ -218,3 +218,22 @@ def test_rows_of_clones_and_branches_can_be_deleted(tmp_path: Path) -> None:
     lance.dataset(tmp_path / "clone").delete("a = 13")
     assert Dataset.open(str(tmp_path / "clone")).count_rows() == 23
     assert numbers(tmp_path / "source") == [a for a in range(30) if a != 1]
+
+
+def test_a_delete_that_fails_in_a_later_fragment_leaves_no_files(tmp_path: Path) -> None:
+    before = make(tmp_path / "t", rows=500)
+    last = tmp_path / "t" / "data" / before.snapshot.manifest.fragments[-1].files[0].path
+    last.write_bytes(last.read_bytes()[:-1])
+    with pytest.raises(CorruptFileError, match=last.name):
+        before.delete("a % 2 = 0")
+    assert not list((tmp_path / "t").glob("_deletions/*"))
+    assert Dataset.open(str(tmp_path / "t")).version == 1
+
+
+def test_more_fragments_than_wait_in_memory_lose_rows(tmp_path: Path) -> None:
+    make(tmp_path / "t", rows=300, in_file=3)
+    after = Dataset.open(str(tmp_path / "t")).delete("a % 3 = 1 OR a BETWEEN 60 AND 89")
+    assert numbers(tmp_path / "t") == [a for a in range(300) if a % 3 != 1 and not 60 <= a <= 89]
+    fragments = after.snapshot.manifest.fragments
+    assert [f.id for f in fragments] == [i for i in range(100) if not 20 <= i <= 29]
+    assert {f.deletion.num_deleted for f in fragments if f.deletion} == {1}
