@@ -164,10 +164,12 @@ def _ranges(offsets: Sequence[int], sizes: Sequence[int], footer: Footer, where:
     if len(offsets) != len(sizes):
         raise CorruptFileError(f"{where} has {len(offsets)} buffer offsets but {len(sizes)} buffer sizes")
     limit = footer.size - FOOTER.size
-    for number, (offset, size) in enumerate(zip(offsets, sizes)):
+    ranges: list[ByteRange] = []
+    for offset, size in zip(offsets, sizes):
         if offset + size > limit:
-            raise CorruptFileError(f"buffer {number} of {where} ({size} bytes at {offset}) is not within the file")
-    return tuple(ByteRange(o, o + s) for o, s in zip(offsets, sizes))
+            raise CorruptFileError(f"buffer {len(ranges)} of {where} ({size} bytes at {offset}) is not within the file")
+        ranges.append(ByteRange(offset, offset + size))
+    return tuple(ranges)
 
 
 def _encoding(message: file2_pb2.Encoding, where: str) -> tuple[str, bytes]:

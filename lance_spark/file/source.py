@@ -27,7 +27,8 @@ def open_source(store: Store, path: str, allow_other_stores: bool = False, verif
     """The file at `path`, after reading its end. `allow_other_stores` and `verify_checksums` are those of `open_data_file`."""
     tail, size = store.read_tail(path, _TAIL)
     source = Source(store, path, size, tail, allow_other_stores, Counts(len(tail), size))
-    return replace(source, checksums=source.run("checksums", read_checksums(size))) if verify_checksums else source
+    checksums = source.run("checksums", read_checksums(size)) if verify_checksums else None
+    return source if checksums is None else replace(source, checksums=checksums)
 
 
 def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:

@@ -6,6 +6,7 @@ folder is rejected, and so is a base path in another store or bucket than the ta
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,9 @@ from lance_spark.storage.store import Store
 DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
+
+_NOT_IN_PATHS = re.compile(r"[\\:\0]")
+_NOT_FOLDERS = frozenset(("", ".", ".."))
 
 KEPT_BYTES = 32 << 20
 """Bytes of the metadata of a version's files that stay in memory."""
@@ -101,5 +105,5 @@ class Locations:
 
 def check_relative(path: str, what: str) -> None:
     """Raise CorruptFileError unless `path` stays below the folder that it is relative to."""
-    if any(c in path for c in "\\:\0") or any(s in ("", ".", "..") for s in path.split("/")):
+    if _NOT_IN_PATHS.search(path) or not _NOT_FOLDERS.isdisjoint(path.split("/")):
         raise CorruptFileError(f"the path of a {what} is outside of the table: {path!r}")

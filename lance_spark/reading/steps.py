@@ -102,6 +102,8 @@ def run(steps: Steps[T], fetch: Callable[[Sequence[ByteRange]], Sequence[Bytes]]
 
 def side_by_side(work: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Run all of `work` concurrently: each round requests the ranges of all unfinished steps together."""
+    if len(work) == 1:
+        return [(yield from work[0])]
     results: list[T | None] = [None] * len(work)
     wanted: dict[int, Sequence[ByteRange]] = {}
 
