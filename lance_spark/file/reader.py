@@ -231,9 +231,10 @@ class DataFileReader:
     def _count_pages(self, columns: Mapping[int, Column], rows: Rows) -> None:
         """Count the pages of the columns, and those with selected `rows`. Columns of items count as if items were rows."""
         wanted = spans.from_rows(rows)
+        starts, stops = wanted[:, 0], wanted[:, 1]
         for number, column in columns.items():
-            first = wanted[:, 1].searchsorted(column.bounds[:-1], side="right")
-            self.counts.pages_read += int((wanted[:, 0].searchsorted(column.bounds[1:], side="left") > first).sum())
+            bounds = column.bounds
+            self.counts.pages_read += int((starts.searchsorted(bounds[1:]) > stops.searchsorted(bounds[:-1], side="right")).sum())
             self.counts.pages += 0 if number in self._counted else len(column.pages)
             self._counted.add(number)
 
@@ -241,6 +242,8 @@ class DataFileReader:
         """Rows of the first batch: as many as take `batch_bytes` in the file."""
         if any(f.is_blob for field in fields for f in field.walk()):
             return 1  # the bytes of blobs are not in their pages
+        if self._source.size <= batch_bytes:
+            return self.num_rows
         stored = sum(column.size for column in columns.values())
         return max(1, batch_bytes * self.num_rows // max(1, stored))
 

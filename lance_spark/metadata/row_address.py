@@ -31,9 +31,10 @@ class RowAddress(int):
 
 def addresses_of(fragment_id: int, offsets: range | np.ndarray) -> np.ndarray:
     """The addresses (uint64) of the rows at these offsets of a fragment."""
+    first = fragment_id << 32
     if isinstance(offsets, range):
-        return np.arange(offsets.start, offsets.stop, dtype=np.uint64) + np.uint64(fragment_id << 32)
-    return offsets.astype(np.uint64) + np.uint64(fragment_id << 32)
+        return np.arange(first + offsets.start, first + offsets.stop, dtype=np.uint64)
+    return offsets.astype(np.uint64) + np.uint64(first)
 
 
 def fragment_ids(addresses: np.ndarray) -> np.ndarray:

@@ -47,6 +47,8 @@ def _divide(a: Values, b: Values) -> Values:
 
 
 def _not_zero(b: Values) -> Values:
+    if isinstance(b, pa.Scalar) and b.is_valid and b.as_py() != 0:
+        return b
     return pc.if_else(pc.equal(b, pa.scalar(0, b.type)), pa.scalar(None, b.type), b)
 
 

@@ -225,9 +225,7 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
 
 def _numbers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     """The little-endian unsigned numbers of `width` bytes at these positions, which need not be aligned."""
-    numbers: np.ndarray = data[at].astype(np.int64)
-    for i in range(1, width):
-        numbers |= data[at + i].astype(np.int64) << (8 * i)
+    numbers: np.ndarray = data[at[:, None] + np.arange(width)].view(f"<u{width}")[:, 0].astype(np.int64)
     return numbers
 
 

@@ -91,7 +91,7 @@ class FragmentReader:
         for parts, count in self._from_files(columns, rows, batch_rows):
             chosen = rows[done : done + count]
             done += count
-            drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))]
+            drop = dropped[slice(*np.searchsorted(dropped, [chosen[0], chosen[-1] + 1]))] if len(dropped) else dropped
             if len(drop) == count:
                 continue
             if len(drop):

@@ -324,7 +324,7 @@ def grouped(
                 groups.append([])
                 room = target
             stop = part.stop if whole or rest <= room + slack else min(start + max(part.num_rows * room // size, 1), part.stop)
-            groups[-1].append(replace(part, start=start, stop=stop))
+            groups[-1].append(part if (start, stop) == (part.start, part.stop) else replace(part, start=start, stop=stop))
             room -= size * (stop - start) // part.num_rows + _OPEN_BYTES
             start = stop
     return groups

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lance_spark.arrow.selection import keep_rows
+from lance_spark.arrow.selection import keep, keep_rows
 from lance_spark.errors import InvalidOptionError
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_COLUMN_IDS
@@ -60,6 +60,7 @@ class Selection:
         returned = set(task.given.fields)
         # A batch without columns would lose its number of rows.
         self._kept = [i for i, f in enumerate(first.fields) if f in returned or not task.given.fields]
+        self._kept_schema = pa.schema([self._first.target.field(i) for i in self._kept])
         self._conditions = list(_conditions(predicate, first))
 
     def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
@@ -77,7 +78,7 @@ class Selection:
             selected = evaluate(self._predicate, batch)
             if count := selected.true_count:
                 if self._kept:
-                    known.append(_kept(batch.select(self._kept), selected, count))
+                    known.append(self._known(batch, selected, count))
                 if self._rest.schema.fields:
                     chosen = true_at(selected)
                     found.append(chosen + (positions[0] + at) if isinstance(positions, range) else positions[at + chosen])
@@ -88,6 +89,13 @@ class Selection:
             elif found and (at == len(positions) or at - start >= WINDOW_ROWS or sum(map(len, found)) >= self._enough):
                 yield from self._together(known, reader.read(np.concatenate(found), self._rest, self._batch_rows))
                 known, found, start = [], [], at
+
+    def _known(self, batch: pa.RecordBatch, selected: pa.BooleanArray, count: int) -> pa.RecordBatch:
+        """The `count` selected rows of a batch, with the fields that are returned."""
+        columns = [batch.column(i) for i in self._kept]
+        if count < batch.num_rows:
+            columns = [keep(column, selected) for column in columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._kept_schema)
 
     def _pruned(self, rows: range, reader: FragmentReader) -> Rows:
         """The rows, without pages whose statistics show that no value satisfies the predicate."""
@@ -113,10 +121,6 @@ class Selection:
         for parts in side_by_side([(batch.columns for batch in concatenated(known)), (batch.columns for batch in rest)]):
             columns = dict(zip(names, [column for part in parts for column in part]))
             yield pa.RecordBatch.from_arrays([columns[name] for name in self._given.names], schema=self._given)
-
-
-def _kept(batch: pa.RecordBatch, selected: pa.BooleanArray, count: int) -> pa.RecordBatch:
-    return batch if count == batch.num_rows else keep_rows(batch, selected)
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
