@@ -21,6 +21,7 @@ from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
+from lance_spark.table.changes.merge_rows import When
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.optimize import CompactionMetrics
 from lance_spark.table.changes.row_changes import RowChanges
@@ -34,7 +35,7 @@ from lance_spark.verbs import add_columns, alter_column, compact, create, delete
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
-from lance_spark.verbs.merge import Clause, When
+from lance_spark.verbs.merge_clauses import Clause, Merge
 from lance_spark.verbs.target import Target, named_target
 
 
@@ -258,7 +259,7 @@ class LanceTable(IndexVerbs):
             >>> done.num_inserted_rows
             2
         """
-        return MergeBuilder(merge.Merge(self._target, source, condition, ()))
+        return MergeBuilder(Merge(self._target, source, condition, ()))
 
 
 @dataclass(frozen=True)
@@ -305,7 +306,7 @@ class TableBuilder:
 class MergeBuilder:
     """A builder of a merge. For each row, the first clause whose condition is true applies."""
 
-    _merge: merge.Merge
+    _merge: Merge
 
     def whenMatchedUpdate(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None) -> MergeBuilder:
         """Update rows of the table that a row of the source matches."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
-from lance_spark.predicate.tree import Call, Cast, walk
+from lance_spark.predicate.tree import Call, Cast, Expression, Literal, walk
 from lance_spark.schema.schema import Schema
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -45,14 +45,14 @@ def check_deterministic(rows: DataFrame, conditions: Iterable[Condition | None])
 
 def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Snapshot, alias: str | None) -> Predicate | None:
     """The condition as our own filter, if that has the same meaning in this session; else None, and Spark evaluates it."""
-    if not isinstance(condition, str) or not _has_own_meaning(spark, snapshot, alias):
+    if not isinstance(condition, str) or not has_own_meaning(spark, snapshot, alias):
         return None
     try:
         predicate = parse(condition, with_row_columns(snapshot.manifest.schema), spark.conf.get("spark.sql.session.timeZone", None))
     except LanceError:
         # Spark supports more functions than filters do, and its errors are more precise.
         return None
-    return predicate if _is_independent(spark, predicate) else None
+    return predicate if is_independent(spark, predicate) else None
 
 
 def own_formulas(
@@ -62,36 +62,46 @@ def own_formulas(
     schema, formulas = snapshot.manifest.schema, {}
     exact = {f.name.lower(): f.name for f in schema.fields}
     for name, value in values.items():
-        if not isinstance(value, str) or not _has_own_meaning(spark, snapshot, alias):
+        if not isinstance(value, str) or not has_own_meaning(spark, snapshot, alias):
             return None
         try:
             formula = parse_formula(value, with_row_columns(schema), spark.conf.get("spark.sql.session.timeZone", None))
         except LanceError:
             return None
-        if not _is_independent(spark, formula) or _may_divide(formula) or not (new or _is_plain(schema, name)):
+        if not is_independent(spark, formula) or may_divide(formula) or not (new or is_plain(schema, name)):
             return None
         formulas[exact.get(name.lower(), name)] = formula
     return formulas
 
 
-def _has_own_meaning(spark: SparkSession, snapshot: Snapshot, alias: str | None) -> bool:
+def has_own_meaning(spark: SparkSession, snapshot: Snapshot, alias: str | None) -> bool:
+    """Whether names of columns mean the same to our filters as in this session."""
     if spark.conf.get("spark.sql.caseSensitive", "false") == "true":
         return False
     return alias is None or alias.lower() not in {f.name.lower() for f in snapshot.manifest.schema.fields}
 
 
-def _is_plain(schema: Schema, name: str) -> bool:
+def is_plain(schema: Schema, name: str) -> bool:
     """Whether `name` is a top-level column of a type that formulas return."""
     field = next((f for f in schema.fields if f.name.lower() == name.lower()), None)
     return field is not None and not field.children and not field.is_blob and field.logical_type != "json"
 
 
-def _may_divide(formula: Formula) -> bool:
+def may_divide(formula: Formula) -> bool:
     """Whether the formula divides; division by zero is null in our filters, but an error in Spark."""
-    return any(isinstance(n, Call) and n.name in ("/", "%", "div") for n in walk(formula.root))
+    return any(True for _ in _divisors(formula))
 
 
-def _is_independent(spark: SparkSession, formula: Formula) -> bool:
+def may_divide_by_zero(formula: Formula) -> bool:
+    """Whether the formula divides by anything but a number that is not zero."""
+    return any(not isinstance(divisor, Literal) or not divisor.value for divisor in _divisors(formula))
+
+
+def _divisors(formula: Formula) -> Iterator[Expression]:
+    return (n.arguments[1] for n in walk(formula.root) if isinstance(n, Call) and n.name in ("/", "%", "div"))
+
+
+def is_independent(spark: SparkSession, formula: Formula) -> bool:
     """Whether the formula is independent of session settings: ANSI mode for arithmetic and casts, the time zone for instants."""
     nodes = list(walk(formula.root))
     if any(isinstance(n, Call | Cast) for n in nodes) and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":

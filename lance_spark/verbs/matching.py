@@ -206,7 +206,7 @@ class _Find:
 
         found: dict[int, BitMap] = {}
         for batch in read_task(task):
-            rows = self.keys.find(self.conversion.apply(batch).columns)
+            rows, _ = self.keys.find(self.conversion.apply(batch).columns)
             for fragment_id, offsets in by_fragment(batch.column(ROW_ADDRESS).to_numpy()[rows]) if len(rows) else ():
                 found[fragment_id] = found.get(fragment_id, BitMap()) | bitmap_of(offsets)
         return {fragment_id: bytes(rows.serialize()) for fragment_id, rows in found.items()}

@@ -1,4 +1,4 @@
-"""A merge finds the rows that may match before Spark joins them: it changes the same rows as a join of all rows."""
+"""A merge finds the rows that match in tasks, or before Spark joins them: it changes the same rows as a join of all rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import decimal
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from pyspark.sql.types import StructType
 
 from lance_spark import AmbiguousMergeError, LanceTable
 from lance_spark.spark.types import to_spark
+from lance_spark.table.changes import merge_rows
 from lance_spark.table.changes.row_changes import RowChanges
-from lance_spark.verbs import matching
+from lance_spark.verbs import matching, merge
 from lance_spark.verbs.matching import Keys, equal_columns, used_columns
 
 NEVER = 1 << 60
@@ -117,30 +119,46 @@ TRIED = range(0, len(CONDITIONS), 1 if os.environ.get("HYPOTHESIS_PROFILE") == "
 @pytest.mark.parametrize("number", TRIED, ids=[CONDITIONS[number] for number in TRIED])
 def test_the_rows_are_those_of_a_join(number: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(number)
-    found, joined = str(tmp_path / "found.lance"), str(tmp_path / "joined.lance")
+    tasks, found, joined = (str(tmp_path / name) for name in ("tasks.lance", "found.lance", "joined.lance"))
     lance.write_dataset(rows(rng, COUNT, 0), found, max_rows_per_file=170, enable_stable_row_ids=number % 2 == 0)
     lance.dataset(found).delete("n % 9 = 4")
     shutil.copytree(found, joined)
+    shutil.copytree(found, tasks)
     source = source_of(spark, rows(rng, 40, COUNT)).dropDuplicates(["flag", *(c for c in TYPES if c in CONDITIONS[number] and c != "flag")])
-    used: list[int] = []
-    original = matching.frame_of
+    used: list[str] = []
 
-    def frame_of(*given: Any) -> DataFrame:
-        used.append(number)
-        return original(*given)
+    def noting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            used.append(name)
+            return original(*given)
 
-    monkeypatch.setattr(matching, "frame_of", frame_of)
+        return noted
+
+    monkeypatch.setattr(matching, "frame_of", noting("found", matching.frame_of))
+    monkeypatch.setattr(merge, "merge_in_tasks", noting("in tasks", merge_rows.merge_in_tasks))
+    if number % 2:
+        # Executors run the tasks, and write all rows themselves.
+        monkeypatch.setattr(merge, "_HERE_SCANNED", -1)
+        monkeypatch.setattr(merge_rows, "_LEFT_BYTES", 0)
+    in_tasks = merged(LanceTable.forPath(spark, tasks), source, CONDITIONS[number])
+    monkeypatch.setattr(merge, "own_merge", lambda *given: None)
     monkeypatch.setattr(matching, "MIN_ROWS", 0)
     done = merged(LanceTable.forPath(spark, found), source, CONDITIONS[number])
-    assert used
+    assert used == ["in tasks", "found"]
     monkeypatch.setattr(matching, "MIN_ROWS", NEVER)
     expected = merged(LanceTable.forPath(spark, joined), source, CONDITIONS[number])
-    assert done == expected
-    assert contents(found) == contents(joined)
+    assert figures(in_tasks) == figures(done) == figures(expected)
+    assert contents(tasks) == contents(found) == contents(joined)
+
+
+def figures(done: RowChanges | str) -> object:
+    """What a merge did, without the files, whose number depends on the tasks."""
+    return done if isinstance(done, str) else (done.version, done.num_updated_rows, done.num_deleted_rows, done.num_inserted_rows)
 
 
 @pytest.fixture
 def table(uri: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> LanceTable:
+    monkeypatch.setattr(merge, "own_merge", lambda *given: None)
     monkeypatch.setattr(matching, "MIN_ROWS", 0)
     lance.write_dataset(pa.table({"id": pa.array(range(1000), pa.int64()), "v": ["old"] * 1000}), uri, max_rows_per_file=400)
     return LanceTable.forPath(spark, uri).alias("t")

@@ -37,6 +37,13 @@ def key_hashes(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray | No
     return hashes, valid
 
 
+def are_hashed(t: pa.DataType) -> bool:
+    """Whether `key_hashes` supports values of a type."""
+    numbers = pa.types.is_integer(t) or pa.types.is_float32(t) or pa.types.is_float64(t) or pa.types.is_decimal128(t)
+    plain = pa.types.is_boolean(t) or pa.types.is_date32(t) or pa.types.is_timestamp(t) or _is_bytes(t)
+    return bool((numbers or plain) and t != pa.uint64())
+
+
 def _mix(hashes: np.ndarray) -> None:
     """Mix the bits of each hash in place, as SplitMix64 does."""
     for shift, factor in ((30, _FIRST), (27, _SECOND)):
@@ -80,8 +87,8 @@ class KeySet:
 
     hashes: np.ndarray
 
-    def find(self, columns: Sequence[pa.Array]) -> np.ndarray:
-        """The numbers of the rows whose key may be in the set. Keys with nulls are in no set."""
+    def find(self, columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the rows whose key may be in the set, and the place of its hash in `hashes`. Keys with nulls are in no set."""
         hashes, valid = key_hashes(columns)
         slots = hashes >> self._shift
         found = (self._bits[slots >> _U(3)] >> (slots & _U(7)).astype(np.uint8) & np.uint8(1)).astype(bool)
@@ -89,9 +96,11 @@ class KeySet:
             found &= valid
         rows = np.flatnonzero(found)
         wanted = hashes[rows]
-        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
-        kept: np.ndarray = rows[self.hashes[at] == wanted] if len(self.hashes) else rows[:0]
-        return kept
+        at = np.searchsorted(self.hashes, wanted)
+        if not len(self.hashes):
+            return rows[:0], at[:0]
+        same = self.hashes[np.minimum(at, len(self.hashes) - 1)] == wanted
+        return rows[same], at[same]
 
     @cached_property
     def _size(self) -> int:
