@@ -6,21 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
-from lance_spark.predicate.tree import Call, Cast, Expression, Literal, walk
+from lance_spark.predicate.tree import Call, Cast, Column, Expression, Literal, walk
 from lance_spark.schema.schema import Schema
 from lance_spark.table.versions.snapshot import Snapshot
 
-Condition = str | Column
+Condition = str | SparkColumn
 """A condition or a value: SQL text or a Column of Spark."""
 
 
-def as_column(condition: Condition) -> Column:
+def as_column(condition: Condition) -> SparkColumn:
     """The condition as a Column."""
     return F.expr(condition) if isinstance(condition, str) else condition
 
@@ -104,7 +105,10 @@ def _divisors(formula: Formula) -> Iterator[Expression]:
 def is_independent(spark: SparkSession, formula: Formula) -> bool:
     """Whether the formula is independent of session settings: ANSI mode for arithmetic and casts, the time zone for instants."""
     nodes = list(walk(formula.root))
-    if any(isinstance(n, Call | Cast) for n in nodes) and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":
+    calculates = any(isinstance(n, Call | Cast) for n in nodes)
+    if calculates and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":
         return False
-    instants = any(pa.types.is_timestamp(n.type) for n in nodes)
-    return not instants or spark.conf.get("spark.sql.session.timeZone", "") in ("UTC", "Etc/UTC")
+    instants = [n for n in nodes if pa.types.is_timestamp(n.type)]
+    # A time zone does not matter where columns are only compared.
+    compared = not calculates and all(isinstance(n, Column) for n in instants)
+    return compared or not instants or spark.conf.get("spark.sql.session.timeZone", "") in ("UTC", "Etc/UTC")
