@@ -21,7 +21,6 @@ from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
-from lance_spark.table.changes.merge_rows import When
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.optimize import CompactionMetrics
 from lance_spark.table.changes.row_changes import RowChanges
@@ -31,7 +30,7 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, update
+from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, merge_rows, update
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
@@ -351,7 +350,9 @@ class MergeBuilder:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
         return merge.merge(self._merge, _noted(noted))
 
-    def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
+    def _with(
+        self, when: merge_rows.When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None
+    ) -> MergeBuilder:
         if values is not None and not values:
             raise ValueError("the clause needs values: {column: value}")
         return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))

@@ -1,7 +1,7 @@
 """MERGE: pairs of rows of the table and of a source decide which rows are updated, deleted and inserted, in one commit.
 
 If the source is small, and our own formulas can evaluate the condition and all clauses, tasks find the rows that match it and change them
-(see `table.changes.merge_rows`). Else Spark joins the table with the source (see `merge_join`).
+(see `merge_rows`). Else Spark joins the table with the source (see `merge_join`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.merge_rows import MergeRows, merge_in_tasks, plan_merge, table_bytes
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
@@ -26,6 +25,7 @@ from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.merge_clauses import Merge, key_of, with_key
 from lance_spark.verbs.merge_join import plan_join
 from lance_spark.verbs.merge_pairs import OwnMerge, own_merge
+from lance_spark.verbs.merge_rows import MergeRows, merge_in_tasks, plan_merge, table_bytes
 
 _UNNAMED = "__lance_target"
 

@@ -13,9 +13,9 @@ from lance_spark.metadata.inserted_keys import names_column, primary_key_in
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED
 from lance_spark.table.changes.delta_writer import read_rows
-from lance_spark.table.changes.merge_rows import When
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.verbs.condition import Condition
+from lance_spark.verbs.merge_rows import When
 from lance_spark.verbs.target import Target
 
 

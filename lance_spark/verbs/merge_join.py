@@ -18,7 +18,6 @@ from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.merge_rows import When
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
@@ -28,6 +27,7 @@ from lance_spark.verbs.condition import as_column, check_deterministic
 from lance_spark.verbs.job import write_delta
 from lance_spark.verbs.matching import matching_rows, used_columns
 from lance_spark.verbs.merge_clauses import Clause, Merge, key_of, with_key
+from lance_spark.verbs.merge_rows import When
 
 _CLAUSE, _IN_TARGET, _IN_SOURCE, _GROUP = "__lance_clause", "__lance_in_target", "__lance_in_source", "__lance_group"
 _INSERT_GROUPS = 64

@@ -1,6 +1,6 @@
 """The meaning of a merge to our own formulas, if they can evaluate its condition and all of its clauses; else Spark joins.
 
-Formulas are over pairs: structs with a row of the table and a row of the source (see `table.changes.merge_rows`). Names in SQL text find
+Formulas are over pairs: structs with a row of the table and a row of the source (see `merge_rows`). Names in SQL text find
 their side as in Spark: by the alias of the table, by an alias in the source, or because only one side has the column.
 """
 
@@ -21,12 +21,12 @@ from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
-from lance_spark.table.changes.merge_rows import SOURCE, TARGET, MergeClause, columns_of, equal_values
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
 from lance_spark.verbs.assignment import without_alias
 from lance_spark.verbs.condition import Condition, has_own_meaning, is_independent, is_plain, may_divide, may_divide_by_zero
 from lance_spark.verbs.merge_clauses import Clause, Merge
+from lance_spark.verbs.merge_rows import SOURCE, TARGET, MergeClause, columns_of, equal_values
 
 _FIRST_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^.`]+))(?:\.(.+))?", re.DOTALL)
 _QUALIFIER = re.compile(r"(?<![\w.`])(?:`((?:[^`]|``)+)`|\b([^\W\d]\w*))\s*\.")

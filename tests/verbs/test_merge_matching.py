@@ -20,9 +20,8 @@ from pyspark.sql.types import StructType
 
 from lance_spark import AmbiguousMergeError, LanceTable
 from lance_spark.spark.types import to_spark
-from lance_spark.table.changes import merge_rows
 from lance_spark.table.changes.row_changes import RowChanges
-from lance_spark.verbs import matching, merge
+from lance_spark.verbs import matching, merge, merge_rows
 from lance_spark.verbs.matching import Keys, equal_columns, used_columns
 
 NEVER = 1 << 60
