@@ -30,11 +30,12 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, merge_rows, update
+from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, update
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
 from lance_spark.verbs.merge_clauses import Clause, Merge
+from lance_spark.verbs.merge_rows import When
 from lance_spark.verbs.target import Target, named_target
 
 
@@ -350,11 +351,7 @@ class MergeBuilder:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
         return merge.merge(self._merge, _noted(noted))
 
-    def _with(
-        self, when: merge_rows.When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None
-    ) -> MergeBuilder:
-        if values is not None and not values:
-            raise ValueError("the clause needs values: {column: value}")
+    def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
         return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
 
 

@@ -28,6 +28,10 @@ class Clause:
     condition: Condition | None = None
     values: Mapping[str, Condition] | None = None
 
+    def __post_init__(self) -> None:
+        if self.values is not None and not self.values:
+            raise ValueError("the clause needs values: {column: value}")
+
 
 @dataclass(frozen=True)
 class Merge:
