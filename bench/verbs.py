@@ -1,6 +1,7 @@
 """python -m bench.verbs [--quick | --full]: time and memory of what changes a table, beside pylance and delta-rs on the same machine.
 
-Every contestant works in a process of its own, on a fresh copy of its table each time. A run that is not quick writes docs/bench-verbs.md.
+Every contestant works in a process of its own, on a fresh copy of its table each time; they take turns. A run that is not quick writes
+docs/bench-verbs.md. On a quiet machine with two cores it takes about five minutes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -53,7 +55,7 @@ class Size:
 
 
 QUICK = Size(200_000, 4, 1_000, 20)
-DEFAULT = Size(5_000_000, 10, 20_000, 100)
+DEFAULT = Size(10_000_000, 10, 20_000, 100)
 FULL = Size(50_000_000, 50, 100_000, 500)
 
 
@@ -196,45 +198,75 @@ class Measured:
         return f"{times} ({statistics.median(self.memory) / 1e6:.0f})"
 
 
-def measure(contestant: str, verb: str, size: Size, rounds: int) -> Measured | None:
-    """The rounds of one contestant, after one on a small table and one on the table that do not count; None if it has no such verb."""
-    kind = "delta" if contestant == "delta-rs" else "lance"
-    many = verb == "compact"
-    count, parts = (size.small_rows * size.small_fragments, size.small_fragments) if many else (size.rows, size.fragments)
-    if contestant == "ours, no Spark" and "Spark's" in verb:
-        return None
-    table, small = make(FOLDER, kind, count, parts), make(FOLDER, kind, WARM_UP, 4)
-    command = [sys.executable, "-m", "bench.verbs", "--serve", contestant, verb]
-    result = Measured([], [], [])
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
-        for i in range(-2, rounds):
-            original, n = (small, WARM_UP) if i == -2 else (table, count)
-            path = Path(folder) / str(i)
-            shutil.copytree(original, path)
-            shutil.copyfile(f"{original}.source", f"{path}.source")
-            before = processor_seconds(process.pid)
-            with Peak(process.pid) as peak:
-                process.stdin.write(f"{path}\t{n}\n")
-                process.stdin.flush()
-                answer = process.stdout.readline()
-            if i >= 0:
-                result.seconds.append(float(answer))
-                result.processors.append(processor_seconds(process.pid) - before)
-                result.memory.append(peak.bytes)
-            shutil.rmtree(path)
-        process.stdin.close()
-    return result
+class Contestant:
+    """The process of a contestant, which answers with the seconds that a verb took."""
+
+    def __init__(self, name: str, verb: str, size: Size) -> None:
+        kind = "delta" if name == "delta-rs" else "lance"
+        many = verb == "compact"
+        self._count, parts = (size.small_rows * size.small_fragments, size.small_fragments) if many else (size.rows, size.fragments)
+        self._table, self._small = make(FOLDER, kind, self._count, parts), make(FOLDER, kind, WARM_UP, 4)
+        command = [sys.executable, "-m", "bench.verbs", "--serve", name, verb]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.measured = Measured([], [], [])
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._ask, self._answers = self._process.stdin, self._process.stdout
+        self._answers.readline()
+
+    def run(self, number: int, folder: Path) -> None:
+        """A round on a fresh copy of the table. Those with negative numbers do not count; the first of them is on a small table."""
+        original, count = (self._small, WARM_UP) if number == -2 else (self._table, self._count)
+        path = folder / "table"
+        copied(original, path)
+        before = processor_seconds(self._process.pid)
+        with Peak(self._process.pid) as peak:
+            self._ask.write(f"{path}\t{count}\n")
+            self._ask.flush()
+            answer = self._answers.readline()
+        if number >= 0:
+            self.measured.seconds.append(float(answer))
+            self.measured.processors.append(processor_seconds(self._process.pid) - before)
+            self.measured.memory.append(peak.bytes)
+        shutil.rmtree(path)
+
+    def stop(self) -> None:
+        """End the process."""
+        self._ask.close()
+        self._process.wait()
+        self._answers.close()
+
+
+def copied(original: Path, path: Path) -> None:
+    """A copy of a table. Its data files are links, since no writer changes them."""
+
+    def copy(source: str, target: str) -> str:
+        if source.endswith((".lance", ".parquet")):
+            os.link(source, target)
+            return target
+        return shutil.copy2(source, target)
+
+    shutil.copytree(original, path, copy_function=copy)
+    shutil.copyfile(f"{original}.source", f"{path}.source")
+
+
+def measure(verb: str, size: Size, rounds: int) -> dict[str, Measured | None]:
+    """All contestants in turns, after a round on a small table and one on the table that do not count; None for one without the verb."""
+    names = [name for name in CONTESTANTS if name != "ours, no Spark" or "Spark's" not in verb]
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder, ExitStack() as stack:
+        contestants = {}
+        for name in names:
+            contestants[name] = Contestant(name, verb, size)
+            stack.callback(contestants[name].stop)
+        for number in range(-2, rounds):
+            for contestant in contestants.values():
+                contestant.run(number, Path(folder))
+    return {name: contestants[name].measured if name in names else None for name in CONTESTANTS}
 
 
 def line(verb: str, size: Size, rounds: int) -> list[str]:
     """One line of the table: every contestant, and ours as a multiple of the others."""
-    results = {contestant: measure(contestant, verb, size, rounds) for contestant in CONTESTANTS}
+    results = measure(verb, size, rounds)
     ours = results["ours"]
     assert ours is not None
     ratios = ["" if (theirs := results[other]) is None else ratio(ours, theirs) for other in CONTESTANTS[2:]]
@@ -259,12 +291,12 @@ def page(lines: Sequence[Sequence[str]], size: Size, rounds: int) -> str:
 Made by `make bench-verbs` in one run on {os.cpu_count()} cores, Python {platform.python_version()}, {versions}. Times differ from machine
 to machine and hour to hour, and with what else the machine does; the ratios of one run are what can be compared.
 
-Each cell has the medians of {rounds} rounds: seconds, seconds that processors worked, and in brackets the most memory in MB that the
-process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which depend less on what else runs.
+Each cell has the medians of {rounds} rounds, in which the contestants take turns: seconds, seconds that processors worked, and in brackets
+the most memory in MB that the process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which depend less on what else runs.
 Every round is on a fresh copy of the table, on a local disk. A session of Spark is there before the clock starts, and everybody has
 done the same on a small table and once on this one. The memory of ours includes the JVM.
-When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted
-to run at once on average of 15 minutes, those of other programs included: times on the clock mean little if that is more than the cores.
+When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted to run at once on average of 15 minutes, those of other programs included:
+times on the clock mean little if that is more than the cores.
 
 - The table has {size.rows:,} rows of four columns in {size.fragments} fragments. {size.merged:,} rows are merged into it, of which half
   are new.
