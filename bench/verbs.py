@@ -292,7 +292,8 @@ Made by `make bench-verbs` in one run on {os.cpu_count()} cores, Python {platfor
 to machine and hour to hour, and with what else the machine does; the ratios of one run are what can be compared.
 
 Each cell has the medians of {rounds} rounds, in which the contestants take turns: seconds, seconds that processors worked, and in brackets
-the most memory in MB that the process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which depend less on what else runs.
+the most memory in MB that the process and all that it has started had at once. The ratios are of seconds, and of processor seconds, which
+depend less on what else runs.
 Every round is on a fresh copy of the table, on a local disk. A session of Spark is there before the clock starts, and everybody has
 done the same on a small table and once on this one. The memory of ours includes the JVM.
 When the run ended, {os.getloadavg()[2]:.1f} tasks had wanted to run at once on average of 15 minutes, those of other programs included:
