@@ -26,10 +26,15 @@ def _is_list(t: pa.DataType) -> bool:
     return bool((types.is_list(t) or types.is_large_list(t)) and _is_ordered(t.value_type))
 
 
+def _has_zones(t: pa.DataType) -> bool:
+    """Zones of ordered values have bounds; those of vectors have only the number of their nulls."""
+    return bool(_is_ordered(t) or (types.is_fixed_size_list(t) and _is_ordered(t.value_type)))
+
+
 TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "BTREE": _is_ordered,
     "BITMAP": _is_ordered,
-    "ZONEMAP": _is_ordered,
+    "ZONEMAP": _has_zones,
     "BLOOMFILTER": _is_hashable,
     "NGRAM": _is_text,
     "LABEL_LIST": _is_list,

@@ -135,11 +135,13 @@ def _schema(value_type: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field("min", value_type), pa.field("max", value_type), *counts, *FIELDS])
 
 
-def _summary(zone: Zone) -> tuple[pa.Scalar, pa.Scalar, int, int]:
-    """The minimum, the maximum, and the numbers of nulls and NaNs."""
+def _summary(zone: Zone) -> tuple[pa.Scalar | None, pa.Scalar | None, int, int]:
+    """The minimum, the maximum (None: vectors have none), and the numbers of nulls and NaNs."""
     values = zone.values
     if types.is_floating(values.type):
         return _float_summary(values)
+    if types.is_nested(values.type):
+        return None, None, values.null_count, 0
     # Arrow does not order durations.
     found = pc.min_max(values.cast(pa.int64()) if types.is_duration(values.type) else values)
     return found["min"].cast(values.type), found["max"].cast(values.type), values.null_count, 0

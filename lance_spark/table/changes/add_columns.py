@@ -15,7 +15,9 @@ from lance_spark.errors import CommitConflictError, CommitStateUnknownError, Lan
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
-from lance_spark.predicate import parse_formula
+from lance_spark.predicate import Formula, parse_formula
+from lance_spark.predicate.tree import Literal
+from lance_spark.table.changes import alter
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
 from lance_spark.table.changes.new_columns import (
@@ -116,4 +118,11 @@ def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], option
         return [file for task in tasks for file in add_columns_of(task, compute)]
 
     types = pa.schema([pa.field(name, formula.root.type) for name, formula in compute.formulas.items()])
+    if snapshot.manifest.data_format != "0.1" and all(_is_typed_null(formula) for formula in compute.formulas.values()):
+        return ColumnsAdded(alter.add_columns(snapshot, types).version)
     return add_columns(snapshot, Source(types, write), options)
+
+
+def _is_typed_null(formula: Formula) -> bool:
+    """Whether the formula is null in all rows, as a type of its own: a column of it needs no files."""
+    return isinstance(formula.root, Literal) and formula.root.value is None and not pa.types.is_null(formula.root.type)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.metadata.row_columns import with_row_columns
-from lance_spark.predicate import Formula, Predicate, parse, parse_formula
-from lance_spark.schema.schema import Schema
+from lance_spark.predicate import Formula, Predicate, bind, parse, parse_formula
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible, nullable
 from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget, Intent
@@ -30,7 +31,8 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
     def plan(snapshot: Snapshot) -> RowPlan:
         schema = with_row_columns(snapshot.manifest.schema)
         predicate = None if condition is None else parse(condition, schema)
-        formulas = {_top_level(snapshot, name): parse_formula(text, schema) for name, text in values.items()}
+        columns = [(_top_level(snapshot, name), text) for name, text in values.items()]
+        formulas = {column.name: _assigned(parse_formula(text, schema), column) for column, text in columns}
         check_formulas(snapshot, formulas)
         return plan_update(Here(), snapshot, predicate, formulas)
 
@@ -39,11 +41,18 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
     return change_rows(snapshot, options, plan)
 
 
-def _top_level(snapshot: Snapshot, name: str) -> str:
+def _top_level(snapshot: Snapshot, name: str) -> Field:
     path = snapshot.manifest.schema.resolve(name)
     if len(path) > 1:
         raise SchemaMismatchError(f"{name!r} is a nested field; assign the whole column")
-    return path[0].name
+    return path[0]
+
+
+def _assigned(formula: Formula, field: Field) -> Formula:
+    """The formula as a value of the column: as in Spark, dates, local times and instants are cast to each other, here in UTC."""
+    as_column = {"date": pa.date32(), "timestamp": bind.ZONED, "timestamp_ntz": bind.UNZONED}
+    wanted, found = as_column.get(bind.kind(field.type)), bind.kind(formula.root.type)
+    return formula if wanted is None or found not in as_column else replace(formula, root=bind.convert(formula.root, wanted))
 
 
 def check_formulas(snapshot: Snapshot, formulas: Mapping[str, Formula]) -> None:

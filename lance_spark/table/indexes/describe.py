@@ -16,7 +16,11 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 
 def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Each segment: "name", "type", "uuid", "fields" (paths), "version" (that it was built from) and "fragment_ids" (a set)."""
+    """Each segment: "name", "type", "uuid", "fields" (paths), "version" (that it was built from) and "fragment_ids" (a set).
+
+    After a compaction with `defer_index_remap`, the fragments are those to which the rows have moved.
+    """
+    indexes = snapshot.manifest.indexes
     names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
     return [
         {
@@ -25,9 +29,9 @@ def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
             "uuid": str(uuid.UUID(bytes=index.uuid)),
             "fields": [names.get(i, str(i)) for i in index.fields],
             "version": index.dataset_version,
-            "fragment_ids": set(fragments_of(index) or ()),
+            "fragment_ids": set(fragments_of(now) or ()),
         }
-        for index in snapshot.manifest.indexes
+        for index, now in zip(indexes, through_reuse(indexes))
         if index.name not in SYSTEM_INDEXES
     ]
 

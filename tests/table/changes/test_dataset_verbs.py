@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,27 @@ def test_values_may_be_calculated_from_addresses_and_ids_of_rows(tmp_path: Path,
     updated = added.update({"x": "_rowaddr"}, where)
     after = {row["id"]: row["x"] for row in updated.scan(columns=["id", "x"]).to_table().to_pylist()}
     assert [after[i] for i in range(3)] == [before[i] for i in range(3)]
+
+
+def test_dates_and_times_are_assigned_as_in_spark(tmp_path: Path) -> None:
+    """Dates, local times and instants are cast to the column's type; local times are those in UTC."""
+    at = datetime(2021, 1, 2, 3, 4, 5)
+    types = {"ns": pa.timestamp("ns"), "ms": pa.timestamp("ms"), "zoned": pa.timestamp("us", "Europe/Berlin"), "day": pa.date32()}
+    table = Dataset.write(tmp_path / "t", pa.table({name: pa.array([at], pa.timestamp("us")).cast(t) for name, t in types.items()}))
+    table = table.update({"ns": "TIMESTAMP '2022-03-04 05:06:07'", "zoned": "TIMESTAMP_NTZ '2022-03-04 05:06:07'", "day": "ns"})
+    table = table.update({"ms": "zoned", "ns": "DATE '2023-01-01'"})
+    expected = {"ns": datetime(2023, 1, 1), "ms": datetime(2022, 3, 4, 5, 6, 7), "day": date(2021, 1, 2)}
+    (row,) = table.scan().to_table().to_pylist()
+    assert {name: row[name] for name in expected} == expected
+    assert row["zoned"] == datetime(2022, 3, 4, 5, 6, 7, tzinfo=UTC)
+    assert lance.dataset(str(tmp_path / "t")).to_table() == table.scan().to_table()
+
+
+def test_columns_that_are_null_in_all_rows_need_no_files(tmp_path: Path) -> None:
+    table = Dataset.write(tmp_path / "t", ROWS)
+    files = [f.files for f in table.snapshot.manifest.fragments]
+    added = table.add_columns({"i": "CAST(NULL AS INT)", "text": "CAST(NULL AS STRING)"})
+    assert [f.files for f in added.snapshot.manifest.fragments] == files
+    assert added.schema.field("i").type == pa.int32()
+    assert added.schema.field("text").type == pa.string()
+    assert added.scan(columns=["i", "text"]).to_table() == lance.dataset(str(tmp_path / "t")).to_table(columns=["i", "text"])

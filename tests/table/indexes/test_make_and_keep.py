@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -134,6 +135,18 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("_indices/*"))
 
 
+def test_missing_vectors_are_found_by_their_zones(tmp_path: Path) -> None:
+    vectors = pa.array([None if i % 10 == 3 else [i, 0.5] for i in range(1000)], pa.list_(pa.float32(), 2))
+    rows = pa.table({"id": range(1000), "v": vectors})
+    Dataset.write(tmp_path, rows.slice(0, 600), max_rows_per_file=200).create_scalar_index("v", "ZONEMAP", rows_per_zone=5)
+    table = Dataset.write(tmp_path, rows.slice(600), mode="append").optimize.optimize_indices().delete("id = 13")
+    for condition in ("v IS NULL", "v IS NOT NULL", "v IS NULL AND id > 500"):
+        expected = lance.dataset(tmp_path).scanner(filter=condition, use_scalar_index=False).to_table()
+        assert table.scan(filter=condition).to_table() == lance.dataset(tmp_path).to_table(filter=condition) == expected
+    assert "rows left by the indexes: 100 of 999, in 4 of 4 fragments; 0 of them" in table.scan(filter="v IS NULL").explain()
+    assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter="v IS NULL").explain_plan()
+
+
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
 def test_nan_with_and_without_a_sign_is_found_here_and_in_pylance(kind: str, tmp_path: Path) -> None:
     """Divisions of zero by zero give NaNs with a sign on most machines."""
@@ -185,6 +198,8 @@ def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> No
     assert [e.operation for e in moved.history(2)] == ["Rewrite", "ReserveFragments"]
     assert moved.version == deleted.version + 2
     assert before <= {i["uuid"] for i in moved.list_indices()}
+    theirs = {i["name"]: i["fragment_ids"] for i in listed_by_pylance(tmp_path) if i["uuid"] in before}
+    assert {i["name"]: i["fragment_ids"] for i in moved.list_indices() if i["uuid"] in before} == theirs
     assert "ScalarIndexQuery" in lance.dataset(tmp_path).scanner(filter="small = 5").explain_plan()
     check(tmp_path, list(FOLLOWED.values()))
     theirs = lance.dataset(tmp_path).stats.index_stats("__lance_frag_reuse")
@@ -192,6 +207,11 @@ def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> No
     again = moved.delete("id % 7 = 1").optimize.compact_files(target_rows_per_fragment=5000)
     assert {kind: again.index_statistics(kind)["num_unindexed_rows"] for kind in FOLLOWED} == dict.fromkeys(FOLLOWED, 0)
     check(tmp_path, list(FOLLOWED.values()))
+
+
+def listed_by_pylance(path: Path) -> list[dict[str, Any]]:
+    with pytest.warns(DeprecationWarning, match="describe_indices"):
+        return list(lance.dataset(path).list_indices())
 
 
 FOLLOWED = {"BTREE": "small", "BITMAP": "text", "LABEL_LIST": "labels", "NGRAM": "long", "ZONEMAP": "day", "BLOOMFILTER": "big"}
