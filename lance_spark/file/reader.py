@@ -21,6 +21,7 @@ from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
 from lance_spark.layouts.page_pruning import distinct_values
+from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
 from lance_spark.reading.naming import checked, naming
@@ -55,14 +56,13 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 
 
 def open_data_file(
-    store: Store, path: str, size: int | None = None, allow_other_stores: bool = False, verify_checksums: bool = True
+    store: Store, path: str, size: int | None = None, external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True
 ) -> DataFileReader:
     """Read the metadata at the end of the data file at `path`; `size`, if given, is checked.
 
-    `allow_other_stores` permits external blobs at any URI; `verify_checksums` compares what is read with the checksums of the file, if it
-    has any.
+    `external` finds external blobs; `verify_checksums` compares what is read with the checksums of the file, if it has any.
     """
-    source = open_source(store, path, allow_other_stores, verify_checksums)
+    source = open_source(store, path, external, verify_checksums)
     tail, actual = source.tail, source.size
     version = source.checked("footer", lambda: file_version(tail))
     if version in legacy.VERSIONS:

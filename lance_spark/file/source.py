@@ -10,9 +10,10 @@ import numpy as np
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.blob_places import external_store, sidecar_path
+from lance_spark.file.blob_places import sidecar_path
 from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, place
+from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.reading.naming import checked, naming
 from lance_spark.reading.steps import Counts, Steps, run
 from lance_spark.storage.store import Store
@@ -23,17 +24,17 @@ _TAIL = 64 * 1024
 T = TypeVar("T")
 
 
-def open_source(store: Store, path: str, allow_other_stores: bool = False, verify_checksums: bool = True) -> Source:
-    """The file at `path`, after reading its end. `allow_other_stores` and `verify_checksums` are those of `open_data_file`."""
+def open_source(store: Store, path: str, external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True) -> Source:
+    """The file at `path`, after reading its end. `external` and `verify_checksums` are those of `open_data_file`."""
     tail, size = store.read_tail(path, _TAIL)
-    source = Source(store, path, size, tail, allow_other_stores, Counts(len(tail), size))
+    source = Source(store, path, size, tail, external, Counts(len(tail), size))
     checksums = source.run("checksums", read_checksums(size)) if verify_checksums else None
     return source if checksums is None else replace(source, checksums=checksums)
 
 
 def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:
     """The file at `path`, for reading blobs only; its end is read only for its checksums."""
-    return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), False)
+    return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), no_external_blobs)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Source:
     path: str
     size: int
     tail: Bytes
-    allow_other_stores: bool
+    external: ExternalBlobs
     counts: Counts = field(default_factory=Counts)
     checksums: Checksums | None = None
 
@@ -63,7 +64,7 @@ class Source:
         for i, wanted in enumerate(ranges):
             start, stop = wanted
             if isinstance(wanted, ExternalRange):
-                answers[i] = _external_bytes(self.store, wanted, self.allow_other_stores)
+                answers[i] = _external_bytes(wanted, self.external)
             elif isinstance(wanted, SidecarRange):
                 not_read.setdefault(sidecar_path(self.path, wanted.blob_id), []).append(i)
             elif not 0 <= start <= stop <= size:
@@ -107,8 +108,8 @@ class Source:
         return CorruptFileError(f"{path}: {what}: {e}" if what else f"{path}: {e}")
 
 
-def _external_bytes(store: Store, wanted: ExternalRange, allowed: bool) -> Bytes:
-    """The bytes of a blob that is stored outside of the table."""
-    there, name = external_store(store, wanted.uri, allowed)
+def _external_bytes(wanted: ExternalRange, external: ExternalBlobs) -> Bytes:
+    """The bytes of a blob that is stored outside of the table's own files."""
+    there, name = external(wanted.uri, wanted.base_id)
     stop = wanted.stop if wanted.stop > wanted.start else there.size(name)
     return there.read_ranges(name, [ByteRange(wanted.start, stop)])[0]

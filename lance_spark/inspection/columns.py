@@ -136,7 +136,7 @@ def _opened(
     def opened(file: DataFile) -> DataFileReader | LanceError:
         try:
             store, path = snapshot.locations.data_file(file)
-            return open_data_file(store, path, allow_other_stores=snapshot.allow_other_stores)
+            return open_data_file(store, path, external=snapshot.locations.external_blobs)
         except LanceError as e:
             return e
 

@@ -35,15 +35,16 @@ class SidecarRange(ByteRange):
 
 
 class ExternalRange(ByteRange):
-    """Bytes of the object at `uri`, from the start to its end if the range is empty."""
+    """Bytes of the object at `uri`, which is relative to the base path `base_id` (0: absolute). An empty range goes to the end."""
 
     uri: str
+    base_id: int
 
     @classmethod
-    def of(cls, uri: str, start: int, stop: int) -> ExternalRange:
+    def of(cls, uri: str, base_id: int, start: int, stop: int) -> ExternalRange:
         """Bytes `start` to `stop` (exclusive) of the object."""
         made = cls(start, stop)
-        made.uri = uri
+        made.uri, made.base_id = uri, base_id
         return made
 
 
@@ -118,7 +119,5 @@ def _places(ranges: list[ByteRange], kinds: np.ndarray, ids: pa.Array, uris: pa.
 def place(where: ByteRange, kind: int, blob_id: int, uri: str) -> ByteRange:
     """The range `where` in the file that contains a blob of version 2 of this kind."""
     if kind == BlobKind.EXTERNAL:
-        if blob_id:
-            raise UnsupportedFeatureError(f"a blob at a URI relative to base path {blob_id} is not supported")
-        return ExternalRange.of(uri, *where)
+        return ExternalRange.of(uri, blob_id, *where)
     return where if kind == BlobKind.INLINE else SidecarRange.of(blob_id, *where)

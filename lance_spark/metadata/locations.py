@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from lance_spark.buffers.cache import Cache
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -25,6 +27,9 @@ _NOT_FOLDERS = frozenset(("", ".", ".."))
 
 KEPT_BYTES = 32 << 20
 """Bytes of the metadata of a version's files that stay in memory."""
+
+ExternalBlobs: TypeAlias = Callable[[str, int], tuple[Store, str]]
+"""`Locations.external_blob` of a table."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,29 @@ class Locations:
         store, is_root = self._base(index.base_id)
         name = str(uuid.UUID(bytes=index.uuid))
         return store, f"{INDICES}/{name}" if is_root else name
+
+    def external_blob(self, uri: str, base_id: int) -> tuple[Store, str]:
+        """The store of an object that a blob column refers to, and its path in it.
+
+        `base_id` is the id of the base path that `uri` is relative to; 0 if it is absolute.
+        """
+        if not self.allow_other_stores:
+            raise UnsupportedFeatureError(
+                f"a blob is stored outside of the table, at {shown(uri)!r}; if you trust the table, open it with allow_other_stores=True"
+            )
+        if base_id:
+            if "\\" in uri or "\0" in uri or any(step in ("", ".", "..") for step in uri.split("/")):
+                raise CorruptFileError(f"the path of a blob is outside of its base path: {uri!r}")
+            return self._base(base_id)[0], uri
+        folder, _, name = uri.rpartition("/")
+        if not folder or not name:
+            raise CorruptFileError(f"expected a URI of a blob, found {shown(uri)!r}")
+        return self.store.at(folder), name
+
+    @property
+    def external_blobs(self) -> ExternalBlobs:
+        """`external_blob` for readers, which `kept` keeps in memory: without `kept`."""
+        return replace(self, kept=Cache(0)).external_blob
 
     def root_file(self, path: str) -> tuple[Store, str]:
         """The store and path of a file whose path in the manifest is relative to the table's root."""
@@ -107,3 +135,8 @@ def check_relative(path: str, what: str) -> None:
     """Raise CorruptFileError unless `path` stays below the folder that it is relative to."""
     if _NOT_IN_PATHS.search(path) or not _NOT_FOLDERS.isdisjoint(path.split("/")):
         raise CorruptFileError(f"the path of a {what} is outside of the table: {path!r}")
+
+
+def no_external_blobs(uri: str, base_id: int) -> tuple[Store, str]:
+    """For files without external blobs."""
+    raise UnsupportedFeatureError(f"a blob is stored outside of its file, at {shown(uri)!r}; read it as a row of its table")

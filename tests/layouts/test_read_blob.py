@@ -31,7 +31,6 @@ def version_2(**changes: Any) -> pa.Array:
         (version_2(kind=9), UnsupportedFeatureError, "a blob of kind 9"),
         (version_2(position=2**62), CorruptFileError, "a blob is beyond the end of any file"),
         (version_2(size=2**62), CorruptFileError, "a blob is beyond the end of any file"),
-        (version_2(kind=BlobKind.EXTERNAL, blob_id=3, blob_uri="x"), UnsupportedFeatureError, "a blob at a URI relative to base path 3"),
         (pa.array([{"position": 2**63, "size": 1}], BLOB_V1), CorruptFileError, "a blob is beyond the end of any file"),
     ],
 )
@@ -55,11 +54,11 @@ def test_descriptors_are_returned_on_request() -> None:
 def test_blobs_are_read_from_the_data_file_sidecars_and_uris() -> None:
     where = ByteRange(2, 5)
     assert place(where, BlobKind.INLINE, 0, "") is where
-    beside, outside = place(where, BlobKind.PACKED, 7, ""), place(where, BlobKind.EXTERNAL, 0, "s3://b/x")
+    beside, outside = place(where, BlobKind.PACKED, 7, ""), place(where, BlobKind.EXTERNAL, 3, "b/x")
     assert isinstance(beside, SidecarRange)
     assert (beside, beside.blob_id) == ((2, 5), 7)
     assert isinstance(outside, ExternalRange)
-    assert (outside, outside.uri) == ((2, 5), "s3://b/x")
+    assert (outside, outside.uri, outside.base_id) == ((2, 5), "b/x", 3)
 
 
 def test_positions_of_empty_blobs_of_version_1_are_their_levels() -> None:

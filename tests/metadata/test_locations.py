@@ -43,6 +43,17 @@ def test_a_path_that_leaves_the_table_is_refused(path: Any) -> None:
         Locations(Store("/table"), BASES).data_file(data_file(path))
 
 
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./x", "a\\..\\x", "x\0"])
+def test_a_blob_is_below_its_base_path(path: str) -> None:
+    locations = Locations(Store("/table"), BASES, allow_other_stores=True)
+    store, blob = locations.external_blob("a/b:c.jpg", 7)
+    assert (store.uri, blob) == ("/other/folder", "a/b:c.jpg")
+    with pytest.raises(CorruptFileError, match="outside of its base path"):
+        locations.external_blob(path, 7)
+    with pytest.raises(CorruptFileError, match="base path 3 "):
+        locations.external_blob("x", 3)
+
+
 def test_a_base_path_must_be_registered() -> None:
     with pytest.raises(CorruptFileError, match=r"base path 3 .* registered ids: \[0, 7\]"):
         Locations(Store("/table"), BASES).data_file(data_file("x", 3))

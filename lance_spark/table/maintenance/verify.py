@@ -133,7 +133,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         store, path = snapshot.locations.data_file(file)
         if wrong := check_size(store, path, None if file.is_legacy else file.size):
             return wrong
-        reader = open_data_file(store, path, None, snapshot.allow_other_stores)
+        reader = open_data_file(store, path, None, snapshot.locations.external_blobs)
         file.check_version(reader.version)
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, expected {fragment.physical_rows} as in the manifest")]

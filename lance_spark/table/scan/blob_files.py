@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.file.blob_places import external_store
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.schema.blobs import BlobKind
@@ -132,9 +131,7 @@ def _open(snapshot: Snapshot, source: Callable[[DataFile], Source], file: DataFi
     if kind > BlobKind.EXTERNAL:
         raise UnsupportedFeatureError(f"{file.path}: reading blobs of kind {kind} is not supported")
     if kind == BlobKind.EXTERNAL:
-        if place["blob_id"]:
-            raise UnsupportedFeatureError(f"a blob at a URI below base path {place['blob_id']} is not supported")
-        store, path = external_store(snapshot.locations.data_file(file)[0], place["blob_uri"], snapshot.allow_other_stores)
+        store, path = snapshot.locations.external_blob(place["blob_uri"], place["blob_id"])
         size = size or store.size(path) - start
     if start < 0 or size < 0:
         raise CorruptFileError(f"{file.path}: invalid blob position {start} or size {size}; expected 0 or more")

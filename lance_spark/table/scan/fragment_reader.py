@@ -218,7 +218,7 @@ def _open(file: DataFile, locations: Locations) -> DataFileReader:
     new: list[DataFileReader] = []
 
     def opened() -> DataFileReader:
-        new.append(open_data_file(store, path, size, locations.allow_other_stores, locations.verify_checksums))
+        new.append(open_data_file(store, path, size, locations.external_blobs, locations.verify_checksums))
         return new[0].again()
 
     try:

@@ -267,6 +267,25 @@ def test_blob_files_elsewhere_are_opened_only_when_that_is_allowed(tmp_path: Pat
     assert [f and f.read() for f in found] == [b"0123456789", b"234"]
 
 
+def test_blobs_below_a_base_path_are_read(tmp_path: Path) -> None:
+    (tmp_path / "base" / "a folder").mkdir(parents=True)
+    paths = [tmp_path / "base" / "x", tmp_path / "base" / "a folder" / "y:z"]
+    for path in paths:
+        path.write_bytes(path.name.encode() * 3)
+    uri, field = str(tmp_path / "t"), lance.blob_field("b")
+    bases = [lance.DatasetBasePath(str(tmp_path / "base"), name="media")]
+    lance.write_dataset(pa.table([lance.blob_array([p.as_uri() for p in paths])], schema=pa.schema([field])), uri, initial_bases=bases)
+    more = [b"inside", lance.Blob.from_uri(paths[0].as_uri(), position=1, size=2)]
+    lance.write_dataset(pa.table([lance.blob_array(more)], schema=pa.schema([field])), uri, mode="append")
+    expected = [b"xxx", b"y:zy:zy:z", b"inside", b"xx"]
+    table = Dataset.open(uri, allow_other_stores=True)
+    assert table.scan().to_table()["b"].to_pylist() == expected
+    assert [f and f.read() for f in table.take_blobs("b", indices=range(4))] == expected
+    assert [f and f.read() for f in lance.dataset(uri).take_blobs("b", indices=range(4))] == expected
+    with pytest.raises(UnsupportedFeatureError, match=r"outside.*allow_other_stores"):
+        Dataset.open(uri).scan().to_table()
+
+
 def test_invalid_arguments_of_take_blobs_are_refused(tmp_path: Path) -> None:
     dataset = Dataset.write(str(tmp_path / "t"), flat(VALUES))
     with pytest.raises(ValueError, match="one of"):
