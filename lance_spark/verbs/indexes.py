@@ -20,8 +20,9 @@ class IndexVerbs:
     def createIndex(self, column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> int:
         """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
 
-        The tasks build a segment each, from some fragments. The default name is the column's with "_idx"; an existing index of that name
-        is an error unless `replace` is true. For parameters see `Dataset.create_scalar_index`. Returns the new version.
+        The tasks build a segment each, from some fragments. The default name is the column's with "_idx", and a number if an index of
+        another kind or column has that name. An existing index of the name is an error unless `replace` is true. For parameters
+        see `Dataset.create_scalar_index`. Returns the new version.
 
         Examples:
             >>> from lance_spark import LanceTable

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
 from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, on_failure
+from lance_spark.index import json_path
+from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import CreateIndex
@@ -60,12 +63,30 @@ def commit_created(snapshot: Snapshot, new: NewIndex, built: Sequence[IndexMetad
 
 
 def _checked(snapshot: Snapshot, new: NewIndex) -> tuple[Definition, tuple[IndexMetadata, ...]]:
-    """The definition, and the segments that are replaced."""
+    """The definition, and the segments that are replaced: those of an index of the same column."""
     definition = define(snapshot, new.column, new.kind, new.name, new.parameters)
+    if new.name is None:
+        definition = replace(definition, name=_free_name(snapshot, definition))
     before = segments_of(snapshot, definition.name)
+    if any(i.fields != (definition.field.id,) for i in before):
+        raise InvalidOptionError(f"{snapshot} already has an index {definition.name!r} of another column; give another name, or drop it")
     if before and not new.replace:
         raise InvalidOptionError(f"{snapshot} already has an index {definition.name!r}; drop it, give another name, or pass replace=True")
     return definition, before
+
+
+def _free_name(snapshot: Snapshot, definition: Definition) -> str:
+    """The default name, with a number if an index of another column, of another kind, or of another path of a JSON column has it."""
+    name, path = definition.name, json_path.path_of(definition.details) if definition.kind.target else ""
+
+    def is_same(index: IndexMetadata) -> bool:
+        kind = kind_of(index.details_type, index.details)
+        if index.fields != (definition.field.id,) or kind is None or kind.name != definition.kind.name:
+            return False
+        return kind.target is None or json_path.path_of(index.details) == path
+
+    numbered = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
+    return next(name for name in numbered if all(is_same(index) for index in segments_of(snapshot, name)))
 
 
 def drop_index(snapshot: Snapshot, name: str, properties: dict[str, str]) -> Snapshot:

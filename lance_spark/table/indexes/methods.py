@@ -38,7 +38,8 @@ class IndexMethods(ABC):
     ) -> Self:
         """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
 
-        The default name is the column's with "_idx". An index with this name is replaced, unless `replace` is false. Without `train`, it
+        The default name is the column's with "_idx", and a number if an index of another kind or column has that name. An index of the
+        column with this name is replaced, unless `replace` is false. Without `train`, it
         covers no rows until `optimize.optimize_indices()`. Parameters: `rows_per_zone` of ZONEMAP, `number_of_items` and `probability`
         of BLOOMFILTER, and of JSON the `path` of the values and the kind `target_index_type` of their index, BTREE, BITMAP, NGRAM or
         ZONEMAP, with its own parameters. Raises InvalidOptionError for a column that the kind does not support.

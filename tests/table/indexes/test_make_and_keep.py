@@ -109,14 +109,34 @@ def test_an_index_is_replaced_dropped_and_listed(tmp_path: Path) -> None:
     (first,) = made.list_indices()
     assert (first["name"], first["fields"], first["fragment_ids"]) == ("s.x_idx", ["s.x"], {0})
     with pytest.raises(InvalidOptionError, match="already has an index"):
-        made.create_scalar_index("s.x", "BITMAP", replace=False)
-    replaced = made.create_scalar_index("s.x", "BITMAP")
+        made.create_scalar_index("s.x", "BITMAP", "s.x_idx", replace=False)
+    replaced = made.create_scalar_index("s.x", "BITMAP", "s.x_idx")
     assert [i["type"] for i in replaced.list_indices()] == ["BITMAP"]
     assert replaced.count_rows("s.x = 3") == lance.dataset(tmp_path).count_rows("s.x = 3") == 1
     dropped = replaced.drop_index("s.x_idx")
     assert dropped.list_indices() == lance.dataset(tmp_path).describe_indices() == []
     with pytest.raises(InvalidOptionError, match=r"no index 's\.x_idx'"):
         dropped.drop_index("s.x_idx")
+
+
+def test_a_default_name_never_replaces_an_index_of_another_kind_or_column(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(10), "other": range(10), "note": ["some text"] * 10})
+    theirs = lance.write_dataset(rows, tmp_path)
+    theirs.create_scalar_index("note", "INVERTED")
+    theirs.create_scalar_index("other", "BTREE", name="id_idx")
+    table = Dataset.open(tmp_path)
+    for column, kind in (("note", "NGRAM"), ("note", "BITMAP"), ("id", "BTREE"), ("id", "BITMAP"), ("note", "NGRAM"), ("id", "BTREE")):
+        table = table.create_scalar_index(column, kind)
+        theirs.checkout_latest()
+    expected = {
+        "note_idx": ("note", "Inverted"), "note_idx_2": ("note", "NGRAM"), "note_idx_3": ("note", "BITMAP"),
+        "id_idx": ("other", "BTREE"), "id_idx_2": ("id", "BTREE"), "id_idx_3": ("id", "BITMAP"),
+    }  # fmt: skip
+    assert {i["name"]: (i["fields"][0], i["type"]) for i in table.list_indices()} == expected
+    assert {i.name for i in theirs.describe_indices()} == expected.keys()
+    assert theirs.to_table(full_text_query="text").num_rows == 10
+    with pytest.raises(InvalidOptionError, match="already has an index 'id_idx' of another column"):
+        table.create_scalar_index("id", "BTREE", "id_idx")
 
 
 def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
