@@ -141,7 +141,7 @@ def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
     ) == [(3,)]
     own.sql("CALL lance.system.create_index('ns.t', 'tags', 'LABEL_LIST')")
     with pytest.raises(SPARK_ERRORS, match="already has an index"):
-        own.sql("CALL lance.system.create_index('ns.t', 'id', 'BITMAP')")
+        own.sql("CALL lance.system.create_index('ns.t', 'id', 'BITMAP', 'id_idx')")
     own.sql("INSERT INTO lance.ns.t VALUES (50, array('0'))")
     assert own.sql("CALL lance.system.drop_index('ns.t', 'tags_idx')") == [(6,)]
     context = own.spark.sparkContext
