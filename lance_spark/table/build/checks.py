@@ -15,7 +15,7 @@ from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import BasePath, Fragment, IndexMetadata
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.locations import check_relative
-from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.manifest import MIXED_FILE_VERSIONS, Manifest
 from lance_spark.metadata.operations import (
     REWRITE_COLUMNS,
     REWRITE_ROWS,
@@ -65,7 +65,7 @@ def check_operation(operation: Operation, before: Manifest | None, *, stable_row
         case DataReplacement() if before is not None:
             fields = {f.id for f in before.schema.walk()}
             for i, file in operation.replacements:
-                _check_files(Fragment(i, (file,), 0), before.data_format)
+                _check_files(Fragment(i, (file,), 0), before)
             if unknown := sorted({i for _, file in operation.replacements for i in file.fields} - fields):
                 raise InvalidOperationError(f"the table has no fields with the ids {unknown}")
 
@@ -248,7 +248,7 @@ def _check_fragment(fragment: Fragment, was: Fragment | None, after: Manifest) -
 
 def _check_layout(fragment: Fragment, after: Manifest) -> None:
     """Check the columns of the fragment."""
-    _check_files(fragment, after.data_format)
+    _check_files(fragment, after)
     counted = Counter(i for file in fragment.files for i in file.fields if i >= 0)
     if twice := [i for i, count in counted.items() if count > 1]:
         raise InvalidOperationError(f"fragment {fragment.id} has two columns for the field {twice[0]}")
@@ -256,9 +256,12 @@ def _check_layout(fragment: Fragment, after: Manifest) -> None:
         raise InvalidOperationError(f"fragment {fragment.id} has none of the table's columns")
 
 
-def _check_files(fragment: Fragment, data_format: str) -> None:
-    if others := sorted(format_of([fragment]) - {data_format}):
-        raise InvalidOperationError(f"found data files of storage version {', '.join(others)}; expected the table's version {data_format}")
+def _check_files(fragment: Fragment, manifest: Manifest) -> None:
+    found, own = format_of([fragment]), manifest.data_format
+    # Files of a table with this flag may have any version but 0.1.
+    others = found & {"0.1"} if manifest.reader_flags & MIXED_FILE_VERSIONS and own != "0.1" else found - {own}
+    if others:
+        raise InvalidOperationError(f"found data files of storage version {', '.join(sorted(others))}; expected the table's version {own}")
     for file in fragment.files:
         columns = [c for c in file.column_indices if c >= 0]
         if not file.fields:

@@ -141,3 +141,31 @@ def test_columns_that_are_null_in_all_rows_need_no_files(tmp_path: Path) -> None
     assert added.schema.field("i").type == pa.int32()
     assert added.schema.field("text").type == pa.string()
     assert added.scan(columns=["i", "text"]).to_table() == lance.dataset(str(tmp_path / "t")).to_table(columns=["i", "text"])
+
+
+MIXED_VERBS: dict[str, Callable[[Dataset], Dataset]] = {
+    "append": lambda table: Dataset.write(table.uri, ROWS.slice(7, 3), mode="append"),
+    "add columns": lambda table: table.add_columns({"next": "id + 1"}).add_columns({"last": "next + 1"}),
+    "update in place": lambda table: table.update({"x": "id"}),
+    "update": lambda table: table.update({"name": "'new'"}, "id % 50 = 3"),
+    "change a type": lambda table: table.alter_columns({"path": "id", "data_type": pa.int32()}),
+    "delete": lambda table: table.delete("id % 50 = 3"),
+    "merge": lambda table: table.merge_insert("id").when_matched_update_all().execute(ROWS.slice(10, 100)),
+    "compact": lambda table: table.optimize.compact_files(),
+}
+
+
+@pytest.mark.parametrize("verb", MIXED_VERBS)
+def test_a_table_with_files_of_several_versions_can_be_changed(tmp_path: Path, verb: str) -> None:
+    """Since pylance 14 each append can choose the version of its files; other changes write the table's own."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(ROWS.slice(0, 50), uri, data_storage_version="2.0")
+    lance.write_dataset(ROWS.slice(50, 50), uri, mode="append", data_storage_version="2.1")
+    lance.write_dataset(ROWS.slice(100), uri, mode="append", data_storage_version="2.2")
+    changed = MIXED_VERBS[verb](Dataset.open(uri))
+    assert changed.verify().ok
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert [repr(row) for row in theirs.to_table().to_pylist()] == [repr(row) for row in changed.scan().to_table().to_pylist()]
+    theirs.delete("id = 51")
+    assert Dataset.open(uri).count_rows() == theirs.count_rows()
