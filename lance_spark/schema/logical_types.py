@@ -128,6 +128,8 @@ def logical_type(t: pa.DataType, name: str) -> str:
         return f"decimal:{t.bit_width}:{t.precision}:{t.scale}"
     if pa.types.is_timestamp(t):
         return f"timestamp:{t.unit}:{t.tz or '-'}"
+    if (pa.types.is_fixed_size_binary(t) and t.byte_width < 1) or (pa.types.is_fixed_size_list(t) and t.list_size < 1):
+        raise UnsupportedFeatureError(f"column {name!r}: {t} has the size 0; expected at least 1")
     if pa.types.is_fixed_size_binary(t):
         return f"fixed_size_binary:{t.byte_width}"
     if pa.types.is_dictionary(t):

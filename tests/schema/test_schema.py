@@ -72,7 +72,14 @@ def test_a_name_that_fits_two_columns_is_refused_unless_it_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    "t", [pa.month_day_nano_interval(), pa.dense_union([pa.field("a", pa.int8())]), pa.run_end_encoded(pa.int32(), pa.int8())]
+    "t",
+    [
+        pa.month_day_nano_interval(),
+        pa.dense_union([pa.field("a", pa.int8())]),
+        pa.run_end_encoded(pa.int32(), pa.int8()),
+        pa.list_(pa.float32(), 0),
+        pa.binary(0),
+    ],
 )
 def test_a_type_that_lance_does_not_have_is_refused_with_the_name_of_the_column(t: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="'odd'"):

@@ -158,10 +158,15 @@ class Optimizer(Generic[Result]):
         materialize_deletions: bool = COMPACTION.materialize_deletions,
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
         defer_index_remap: bool = COMPACTION.defer_index_remap,
+        max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
         options = CompactionOptions(
-            target_rows_per_fragment, materialize_deletions, materialize_deletions_threshold, defer_index_remap=defer_index_remap
+            target_rows_per_fragment,
+            materialize_deletions,
+            materialize_deletions_threshold,
+            max_bytes_per_file=max_bytes_per_file,
+            defer_index_remap=defer_index_remap,
         )
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
 

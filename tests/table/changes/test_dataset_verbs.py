@@ -169,3 +169,10 @@ def test_a_table_with_files_of_several_versions_can_be_changed(tmp_path: Path, v
     assert [repr(row) for row in theirs.to_table().to_pylist()] == [repr(row) for row in changed.scan().to_table().to_pylist()]
     theirs.delete("id = 51")
     assert Dataset.open(uri).count_rows() == theirs.count_rows()
+
+
+def test_compaction_limits_the_bytes_of_files(tmp_path: Path) -> None:
+    table = Dataset.write(tmp_path / "t", pa.table({"b": [bytes([i]) * 100_000 for i in range(40)]}), max_rows_per_file=5)
+    compacted = table.optimize.compact_files(max_bytes_per_file=1_000_000)
+    assert [f.physical_rows for f in compacted.snapshot.manifest.fragments] == [15, 15, 10]
+    assert compacted.scan().to_table() == table.scan().to_table()
