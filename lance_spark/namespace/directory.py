@@ -6,6 +6,7 @@ listed folders, which are added to `__manifest` as well. Child namespaces exist 
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ from lance_spark.namespace.protocol import Id, Namespace, TableDescription, name
 from lance_spark.storage.location import locate
 from lance_spark.storage.secrets import shown as shown_uri
 from lance_spark.storage.store import Store
+
+_CHOSEN = re.compile(r"[0-9a-f]{8}_[^/]+")
+"""The folder of a table that is not listed. The id at its end is the first one of a table that was renamed."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,12 @@ class DirectoryNamespace(Namespace):
             return pa.concat_tables([table.without([object_id(old)]), pa.Table.from_pylist([row], schema=table.rows.schema)])
 
         change(self.root, edit)
+
+    def owns_location(self, id: Id, location: str) -> bool:
+        """True if the folder of a table has the name that this namespace gives."""
+        names = names_of(id, least=1)
+        folder = self._folder(location)
+        return (len(names) == 1 and folder == folder_of(names[0])) or _CHOSEN.fullmatch(folder) is not None
 
     def location_to_register(self, location: str) -> str:
         """A location relative to the root. Raises InvalidOptionError for one that is not below the root."""

@@ -99,6 +99,10 @@ class Namespace(ABC):
     def rename_table(self, id: Id, to: Id) -> None:
         """Give a table another id. Raises TableNotFoundError, NamespaceNotFoundError and TableAlreadyExistsError."""
 
+    def owns_location(self, id: Id, location: str) -> bool:
+        """False if the URI `location` of a table is known to be one that `register_table` was given, not one that the namespace chose."""
+        return True
+
     def location_to_register(self, location: str) -> str:
         """The location of a table, given as a path or URI, as `register_table` takes it."""
         return location

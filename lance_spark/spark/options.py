@@ -324,18 +324,19 @@ def _with_properties(options: Mapping[str, str]) -> Mapping[str, str]:
     """The options, and those among the table's properties that have no option. Other properties are the user's own."""
     properties = {k[len(_PROPERTY) :]: v for k, v in options.items() if k.lower().startswith(_PROPERTY)}
     given = {k: v for k, v in options.items() if not k.lower().startswith(_PROPERTY)}
-    names = {_main_name(k) for k in given}
-    return given | {k: v for k, v in properties.items() if is_of_new_table(k) and _main_name(k) not in names}
+    names = {main_name(k) for k in given}
+    return given | {k: v for k, v in properties.items() if is_of_new_table(k) and main_name(k) not in names}
 
 
-def _main_name(key: str) -> str:
+def main_name(key: str) -> str:
+    """The name of an option that may be given by an alias, and in any case."""
     option = _BY_NAME.get(key.lower())
     return key.lower() if option is None else option.name
 
 
 def is_of_new_table(key: str) -> bool:
     """True for an option that TBLPROPERTIES can give, too: it says how a new table is written."""
-    return _main_name(key) in _BY_PROPERTY or key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
+    return main_name(key) in _BY_PROPERTY or key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
 
 
 def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:

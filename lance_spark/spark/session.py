@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.connect import connect
+from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource, open_version
@@ -62,6 +62,7 @@ def catalog(
     """Add a catalog of lance tables to the session: SQL and DataFrames name its tables `lance.namespace.table`.
 
     `root` is the path or URI of a directory namespace. Otherwise, `namespace` and `properties` are those of `lance_spark.namespace`.
+    `properties` may also be `single_level_ns`, and options of new tables such as `stable_row_ids`, which apply to all that are created.
     Without both, the catalog only has tables that are named by their path: lance.`/data/t.lance`. A catalog of this name is replaced.
     Other sessions do not get it: call this function for each. See docs/catalog.md. Raises InvalidOptionError for unknown properties, and
     UnsupportedFeatureError with Spark Connect and other versions of Spark.
@@ -76,8 +77,9 @@ def catalog(
     """
     given: dict[str, object] = {"root": None if root is None else absolute(root), "namespace": namespace, **properties}
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if value is not None}
+    settings = {**texts, **{f"storage.{key}": value for key, value in (storage_options or {}).items()}}
     if root is not None or namespace is not None:
-        connect(namespace or "dir", storage_options or {}, {key: value for key, value in texts.items() if key != "namespace"})
+        Catalog(settings).check()
     elif properties:
         raise InvalidOptionError("properties of a namespace need the argument root or namespace")
     enable(spark)
@@ -87,7 +89,7 @@ def catalog(
         )
     from lance_spark.spark.planner import install as planner
 
-    planner.add_catalog(spark, name, {**texts, **{f"storage.{key}": value for key, value in (storage_options or {}).items()}})
+    planner.add_catalog(spark, name, settings)
 
 
 def write(

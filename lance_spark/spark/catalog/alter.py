@@ -13,7 +13,9 @@ from pyspark.sql.types import DataType, StructField, StructType
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog.catalog import Catalog
+from lance_spark.spark.catalog.definition import OF_EACH_WRITE
 from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.options import is_of_new_table, main_name
 from lance_spark.spark.types import stored
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
@@ -32,6 +34,7 @@ def alter_table(catalog: Catalog, id: Sequence[str], changes: Sequence[Change]) 
         raise UnsupportedFeatureError(f"ALTER TABLE: lance tables do not support {', '.join(unknown)}")
     snapshot = latest_version(catalog, id)
     _check_new_columns(changes)
+    _check_properties(snapshot, changes)
     for step, group in groupby(changes, key=lambda c: _STEPS[c["change"]]):
         snapshot = step(snapshot, list(group))
 
@@ -42,6 +45,16 @@ def _check_new_columns(changes: Sequence[Change]) -> None:
             raise UnsupportedFeatureError("ADD COLUMN: a new column becomes the last one; leave out FIRST and AFTER")
         if change["change"] == "AddColumn" and _default(_field(change)) is not None and len(change["path"]) > 1:
             raise UnsupportedFeatureError("ADD COLUMN: a field in a struct cannot have a DEFAULT")
+
+
+def _check_properties(snapshot: Snapshot, changes: Sequence[Change]) -> None:
+    """Raise UnsupportedFeatureError for a property that only says how a new table is written, unless the table has it with this value."""
+    for c in changes:
+        if c["change"] != "SetProperty" or not is_of_new_table(c["key"]) or main_name(c["key"]) in OF_EACH_WRITE:
+            continue
+        if snapshot.manifest.config.get(c["key"]) != c["value"]:
+            what = f"{c['key']!r} says how a new table is written, so it would have no effect on this one"
+            raise UnsupportedFeatureError(f"ALTER TABLE: {what}; give it in CREATE TABLE or CREATE OR REPLACE TABLE")
 
 
 def _add(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions
+from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, WriteOptions, is_of_new_table
 from lance_spark.spark.places import namespace_of, store_of
 from lance_spark.storage.store import Store
 
 _BRANCH = "branch_"
+_SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Catalog:
 
     `root` is the URI of a directory namespace, `namespace` a URI or implementation as in `lance_spark.namespace`, `storage.*` are storage
     options, and all others are properties of the namespace. Without `root` and `namespace`, the catalog has only tables at paths.
+
+    As in the JVM connector, `impl` is another name of `namespace`, `single_level_ns` gives the tables of the root a second name in a
+    namespace `default`, which does not exist, and options of new tables apply to all tables that are created.
     """
 
     settings: Mapping[str, str] = field(repr=False)
@@ -35,8 +39,9 @@ class Catalog:
         """The options with which the format lance reads and writes a table. Raises InvalidOptionError without a namespace."""
         if is_path(id):
             return {**self.storage, "path": id[0]}
-        given = {key: value for key, value in self.settings.items() if not key.lower().startswith(STORAGE)}
-        place = given.pop("namespace", "dir" if "root" in given else None)
+        left_out = (*self.storage, *self.new_table_options, _SINGLE_LEVEL)
+        given = {key: value for key, value in self.settings.items() if key not in left_out}
+        place = given.pop("impl" if "namespace" not in given else "namespace", "dir" if "root" in given else None)
         if place is None:
             raise InvalidOptionError(
                 "the catalog has no namespace: set its root (a folder or URI) or namespace, or name a table by its path"
@@ -45,9 +50,38 @@ class Catalog:
         return {**self.storage, **properties, "namespace": place, "table": json.dumps(list(id))}
 
     @property
+    def new_table_options(self) -> dict[str, str]:
+        """The settings that are options of new tables."""
+        return {key: value for key, value in self.settings.items() if "." not in key and is_of_new_table(key)}
+
+    @property
+    def is_single_level(self) -> bool:
+        """True if `default.t` is the table `t` of the root. Raises InvalidOptionError for a setting that is neither true nor false."""
+        text = self.settings.get(_SINGLE_LEVEL, "false").lower()
+        if text not in ("true", "false"):
+            raise InvalidOptionError(f"the setting {_SINGLE_LEVEL!r} of the catalog takes true or false, not {text!r}")
+        return text == "true"
+
+    def own_id(self, id: Sequence[str]) -> Sequence[str]:
+        """The id in the namespace of a table or namespace that Spark calls `id`."""
+        return id[1:] if self.is_single_level and list(id[:1]) == [_DEFAULT] else id
+
+    def list_namespaces(self, id: Sequence[str]) -> list[str]:
+        """The names of the namespaces directly in the namespace that Spark calls `id`."""
+        if self.is_single_level:
+            return [] if id else [_DEFAULT]
+        return self.namespace.list_namespaces(id)
+
+    @property
     def namespace(self) -> Namespace:
         """The namespace."""
         return namespace_of(ReadOptions.parse(self.source_options(["-"])))
+
+    def check(self) -> None:
+        """Raise InvalidOptionError for settings that are unknown or invalid."""
+        WriteOptions.parse(self.new_table_options)
+        self.own_id(())
+        namespace_of(ReadOptions.parse(self.source_options(["-"])))
 
     def store(self, id: Sequence[str]) -> Store:
         """The folder of a table. Raises TableNotFoundError; a table that is only declared has a folder."""

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import WriteOptions, is_of_new_table
+from lance_spark.spark.options import WriteOptions, is_of_new_table, main_name
 from lance_spark.spark.writer import settings
 from lance_spark.table.write import write
 
+OF_EACH_WRITE = ("max_rows_per_file", "max_bytes_per_file")
+"""Options of new tables that apply to their later writes, too."""
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
+NOTHING: Mapping[str, str] = {}
 _OF_SPARK = ("owner", "provider", "location", "is_managed_location", "external", "table_type")
 
 
@@ -29,8 +32,10 @@ class Definition:
     location: str | None = None
 
     @classmethod
-    def parse(cls, schema: str, properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> Definition:
-        """The definition from Spark's JSON of the columns, the table properties, and the options of a write."""
+    def parse(
+        cls, schema: str, properties: Mapping[str, str], options: Mapping[str, str] = NOTHING, defaults: Mapping[str, str] = NOTHING
+    ) -> Definition:
+        """The definition from Spark's JSON of the columns, the table properties, the options of a write, and those of the catalog."""
         if (provider := properties.get("provider", "lance").lower()) != "lance":
             advice = 'leave it out; saveAsTable and toTable need .format("lance")'
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
@@ -41,7 +46,9 @@ class Definition:
             if key not in _OF_SPARK and not key.startswith(_OPTION) and of_statement.get(key) != value
         }
         chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
-        own = {**chosen, **of_statement, **(options or {})}
+        own = {**chosen, **of_statement, **options}
+        names = {main_name(key) for key in own}
+        own |= {key: value for key, value in defaults.items() if main_name(key) not in names}
         return cls(StructType.fromJson(json.loads(schema)), config, own, properties.get("location"))
 
     @property

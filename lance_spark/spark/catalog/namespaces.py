@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from lance_spark.namespace.protocol import Namespace
 from lance_spark.spark.catalog.catalog import Catalog
+from lance_spark.spark.catalog.tables import remove
 
 Id = Sequence[str]
 
 
 def list_namespaces(catalog: Catalog, id: Id) -> list[str]:
     """The names of the namespaces directly in the namespace `id`."""
-    return catalog.namespace.list_namespaces(id)
+    return catalog.list_namespaces(id)
 
 
 def list_tables(catalog: Catalog, id: Id) -> list[str]:
@@ -31,7 +32,7 @@ def create_namespace(catalog: Catalog, id: Id, properties: Mapping[str, str]) ->
 
 
 def drop_namespace(catalog: Catalog, id: Id, cascade: bool) -> None:
-    """Drop a namespace. With `cascade`, first all that is in it: its tables with their files, and its namespaces."""
+    """Drop a namespace. With `cascade`, first all that is in it: its tables, as DROP TABLE does, and its namespaces."""
     namespace = catalog.namespace
     if cascade:
         _drop_contents(namespace, tuple(id))
@@ -40,7 +41,7 @@ def drop_namespace(catalog: Catalog, id: Id, cascade: bool) -> None:
 
 def _drop_contents(namespace: Namespace, id: tuple[str, ...]) -> None:
     for name in namespace.list_tables(id):
-        namespace.drop_table((*id, name))
+        remove(namespace, (*id, name), purge=False)
     for name in namespace.list_namespaces(id):
         _drop_contents(namespace, (*id, name))
         namespace.drop_namespace((*id, name))

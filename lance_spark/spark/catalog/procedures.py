@@ -29,7 +29,7 @@ from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.indexes import optimize
 from lance_spark.table.indexes.create import NewIndex, commit_created, create_index_tasks
-from lance_spark.table.indexes.describe import list_indices
+from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
 from lance_spark.table.indexes.segment import BuildTask, build_segment
 from lance_spark.table.scan.runner import Here
@@ -193,8 +193,9 @@ def _restore(snapshot: Snapshot, version: str | None = None, timestamp: int | No
     return [(alter.restore(old, _noted(noted).noted).version,)]
 
 
-def _create_tag(snapshot: Snapshot, name: str, version: str | None = None) -> Rows:
-    Dataset(snapshot).tags.create(name, _reference(version))
+def _create_tag(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
+    if not (if_not_exists and name in Dataset(snapshot).tags.list()):
+        Dataset(snapshot).tags.create(name, _reference(version))
     return [(name, Dataset(snapshot).tags.get_version(name))]
 
 
@@ -203,21 +204,25 @@ def _update_tag(snapshot: Snapshot, name: str, version: str | None = None) -> Ro
     return [(name, Dataset(snapshot).tags.get_version(name))]
 
 
-def _delete_tag(snapshot: Snapshot, name: str) -> Rows:
-    Dataset(snapshot).tags.delete(name)
+def _delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> Rows:
+    if not if_exists or name in Dataset(snapshot).tags.list():
+        Dataset(snapshot).tags.delete(name)
     return [(name,)]
 
 
 def _tags(snapshot: Snapshot) -> Rows:
-    return [(t.name, t.branch, t.version, t.created_at) for _, t in sorted(Dataset(snapshot).tags.list().items())]
+    return [(t.name, t.branch, t.version, t.created_at, t.updated_at) for _, t in sorted(Dataset(snapshot).tags.list().items())]
 
 
-def _create_branch(snapshot: Snapshot, name: str, version: str | None = None) -> Rows:
+def _create_branch(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
+    if if_not_exists and name in Dataset(snapshot).branches.list():
+        return [(name, open_snapshot(snapshot.root, branch=name, allow_other_stores=snapshot.allow_other_stores).version)]
     return [(name, Dataset(snapshot).create_branch(name, _reference(version)).version)]
 
 
-def _delete_branch(snapshot: Snapshot, name: str) -> Rows:
-    Dataset(snapshot).branches.delete(name)
+def _delete_branch(snapshot: Snapshot, name: str, if_exists: bool = False) -> Rows:
+    if not if_exists or name in Dataset(snapshot).branches.list():
+        Dataset(snapshot).branches.delete(name)
     return [(name,)]
 
 
@@ -297,6 +302,16 @@ def _indexes(snapshot: Snapshot) -> Rows:
     return [(i["name"], i["type"], i["fields"], i["uuid"], i["version"], sorted(i["fragment_ids"])) for i in list_indices(snapshot)]
 
 
+def _index_statistics(snapshot: Snapshot) -> Rows:
+    fields = {i["name"]: i["fields"] for i in list_indices(snapshot)}
+    for name in sorted(fields):
+        s = index_statistics(snapshot, name)
+        indexed, unindexed = (s["num_indexed_fragments"], s["num_indexed_rows"]), (s["num_unindexed_fragments"], s["num_unindexed_rows"])
+        yield (name, fields[name], s["index_type"], *indexed, *unindexed)
+
+
+_NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "boolean"}
+_NAME = {"name": "string", "if_exists": "boolean"}
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
         "version bigint", Job((Stage(_index_tasks, build_segment),), _commit_index), {"column": "string", "kind": "string", **_INDEX}, 2
@@ -308,6 +323,11 @@ PROCEDURES: Mapping[str, Procedure] = {
         {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"},
     ),
     "indexes": Procedure("name string, type string, fields array<string>, uuid string, version bigint, fragments array<bigint>", _indexes),
+    "index_statistics": Procedure(
+        "name string, fields array<string>, type string, num_indexed_fragments bigint, num_indexed_rows bigint, "
+        "num_unindexed_fragments bigint, num_unindexed_rows bigint",
+        _index_statistics,
+    ),
     "compact": Procedure(
         "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
         "left_out array<bigint>",
@@ -330,12 +350,12 @@ PROCEDURES: Mapping[str, Procedure] = {
         {"older_than": "interval day to second", "retain_versions": "bigint", "dry_run": "boolean"},
     ),
     "restore": Procedure("version bigint", _restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
-    "create_tag": Procedure("name string, version bigint", _create_tag, {"name": "string", "version": "string"}, 1),
+    "create_tag": Procedure("name string, version bigint", _create_tag, _NAME_AND_VERSION, 1),
     "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
-    "delete_tag": Procedure("name string", _delete_tag, {"name": "string"}, 1),
-    "tags": Procedure("name string, branch string, version bigint, created_at string", _tags),
-    "create_branch": Procedure("name string, version bigint", _create_branch, {"name": "string", "version": "string"}, 1),
-    "delete_branch": Procedure("name string", _delete_branch, {"name": "string"}, 1),
+    "delete_tag": Procedure("name string", _delete_tag, _NAME, 1),
+    "tags": Procedure("name string, branch string, version bigint, created_at string, updated_at string", _tags),
+    "create_branch": Procedure("name string, version bigint", _create_branch, _NAME_AND_VERSION, 1),
+    "delete_branch": Procedure("name string", _delete_branch, _NAME, 1),
     "branches": Procedure("name string, parent_branch string, parent_version bigint, created_at timestamp", _branches),
     "history": Procedure(
         "version bigint, timestamp timestamp, operation string, message string, properties map<string,string>",

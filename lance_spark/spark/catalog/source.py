@@ -25,7 +25,7 @@ from lance_spark.errors import (
 )
 from lance_spark.spark.catalog import alter, namespaces, procedures, tables
 from lance_spark.spark.catalog.catalog import Catalog
-from lance_spark.spark.catalog.definition import Definition
+from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.import_cache import keep_import_cache_small, start_task
 from lance_spark.spark.writer import LanceWriter
 
@@ -66,6 +66,10 @@ class CatalogSource(DataSource):
         self._operation: str = request["operation"]
         self._catalog = Catalog(request["settings"])
         self._arguments: dict[str, Any] = request["arguments"]
+        if self._operation != "list_namespaces":
+            for holder, key in ((self._arguments, "id"), (self._arguments, "to"), (self._arguments.get("place", {}), "id")):
+                if key in holder:
+                    holder[key] = self._catalog.own_id(holder[key])
 
     @classmethod
     def name(cls) -> str:
@@ -86,7 +90,8 @@ class CatalogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of the rows of a new table, or of one that is replaced: its commit makes the table."""
         given = self._arguments
-        definition = Definition.parse(given["schema"], given["properties"], given["options"])
+        defaults = NOTHING if given["replaces"] else self._catalog.new_table_options
+        definition = Definition.parse(given["schema"], given["properties"], given["options"], defaults)
         place = tables.replaced_store if given["replaces"] else tables.begun_store
         store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")

@@ -19,23 +19,23 @@ from lance_spark.errors import (
     logged,
     on_failure,
 )
-from lance_spark.namespace.protocol import shown
+from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.catalog.catalog import Catalog, branch_of, is_path
-from lance_spark.spark.catalog.definition import Definition
+from lance_spark.spark.catalog.definition import OF_EACH_WRITE, Definition
+from lance_spark.spark.options import main_name
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import stored, to_spark
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
 from lance_spark.table.write import write
 
 Id = Sequence[str]
-LOCATION, COMMENT, PROVIDER, MANAGED = "location", "comment", "provider", "is_managed_location"
+LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provider", "is_managed_location", "external"
 NOW: Mapping[str, str] = {}
 """The options of the latest version."""
 _SHOWN_VERSIONS = 10
-_OF_FILES = ("max_rows_per_file", "max_bytes_per_file")
-"""Properties of a table that apply to each write of it."""
 
 
 def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | None = None) -> dict[str, Any]:
@@ -49,12 +49,19 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     source = opened(catalog, id, travel)
     schema, snapshot = source.schema(), source.opened()
     config = snapshot.manifest.config
-    options = {**source.options, **({} if travel else {key: config[key] for key in _OF_FILES if key in config})}
+    options = {**source.options, **({} if travel else {key: value for key, value in config.items() if main_name(key) in OF_EACH_WRITE})}
     properties = {**config, PROVIDER: "lance", LOCATION: snapshot.root.uri}
-    if not is_path(id):
-        properties[MANAGED] = "true"
+    properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     pickled = base64.b64encode(pickle.dumps(source)).decode()
     return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
+
+
+def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:
+    """False for a table at a path and one with a LOCATION."""
+    if is_path(id):
+        return False
+    branch = branch_of(id)
+    return any(catalog.namespace.owns_location(i, location) for i in ((id,) if branch is None else (id, branch[0])))
 
 
 def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDataSource:
@@ -95,7 +102,7 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
 
     Raises TableAlreadyExistsError, and SchemaMismatchError if the table at the location has other columns.
     """
-    definition = Definition.parse(schema, properties)
+    definition = Definition.parse(schema, properties, defaults=catalog.new_table_options)
     begun = stage(catalog, id, properties)
     with on_failure(lambda: abandon(catalog, id, **begun)):
         there = _at(catalog, definition.location)
@@ -181,16 +188,37 @@ def abandon(catalog: Catalog, id: Id, declared: bool) -> None:
                 namespace.drop_table(id)
 
 
-def drop(catalog: Catalog, id: Id) -> bool:
-    """Remove a table and its files. False if there is none."""
+def drop(catalog: Catalog, id: Id, purge: bool) -> bool:
+    """Remove a table and its files. Unless `purge`, those of a table with a LOCATION stay. False if there is none."""
     if is_path(id):
-        raise UnsupportedFeatureError(f"DROP TABLE does not delete tables that are named by their path: delete the folder {id[0]} itself")
+        return _drop_folder(catalog.at(id[0]))
     try:
-        catalog.namespace.drop_table(id)
+        remove(catalog.namespace, id, purge)
     except (TableNotFoundError, NamespaceNotFoundError):
         if branch_of(id) is not None:
             raise UnsupportedFeatureError(f"{shown(id)} is a branch: CALL system.delete_branch removes it") from None
         return False
+    return True
+
+
+def remove(namespace: Namespace, id: Id, purge: bool) -> None:
+    """Remove a table from its namespace, with its files unless it has a LOCATION and not `purge`. Raises TableNotFoundError."""
+    if purge or namespace.owns_location(id, namespace.describe_table(id).location):
+        namespace.drop_table(id)
+    else:
+        namespace.deregister_table(id)
+
+
+def _drop_folder(store: Store) -> bool:
+    """Delete a table that is named by its path. Raises UnsupportedFeatureError if its folder has other contents."""
+    if _latest(store) is None:
+        return False
+    parent, _, name = store.uri.rstrip("/").rpartition("/")
+    _, folders = store.contents("")
+    if others := sorted(set(folders) - {*TABLE_FOLDERS, "_refs", "tree"}):
+        what = f"the folder has other folders than those of a table, such as {others[0]!r}"
+        raise UnsupportedFeatureError(f"{store.uri}: {what}; DROP TABLE would delete them: move them first")
+    store.at(parent).delete_folder(name)
     return True
 
 

@@ -72,6 +72,9 @@ def test_properties_and_comments_are_set_and_unset(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t (a INT)")
     own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('x'='1', 'y'='2')")
     own.sql("ALTER TABLE lance.ns.t UNSET TBLPROPERTIES ('x')")
+    for key, value in {"enable_stable_row_ids": "true", "File_Format_Version": "2.1", "v.arrow.fixed-size-list.size": "2"}.items():
+        with pytest.raises(UnsupportedOperationException, match=f"'{key}' says how a new table is written"):
+            own.sql(f"ALTER TABLE lance.ns.t SET TBLPROPERTIES ('{key}'='{value}')")
     own.sql("COMMENT ON TABLE lance.ns.t IS 'new words'")
     assert own.sql("SHOW TBLPROPERTIES lance.ns.t") == [("y", "2")]
     assert ("Comment", "new words", "") in own.sql("DESCRIBE EXTENDED lance.ns.t")

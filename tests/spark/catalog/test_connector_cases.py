@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import lance_spark
+from lance_spark.errors import InvalidOptionError
 from tests.spark.catalog.lakes import Lake
 from tests.spark.plans import settings
 
@@ -88,6 +91,24 @@ def test_options_add_row_ids_and_addresses(session: SparkSession) -> None:
     frame = session.read.option("with_row_id", "true").option("with_row_address", "true").table("default.test_table")
     assert [tuple(row) for row in frame.orderBy("_rowid").collect()] == [(0, 0, 0, 0), (2, 4, 2, 2)]
     assert session.sql("SELECT _rowid, id FROM default.test_table WITH (with_row_id = 'true') WHERE _rowid > 0").collect() == [(2, 2)]
+
+
+def test_a_catalog_is_configured_as_that_of_the_connector(spark: SparkSession, tmp_path: Path) -> None:
+    lance_spark.catalog(spark, "lance", impl="dir", root=str(tmp_path), single_level_ns=True, enable_stable_row_ids=True)
+    run = Lake(spark, tmp_path).sql
+    assert run("SHOW NAMESPACES IN lance") == [("default",)]
+    run("CREATE NAMESPACE IF NOT EXISTS lance.default")
+    run("CREATE TABLE lance.default.t AS SELECT 1 AS id")
+    run("CREATE TABLE lance.u (id INT) TBLPROPERTIES ('stable_row_ids' = 'false')")
+    assert run("SHOW TABLES IN lance.default") == [("default", "t", False), ("default", "u", False)]
+    assert [lance.dataset(tmp_path / f"{name}.lance").has_stable_row_ids for name in "tu"] == [True, False]
+    run("CALL lance.system.create_branch('default.t', 'b')")
+    run("INSERT INTO lance.default.t.branch_b VALUES (2)")
+    run("ALTER TABLE lance.default.u RENAME TO lance.default.w")
+    assert [run(f"SELECT count(*) FROM lance.{name}") for name in ("default.t.branch_b", "t", "w")] == [[(2,)], [(1,)], [(0,)]]
+    for name in ("single_level_ns", "enable_stable_row_ids", "singel_level_ns"):
+        with pytest.raises(InvalidOptionError, match=name):
+            lance_spark.catalog(spark, "lance", root=str(tmp_path), **{name: "maybe"})  # type: ignore[arg-type]
 
 
 def test_times_after_all_others_read_the_latest_version(session: SparkSession) -> None:

@@ -147,6 +147,27 @@ def test_location_registers_a_table_that_is_there_or_makes_one(own: Lake) -> Non
     assert own.sql("SHOW TABLES IN lance.ns LIKE 'o*'") == [("ns", "old", False)]
 
 
+def test_files_of_a_table_with_a_location_stay_when_it_is_dropped_without_purge(own: Lake) -> None:
+    made = Dataset.write(own.root / "old" / "rows", pa.table({"x": [1, 2]}))
+    own.sql("CREATE TABLE lance.ns.own (x INT)")
+    own.sql(f"CREATE TABLE lance.ns.old LOCATION '{made.uri}'")
+    own.sql(f"CREATE TABLE lance.old LOCATION '{made.uri}'")
+    own.sql("CREATE NAMESPACE lance.other")
+    own.sql(f"CREATE TABLE lance.other.old LOCATION '{made.uri}'")
+    kinds = {name: {row[0]: row[1] for row in own.sql(f"DESCRIBE EXTENDED lance.{name}")}["Type"] for name in ("ns.own", "ns.old", "old")}
+    assert kinds == {"ns.own": "MANAGED", "ns.old": "EXTERNAL", "old": "EXTERNAL"}
+    assert f"LOCATION '{made.uri}'" in own.sql("SHOW CREATE TABLE lance.ns.old")[0][0]
+    before = own.files()
+    own.sql("DROP TABLE lance.ns.old")
+    own.sql("DROP TABLE lance.old")
+    own.sql("DROP NAMESPACE lance.other CASCADE")
+    assert own.files() == before
+    own.sql(f"CREATE TABLE lance.ns.again LOCATION '{made.uri}'")
+    own.sql("DROP TABLE lance.ns.again PURGE")
+    own.sql("DROP TABLE lance.ns.own")
+    assert own.files() == set()
+
+
 def test_tables_are_named_by_their_path(own: Lake, tmp_path: Path) -> None:
     place = tmp_path / "somewhere" / "t"
     own.sql(f"CREATE TABLE lance.`{place}` AS SELECT id FROM range(3)")
@@ -157,6 +178,11 @@ def test_tables_are_named_by_their_path(own: Lake, tmp_path: Path) -> None:
     assert lance.dataset(place).count_rows() == 3
     with pytest.raises(AnalysisException, match="UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"):
         own.sql("SELECT * FROM lance.`/no/such/table`")
-    with pytest.raises(UnsupportedOperationException, match="delete the folder"):
-        own.sql(f"DROP TABLE lance.`{place}`")
     assert own.spark.table(f"lance.`{place}`").where(F.col("id") > 1).count() == 2
+    (place / "mine").mkdir()
+    with pytest.raises(UnsupportedOperationException, match="other folders than those of a table, such as 'mine'"):
+        own.sql(f"DROP TABLE lance.`{place}`")
+    (place / "mine").rmdir()
+    own.sql(f"DROP TABLE lance.`{place}`")
+    assert not place.exists()
+    own.sql(f"DROP TABLE IF EXISTS lance.`{place}`")

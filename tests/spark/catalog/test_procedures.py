@@ -37,6 +37,36 @@ def test_compaction_runs_as_a_spark_job_and_commits_one_version(own: Lake) -> No
         own.sql("CALL lance.system.compact(table => 'ns.t', target_rows_per_fragment => 0)")
 
 
+def test_tags_and_branches_are_made_and_deleted_only_where_needed(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS id")
+    for ref in ("tag", "branch"):
+        for version in (1, 1):
+            made = f"(table => 'ns.t', name => 'x', version => '{version}', if_not_exists => true)"
+            assert own.sql(f"CALL lance.system.create_{ref}{made}")[0][0] == "x"
+        with pytest.raises(SPARK_ERRORS, match="exists"):
+            own.sql(f"CALL lance.system.create_{ref}('ns.t', 'x')")
+    [tag] = own.spark.sql("CALL lance.system.tags('ns.t')").collect()
+    assert (tag.name, tag.version) == ("x", 1)
+    assert tag.updated_at >= tag.created_at
+    for ref in ("tag", "branch"):
+        for _ in range(2):
+            assert own.sql(f"CALL lance.system.delete_{ref}(table => 'ns.t', name => 'x', if_exists => true)") == [("x",)]
+        with pytest.raises(SPARK_ERRORS, match="VersionNotFoundError"):
+            own.sql(f"CALL lance.system.delete_{ref}('ns.t', 'x')")
+
+
+def test_statistics_of_indexes_count_the_rows_that_they_do_not_cover(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id, 'x' AS s FROM range(5)")
+    own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE', 'i')")
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 'y' AS s FROM range(3)")
+    own.sql("CALL lance.system.create_index('ns.t', 's', 'BITMAP', 'b')")
+    statistics = own.spark.sql("CALL lance.system.index_statistics('ns.t')")
+    assert statistics.columns[3:] == ["num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows"]
+    assert [tuple(row) for row in statistics.collect()] == [("b", ["s"], "BITMAP", 2, 8, 0, 0), ("i", ["id"], "BTREE", 1, 5, 1, 3)]
+    own.sql("CALL lance.system.optimize_indices(table => 'ns.t', index_names => array('i'), num_indices_to_merge => 0)")
+    assert own.sql("CALL lance.system.index_statistics('ns.t')")[1][3:] == (2, 8, 0, 0)
+
+
 def test_history_restore_and_cleanup(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id FROM range(3)")
     own.spark.range(1).writeTo("lance.ns.t").option("commit_message", "one more").append()

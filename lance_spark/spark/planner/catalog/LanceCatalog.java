@@ -95,8 +95,8 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     return null;
   }
 
-  public boolean dropTable(Identifier id) { return python.ask("drop", PlanJson.object(), id).asBoolean(); }
-  public boolean purgeTable(Identifier id) { return dropTable(id); }
+  public boolean dropTable(Identifier id) { return python.ask("drop", PlanJson.object().put("purge", false), id).asBoolean(); }
+  public boolean purgeTable(Identifier id) { return python.ask("drop", PlanJson.object().put("purge", true), id).asBoolean(); }
 
   /** Spark leaves the name of the catalog in the new name. */
   public void renameTable(Identifier id, Identifier to) {
