@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
-from lance_spark.spark.catalog.catalog import Catalog
+from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource, open_version

@@ -12,9 +12,9 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.catalog.definition import OF_EACH_WRITE
 from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import is_of_new_table, main_name
 from lance_spark.spark.types import stored
 from lance_spark.table.changes import alter

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
@@ -13,12 +14,14 @@ from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.options import WriteOptions, is_of_new_table, main_name
 from lance_spark.spark.writer import settings
 from lance_spark.table.write import write
+from lance_spark.table.write.new_schema import split_key
 
 OF_EACH_WRITE = ("max_rows_per_file", "max_bytes_per_file")
 """Options of new tables that apply to their later writes, too."""
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
 NOTHING: Mapping[str, str] = {}
+_OF_COLUMN = re.compile(r"([^.]+)(?:\..+)?\.(?:arrow|lance)\..+")
 _OF_SPARK = ("owner", "provider", "location", "is_managed_location", "external", "table_type")
 
 
@@ -39,17 +42,19 @@ class Definition:
         if (provider := properties.get("provider", "lance").lower()) != "lance":
             advice = 'leave it out; saveAsTable and toTable need .format("lance")'
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
+        columns = StructType.fromJson(json.loads(schema))
         of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
         config = {
             key: value
             for key, value in properties.items()
             if key not in _OF_SPARK and not key.startswith(_OPTION) and of_statement.get(key) != value
         }
+        _check_columns(config, columns.names)
         chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
         own = {**chosen, **of_statement, **options}
         names = {main_name(key) for key in own}
         own |= {key: value for key, value in defaults.items() if main_name(key) not in names}
-        return cls(StructType.fromJson(json.loads(schema)), config, own, properties.get("location"))
+        return cls(columns, config, own, properties.get("location"))
 
     @property
     def write_options(self) -> WriteOptions:
@@ -66,3 +71,11 @@ class Definition:
     def settings(self) -> write.WriteOptions:
         """The same, as options of a write without Spark."""
         return settings(self.write_options)
+
+
+def _check_columns(config: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Raise InvalidOptionError for a property that looks like an option of a column, but is none."""
+    for key in config:
+        named = _OF_COLUMN.fullmatch(key)
+        if named and named[1] in columns and not is_of_new_table(key):
+            split_key(key)

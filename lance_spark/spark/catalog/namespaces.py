@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lance_spark.namespace.protocol import Namespace
-from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.catalog.tables import remove
+from lance_spark.spark.catalog_settings import Catalog
 
 Id = Sequence[str]
 

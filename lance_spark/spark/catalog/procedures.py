@@ -17,8 +17,8 @@ from lance_spark.dataset import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
-from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.source import open_version
 from lance_spark.table.changes import alter

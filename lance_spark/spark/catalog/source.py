@@ -24,8 +24,8 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.spark.catalog import alter, namespaces, procedures, tables
-from lance_spark.spark.catalog.catalog import Catalog
 from lance_spark.spark.catalog.definition import NOTHING, Definition
+from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.import_cache import keep_import_cache_small, start_task
 from lance_spark.spark.writer import LanceWriter
 

@@ -20,8 +20,8 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.catalog.catalog import Catalog, branch_of, is_path
 from lance_spark.spark.catalog.definition import OF_EACH_WRITE, Definition
+from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
 from lance_spark.spark.options import main_name
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import stored, to_spark

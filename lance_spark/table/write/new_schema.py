@@ -52,6 +52,16 @@ def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
     return change
 
 
+def _fixed_width(field: Field, value: str) -> Field:
+    if field.logical_type not in ("binary", "large_binary") or BLOB in field.metadata:
+        raise InvalidOptionError(
+            f"column {field.name!r} has the type {field.logical_type}; only binary values can have a fixed width"
+        )
+    if not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
+        raise InvalidOptionError(f"column {field.name!r}: the width {value!r} is invalid; expected a number of bytes from 1 to {2**31 - 1}")
+    return replace(field, logical_type=f"fixed_size_binary:{int(value)}")
+
+
 @dataclass(frozen=True)
 class ColumnOption:
     """A write option of a column: its effect on the column's field, and its help text."""
@@ -71,6 +81,7 @@ COLUMN_OPTIONS: Mapping[str, ColumnOption] = {
     "lance.encoding": ColumnOption(_blob, "`blob` stores binary values outside of the pages (see blobs)."),
     "arrow.float16": ColumnOption(_retyped(r"\b(float|double)\b", "halffloat"), "`true` stores floats in 16 bits."),
     "arrow.large_var_char": ColumnOption(_retyped(r"^string$", "large_string"), "`true` stores strings with 64-bit offsets."),
+    "arrow.fixed-size-binary.byte-width": ColumnOption(_fixed_width, "The number of bytes of each value of a binary column."),
 }
 
 
