@@ -54,9 +54,7 @@ def _retyped(pattern: str, to: str) -> Callable[[Field, str], Field]:
 
 def _fixed_width(field: Field, value: str) -> Field:
     if field.logical_type not in ("binary", "large_binary") or BLOB in field.metadata:
-        raise InvalidOptionError(
-            f"column {field.name!r} has the type {field.logical_type}; only binary values can have a fixed width"
-        )
+        raise InvalidOptionError(f"column {field.name!r} has the type {field.logical_type}; only binary values can have a fixed width")
     if not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
         raise InvalidOptionError(f"column {field.name!r}: the width {value!r} is invalid; expected a number of bytes from 1 to {2**31 - 1}")
     return replace(field, logical_type=f"fixed_size_binary:{int(value)}")

@@ -44,6 +44,9 @@ def test_a_created_table_without_rows_is_one_version(own: Lake) -> None:
     assert own.versions("ns.t") == [1]
     own.sql("INSERT INTO lance.ns.t VALUES (array(1.0F, 2.0F))")
     assert lance.dataset(own.location("ns.t")).schema.field("v").type == pa.list_(pa.float32(), 2)
+    for key, error in {"a.lance.speed": "unknown column option", "a.arrow.fixed-size-binary.byte-width": "only binary values"}.items():
+        with pytest.raises(SPARK_ERRORS, match=error):
+            own.sql(f"CREATE TABLE lance.ns.p (a INT) TBLPROPERTIES ('{key}' = '9', 'our.lance.team' = 'x')")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         own.sql("CREATE TABLE lance.ns.t (a INT)")
     own.sql("CREATE TABLE IF NOT EXISTS lance.ns.t (a INT)")

@@ -205,3 +205,20 @@ def test_tables_of_every_version_are_made_appended_to_and_overwritten(version: s
     assert Dataset.open(uri).scan().to_table().to_pylist() == table.to_pylist() * 3
     Dataset.write(uri, table, "overwrite")
     assert lance.dataset(uri).data_storage_version == version
+
+
+def test_binary_values_have_a_fixed_width(tmp_path: Path) -> None:
+    key = "h.arrow.fixed-size-binary.byte-width"
+    hashes = pa.table({"h": pa.array([b"abcd", None], pa.binary())})
+    Dataset.write(tmp_path / "t", hashes, column_options={key: "4"})
+    Dataset.write(tmp_path / "t", hashes, mode="append")
+    expected = pa.table({"h": pa.array([b"abcd", None] * 2, pa.binary(4))})
+    assert lance.dataset(tmp_path / "t").to_table().cast(expected.schema).equals(expected)
+    assert lance.dataset(tmp_path / "t").schema.field("h").type == pa.binary(4)
+    with pytest.raises(SchemaMismatchError, match="4"):
+        Dataset.write(tmp_path / "t", pa.table({"h": [b"abc"]}), mode="append")
+    for value in ("0", "-1", "four", str(2**31)):
+        with pytest.raises(InvalidOptionError, match="expected a number of bytes from 1"):
+            Dataset.write(tmp_path / "u", hashes, column_options={key: value})
+    with pytest.raises(InvalidOptionError, match="has the type string; only binary values"):
+        Dataset.write(tmp_path / "u", pa.table({"h": ["a"]}), column_options={key: "4"})
