@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lance_spark import Dataset
 from lance_spark.metadata.manifest import serialise
+from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.snapshot import manifest_path
 
@@ -40,11 +41,13 @@ def with_fragments(uri: str, count: int) -> None:
     snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
 
 
-def with_versions(uri: str, count: int) -> None:
-    """Create a table with `count` versions, which all have the same rows."""
+def with_versions(uri: str, count: int, ours: bool = True) -> None:
+    """Create a table with `count` versions, which all have the same rows, as we or other writers make them."""
     snapshot = Dataset.write(uri, ROWS).snapshot
-    for version in range(2, count + 1):
-        snapshot.store.put(manifest_path(version), serialise(replace(snapshot.manifest, version=version)), durable=False)
+    for version in range(1, count + 1):
+        numbered = NumberedWrites(version, 0) if ours else None
+        manifest = replace(snapshot.manifest, version=version, numbered=numbered)
+        snapshot.store.put(manifest_path(version), serialise(manifest), durable=False)
     move_hint(snapshot.store, count)
 
 
@@ -104,9 +107,11 @@ def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
     opens = [lambda: Dataset.open(old).schema, lambda: lance.dataset(old).schema]
     yield [f"open a table of {count:,} versions", *milliseconds(opens, ROUNDS)]
     yield [f"append to a table of {count:,} versions", *on_copies(old, lambda uri: Dataset.write(uri, ROWS, "append"), theirs)]
+    with_versions(foreign := new(), count, ours=False)
     # pylance has no such option: its time is that of an append without it.
-    numbered = on_copies(old, lambda uri: Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=1), theirs)
-    yield ["append there with a txnAppId that the table has not seen", *numbered]
+    for what, table in (("there", old), ("to the same versions of other writers", foreign)):
+        numbered = on_copies(table, lambda uri: Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=1), theirs)
+        yield [f"append {what} with a txnAppId that the table has not seen", *numbered]
 
 
 def _fragments(shared: str, count: int) -> Iterator[list[str]]:

@@ -118,13 +118,13 @@ class BlobWriter:
         if pack is None:
             pack = self._packs[field.id] = _Pack(*self._begin())
         at = pack.out.size
-        pack.out.write(piece)
+        pack.out.put(piece)
         return pack.blob_id, at
 
     def _dedicate(self, piece: memoryview) -> int:
         """The id of the dedicated file that `piece` was written to."""
         blob_id, out = self._begin()
-        out.write(piece)
+        out.put(piece)
         self._end(blob_id)
         return blob_id
 

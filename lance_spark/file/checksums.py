@@ -74,23 +74,18 @@ class SummedOutput:
         self._waiting = bytearray()
         self.size = 0
 
-    def write(self, data: bytes | memoryview) -> None:
-        """Write `data`, at the latest with `flush`: small pieces wait for others."""
-        self.size += len(data)
-        if len(data) < BLOCK:
+    def put(self, data: bytes | memoryview) -> tuple[int, int]:
+        """Write `data`, at the latest with `flush`: small pieces wait for others. Return its position and size."""
+        at, size = self.size, len(data)
+        self.size = at + size
+        if size < BLOCK:
             self._waiting += data
             if len(self._waiting) >= BLOCK:
                 self.flush()
         else:
             self.flush()
             self._write(data)
-
-    def put(self, data: bytes | memoryview) -> tuple[int, int]:
-        """Write `data`; return its position and size."""
-        at = self.size
-        if len(data):
-            self.write(data)
-        return at, len(data)
+        return at, size
 
     def put_aligned(self, data: bytes | memoryview) -> tuple[int, int]:
         """`put` at a multiple of `ALIGNMENT`."""
@@ -98,9 +93,9 @@ class SummedOutput:
         return self.put(data)
 
     def pad(self, size: int) -> None:
-        """Write `size` bytes of padding."""
-        if size:
-            self.write(_PAD * size)
+        """Write `size` bytes of padding, fewer than `BLOCK`."""
+        self._waiting += _PAD * size
+        self.size += size
 
     def flush(self) -> None:
         """Write what waits."""

@@ -94,10 +94,11 @@ FORMATS: Mapping[StorageVersion, _Format] = {
 
 @dataclass(slots=True)
 class _LeafColumn:
-    """The metadata of one column's pages so far, and the Arrow data buffered for the next page."""
+    """The serialised metadata of one column's pages so far, and the Arrow data buffered for the next page."""
 
     leaf: Field
-    metadata: file2_pb2.ColumnMetadata
+    is_blob: bool
+    pages: list[bytes] = field(default_factory=list)
     waiting: list[pa.Array] = field(default_factory=list)
     waiting_bytes: int = 0
     rows_written: int = 0
@@ -117,10 +118,7 @@ class DataFileWriter:
         self._format = FORMATS[version]
         self._num_rows = 0
         self._blobs = BlobWriter(self._out.put_aligned, sidecars)
-        self._columns = [
-            _LeafColumn(leaf, file2_pb2.ColumnMetadata(encoding=_column_encoding(leaf.is_blob and version == V2_0)))
-            for leaf in self._format.columns(schema)
-        ]
+        self._columns = [_LeafColumn(leaf, leaf.is_blob) for leaf in self._format.columns(schema)]
 
     @property
     def size_bytes(self) -> int:
@@ -132,12 +130,15 @@ class DataFileWriter:
         if batch.schema.names != self._schema.names:
             raise SchemaMismatchError(f"expected columns {self._schema.names}, found {batch.schema.names}")
         arrays = batch.columns
-        batch_bytes = sum(map(_size, arrays))
-        parts = (part for f, array in zip(self._schema.fields, arrays) for part in self._format.split(f, array))
-        for column, part in zip(self._columns, parts, strict=True):
-            if column.leaf.is_blob:
-                part = self._blobs.place(column.leaf, part, version_2=self._format.blobs_of_version_2)
-            self._add(column, part, batch_bytes)
+        sizes = [_size(array) for array in arrays]
+        batch_bytes = sum(sizes)
+        columns = iter(self._columns)
+        for f, array, size in zip(self._schema.fields, arrays, sizes):
+            for part in self._format.split(f, array):
+                column = next(columns)
+                if column.is_blob:
+                    part = self._blobs.place(column.leaf, part, version_2=self._format.blobs_of_version_2)
+                self._add(column, part, size if part is array else _size(part), batch_bytes)
         self._num_rows += batch.num_rows
 
     def copy_pages(self, column: int, pages: Iterable[EncodedPage]) -> None:
@@ -164,7 +165,7 @@ class DataFileWriter:
         table, num_sidecars = self._put_checksums()
         places = [self._out.put_aligned(self._descriptor(metadata)), *extra]
         first_metadata = self._out.size
-        columns = [self._out.put(c.metadata.SerializeToString(deterministic=True)) for c in self._columns]
+        columns = [self._out.put(b"".join([_column_encoding(c.is_blob and self._version == V2_0), *c.pages])) for c in self._columns]
         columns_at, _ = self._out.put(np.array(columns, dtype="<u8").tobytes())
         buffers_at, _ = self._out.put(np.array(places, dtype="<u8").tobytes())
         footer = FOOTER.pack(first_metadata, columns_at, buffers_at, len(places), len(columns), *self._format.footer_version, MAGIC)
@@ -195,16 +196,16 @@ class DataFileWriter:
         self._out.put(CHECKSUMS)
         return ByteRange(start, stop), len(sidecars)
 
-    def _add(self, column: _LeafColumn, array: pa.Array, batch_bytes: int) -> None:
-        """Buffer `array`, of a batch of `batch_bytes`, for its page, in pieces no larger than a page if rows allow it."""
-        if not len(array) and not column.waiting and not column.metadata.pages:
-            column.waiting.append(array)  # a column of items gets a page even if all lists of the file are empty
+    def _add(self, column: _LeafColumn, array: pa.Array, size: int, batch_bytes: int) -> None:
+        """Buffer `array` of `size` bytes, of a batch of `batch_bytes`, for its page, in pieces no larger than a page if rows allow it."""
+        count = len(array)
         if column.borrows:
             column.waiting[-1] = pa.concat_arrays([column.waiting[-1]])
-        size = _size(array)
-        pieces = max(1, min(len(array), size // PAGE_BYTES))
-        rows = math.ceil(len(array) / pieces)
-        for start in range(0, len(array), max(rows, 1)):
+        if not count and not column.waiting and not column.pages:
+            column.waiting.append(array)  # a column of items gets a page even if all lists of the file are empty
+        pieces = max(1, min(count, size // PAGE_BYTES))
+        rows = math.ceil(count / pieces)
+        for start in range(0, count, max(rows, 1)):
             column.waiting.append(array if pieces == 1 else array.slice(start, rows))
             column.waiting_bytes += size // pieces
             if column.waiting_bytes >= PAGE_BYTES:
@@ -226,13 +227,11 @@ class DataFileWriter:
 
     def _put_page(self, column: _LeafColumn, page: EncodedPage) -> None:
         places = [self._out.put_aligned(np.ascontiguousarray(b).data) for b in page.buffers]
-        column.metadata.pages.add(
-            buffer_offsets=[at for at, _ in places],
-            buffer_sizes=[size for _, size in places],
-            length=page.num_rows,
-            encoding=_direct(page.encoding, page.encoding_type),
-            priority=column.rows_written,
+        offsets, sizes = [at for at, _ in places], [size for _, size in places]
+        message = file2_pb2.ColumnMetadata.Page(
+            buffer_offsets=offsets, buffer_sizes=sizes, length=page.num_rows, priority=column.rows_written
         )
+        column.pages.append(_page_of_column(message.SerializeToString() + _page_encoding(page.encoding, page.encoding_type)))
         column.rows_written += page.num_rows
 
 
@@ -241,16 +240,35 @@ def _size(array: pa.Array) -> int:
     return int(len(array) * array.type.bit_width // 8 if pa.types.is_primitive(array.type) else array.nbytes)
 
 
+# The metadata of a column is serialised in parts: its encoding, and each page. A message is the concatenation of its fields.
+
+
 @lru_cache(2)
-def _column_encoding(blobs: bool) -> file2_pb2.Encoding:
-    """The encoding of a column: values, or blobs in 2.0; later versions mark blobs in each page."""
+def _column_encoding(blobs: bool) -> bytes:
+    """The field `encoding` of a ColumnMetadata: values, or blobs in 2.0; later versions mark blobs in each page."""
     encoding = encodings_v2_0_pb2.ColumnEncoding(values={})
     if blobs:
         encoding = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=encoding))
-    return _direct(encoding.SerializeToString(), "lance.encodings.ColumnEncoding")
+    direct = _direct(encoding.SerializeToString(), "lance.encodings.ColumnEncoding")
+    return file2_pb2.ColumnMetadata(encoding=direct).SerializeToString(deterministic=True)
 
 
 @lru_cache(256)
+def _page_encoding(message: bytes, type_name: str) -> bytes:
+    """The field `encoding` of a Page."""
+    return file2_pb2.ColumnMetadata.Page(encoding=_direct(message, type_name)).SerializeToString(deterministic=True)
+
+
+def _page_of_column(page: bytes) -> bytes:
+    """The field `pages` of a ColumnMetadata with this page: its number and type, its size as a varint, its content."""
+    head, size = bytearray([2 << 3 | 2]), len(page)
+    while size > 127:
+        head.append(size & 127 | 128)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + page
+
+
 def _direct(message: bytes, type_name: str) -> file2_pb2.Encoding:
     wrapped = AnyMessage(type_url=f"/{type_name}", value=message)
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped.SerializeToString()))

@@ -35,6 +35,7 @@ from lance_spark.metadata.fragment import (
     write_index,
 )
 from lance_spark.metadata.lazy_fragments import Fragments
+from lance_spark.metadata.numbered_writes import NumberedWrites, read_numbered_writes, write_numbered_writes
 from lance_spark.schema.field_messages import parse_fields, serialise_fields
 from lance_spark.schema.schema import Schema
 
@@ -94,7 +95,7 @@ class Manifest:
 
     `timestamp` is in nanoseconds since 1970, UTC. `data_format` is the storage version, such as "2.1"; if the writer left it out, it is
     derived from the files. `transaction` is the serialised inline transaction. `dictionaries` are the bytes before all messages, which
-    `Field.dictionary` of a 0.1 table refers to by position in the manifest file.
+    `Field.dictionary` of a 0.1 table refers to by position in the manifest file. `numbered` is None in manifests of other writers.
     """
 
     version: int
@@ -118,6 +119,7 @@ class Manifest:
     indexes: tuple[IndexMetadata, ...] = ()
     dictionaries: bytes = b""
     unknown: bytes = b""
+    numbered: NumberedWrites | None = None
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -172,11 +174,11 @@ def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
         raise CorruptFileError(f"{name}: {e}") from e
 
 
-def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str]:
-    """Find only the transaction in a manifest file, and the name of its own file: `Manifest.transaction` and `transaction_file`."""
+def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str, NumberedWrites | None]:
+    """Only `Manifest.transaction`, `transaction_file` and `numbered` of a manifest file."""
     try:
         _, message = _locate(data, version)
-        return _transaction(data, message)[0], message.transaction_file
+        return _transaction(data, message)[0], message.transaction_file, read_numbered_writes(message)
     except CorruptFileError as e:
         raise CorruptFileError(f"{name}: {e}") from e
 
@@ -264,6 +266,7 @@ def _read(data: bytes, end: int, message: pb.Manifest, name: str) -> Manifest:
         indexes=indexes,
         dictionaries=data[: min(starts)] if any(f.dictionary for f in schema.walk()) else b"",
         unknown=reading.rest(message),
+        numbered=read_numbered_writes(message),
     )
 
 
@@ -317,6 +320,9 @@ def serialise(manifest: Manifest) -> bytes:
         for name in ("prerelease", "build_metadata"):
             if (value := getattr(manifest.writer, name)) is not None:
                 setattr(message.writer_version, name, value)
+
+    if manifest.numbered is not None:
+        write_numbered_writes(manifest.numbered, message)
 
     out = bytearray(manifest.dictionaries)
 

@@ -36,7 +36,7 @@ from lance_spark.schema.schema import PRIMARY_KEY_POSITION, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.commit.commit import PATIENCE_S, TRIES, commit_next
-from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.commit.idempotence import is_done
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import NO_OPTIONS, WriteTarget, discard, write_fragments
@@ -226,7 +226,7 @@ def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None]
         if table.snapshot:
             check_writable(table.snapshot.manifest, table.store.uri)
         try:
-            if done_before(table.store, Transaction(table.version, UpdateConfig(), properties=properties)):
+            if table.snapshot and is_done(table.snapshot, properties):
                 return Committed(table, False)
             prepared = prepare(table)
         except VersionNotFoundError:

@@ -68,6 +68,8 @@ def _signed(field: Field) -> Field:
 
 def in_file(schema: Schema) -> Schema:
     """The schema in a data file: blobs of version 2 are packed structs, whose children have no ids."""
+    if not any(f.extension == BLOB_V2 for f in schema.walk()):
+        return schema
     return Schema(tuple(_mapped(f, _stored) for f in schema.fields), schema.metadata)
 
 
@@ -83,6 +85,8 @@ def of_version(schema: Schema, version: StorageVersion) -> Schema:
 
     Raises SchemaMismatchError for a blob column that is not binary, UnsupportedFeatureError for version 2 if the files need version 1.
     """
+    if not any(f.metadata for f in schema.walk()):
+        return schema  # blobs are marked by metadata
     convert = _to_version_2 if version >= (2, 2) else _to_version_1
     return Schema(tuple(_mapped(f, convert) for f in schema.fields), schema.metadata)
 

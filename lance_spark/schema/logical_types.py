@@ -120,6 +120,11 @@ def parse_logical_type(text: str, name: str, children: Sequence[pa.Field] = ()) 
     raise UnsupportedFeatureError(f"column {name!r}: unknown logical type {text!r}")
 
 
+def primitive_name(t: pa.DataType) -> str | None:
+    """The logical type string of an Arrow type without parameters; None for all others."""
+    return None if isinstance(t, pa.BaseExtensionType) else _NAMES.get(t)
+
+
 def logical_type(t: pa.DataType, name: str) -> str:
     """The logical type string of an Arrow storage type. Raises UnsupportedFeatureError for a type without a Lance equivalent."""
     if t in _NAMES:

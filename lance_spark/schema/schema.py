@@ -23,6 +23,7 @@ from lance_spark.schema.logical_types import (
     logical_type,
     nested_type,
     parse_logical_type,
+    primitive_name,
 )
 
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
@@ -31,6 +32,9 @@ BLOB = b"lance-encoding:blob"
 PACKED = (b"lance-encoding:packed", b"packed")
 BLOB_V2 = b"lance.blob.v2"
 JSON = b"lance.json"
+
+NO_METADATA: Mapping[bytes, bytes] = {}
+"""The metadata of fields without any; never changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Field:
     logical_type: str
     nullable: bool = True
     children: tuple[Field, ...] = ()
-    metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
+    metadata: Mapping[bytes, bytes] = field(default_factory=lambda: NO_METADATA, hash=False)
     dictionary: tuple[int, int] | None = None
     unknown: bytes = b""
     descriptors: bool = False
@@ -115,7 +119,10 @@ class Schema:
     def walk(self) -> Iterator[Field]:
         """All fields, depth first."""
         for f in self.fields:
-            yield from f.walk()
+            if f.children:
+                yield from f.walk()
+            else:
+                yield f
 
     def paths(self) -> Iterator[tuple[Field, ...]]:
         """All fields, depth first, each with its parents before it, from the top level down."""
@@ -128,7 +135,10 @@ class Schema:
     def leaves(self) -> Iterator[Field]:
         """All fields that own a column in a 2.1+ file, in column order."""
         for f in self.fields:
-            yield from f.leaves()
+            if f.children:
+                yield from f.leaves()
+            else:
+                yield f
 
     @property
     def max_field_id(self) -> int:
@@ -138,6 +148,8 @@ class Schema:
     def to_arrow(self) -> pa.Schema:
         """The Arrow schema as users see it: registered extension types restored, json as `arrow.json`."""
         shown = [_shown(f) for f in self.fields]
+        if not any(_may_have_extension(f) for f in self.walk()):
+            return pa.schema(shown, dict(self.metadata) or None)
         try:
             return _restored(shown, self.metadata)
         except CorruptFileError:
@@ -172,6 +184,11 @@ class Schema:
     def keep(self, wanted: Callable[[Field], bool]) -> Schema:
         """The schema with only the leaves for which `wanted` is true, and their parents; order is kept."""
         return Schema(tuple(f for f in (_keep(f, wanted) for f in self.fields) if f is not None), self.metadata)
+
+
+def _may_have_extension(f: Field) -> bool:
+    """True if the type of the field, or of its items that are no field, may be an extension type, which metadata marks."""
+    return bool(f.metadata) or f.logical_type == "json" or f.logical_type.startswith("fixed_size_list")
 
 
 def _restored(fields: Sequence[pa.Field], metadata: Mapping[bytes, bytes]) -> pa.Schema:
@@ -265,7 +282,10 @@ def _children(t: pa.DataType) -> list[pa.Field]:
 
 
 def _from_arrow(f: pa.Field, ids: Iterator[int]) -> Field:
-    metadata, t = dict(f.metadata or {}), f.type
+    given, t = f.metadata, f.type
+    if not given and (kind := primitive_name(t)) is not None:
+        return Field(f.name, next(ids), kind, f.nullable)
+    metadata = dict(given or {})
     if isinstance(t, pa.BaseExtensionType):
         metadata[EXTENSION_NAME] = t.extension_name.encode()
         metadata[EXTENSION_METADATA] = _extension_parameters(t)
@@ -290,7 +310,7 @@ def _extension_parameters(t: pa.BaseExtensionType) -> bytes:
 def from_arrow(schema: pa.Schema, first_id: int = 0) -> Schema:
     """The Lance schema of an Arrow schema, ids given depth first from `first_id`. Raises UnsupportedFeatureError naming the column."""
     ids = itertools.count(first_id)
-    made = Schema(tuple(_from_arrow(f, ids) for f in schema), dict(schema.metadata or {}))
-    if made.max_field_id >= 2**31:
+    made = Schema(tuple([_from_arrow(f, ids) for f in schema]), dict(schema.metadata or {}))
+    if next(ids) > 2**31:
         raise UnsupportedFeatureError(f"there are not enough field ids from {first_id} for the columns {', '.join(made.names)}")
     return made

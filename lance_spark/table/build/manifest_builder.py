@@ -22,6 +22,7 @@ from lance_spark.metadata.manifest import (
     Manifest,
     WriterVersion,
 )
+from lance_spark.metadata.numbered_writes import following
 from lance_spark.metadata.operations import (
     REWRITE_COLUMNS,
     REWRITE_ROWS,
@@ -86,8 +87,11 @@ def build(
         new = builder(replace(current, version=current.version + 1, indexes=indexes), operation, settings, source)
     fragments = new.lazy_fragments.ordered(_without_dead_files)
     highest = highest_fragment_id(new)
+    before = source if isinstance(operation, Restore) else current
+    known, at = (before.numbered, before.version) if before is not None else (None, 0)
     new = replace(
         new,
+        numbered=following(known, at, new.version, transaction.properties),
         timestamp=timestamp,
         tag=transaction.tag,
         writer=WRITER,

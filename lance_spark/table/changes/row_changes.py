@@ -8,8 +8,6 @@ from functools import partial
 from typing import Protocol
 
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
-from lance_spark.metadata.operations import Append
-from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.commit import with_own_ids
@@ -70,7 +68,7 @@ def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snaps
     """
     snapshot = with_own_ids(snapshot)
     for attempt in range(TRIES):
-        if done := done_before(snapshot.store, Transaction(snapshot.version, Append(()), properties=options.noted)):
+        if done := done_before(snapshot.store, options.noted):
             return RowChanges(done.version)
         with in_use(snapshot):
             planned = plan(snapshot)

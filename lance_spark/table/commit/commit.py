@@ -14,6 +14,7 @@ from dataclasses import replace
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, TableNotFoundError, logged
 from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.manifest import Manifest
+from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Operation, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
@@ -21,7 +22,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.gap import is_still_latest, withdrawn
-from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.commit.idempotence import is_done
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_data_files, check_files
 from lance_spark.table.commit.put import put
 from lance_spark.table.commit.rebase import read_snapshot, rebased
@@ -67,8 +68,11 @@ def commit(
     Raises CommitConflictError if it conflicts with a version since the read version, TableAlreadyExistsError, and CommitStateUnknownError
     if it is unknown whether the version was written. Only in the last case, the files of the transaction must be kept.
     """
-    if done := done_before(store, transaction):
-        return done
+    if APP_ID in transaction.properties and transaction.read_version:
+        is_latest = base is not None and latest_at is not None and is_still_latest(base, latest_at)
+        latest = base if is_latest else _latest(store, base, transaction.read_version)
+        if latest is not None and is_done(latest, transaction.properties):
+            return latest
     names: list[str] = []
     try:
         done = _commit(store, transaction, settings, base, files, names, latest_at)

@@ -1,56 +1,68 @@
 """Idempotent writes: the application's name and an increasing number are stored in the transaction, so that reruns are skipped.
 
-A write is skipped if the same application has made an existing version with the same or a higher number. Once a cleanup has removed
-all versions of an application, its writes are no longer recognised.
+A write is skipped if the same application has made a version of the table with the same or a higher number, and no Restore has undone it.
+It is found without reading the history in tables that we write (see `metadata.numbered_writes`). Once a cleanup has removed versions of
+other writers, numbers in their transactions are no longer recognised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lance_spark.metadata.numbered_writes import APP_ID, number_of
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import transaction_heads
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-
-APP_ID = "txnAppId"
-APP_VERSION = "txnVersion"
-_DIGITS = 100
-"""Longer numbers are ignored: ours are shorter, and Python limits the digits that it parses."""
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 
 
 def covers(theirs: Transaction, ours: Transaction) -> bool:
     """True if the committed transaction `theirs` makes `ours` redundant."""
     app = ours.properties.get(APP_ID)
-    done, wanted = _number(theirs.properties, app), _number(ours.properties, app)
+    done, wanted = number_of(theirs.properties, app), number_of(ours.properties, app)
     return done is not None and wanted is not None and done >= wanted
 
 
-def done_before(store: Store, transaction: Transaction) -> Snapshot | None:
-    """The latest version if `transaction` is redundant at its read version; None if it is not or has no number.
+def done_before(store: Store, properties: Mapping[str, str]) -> Snapshot | None:
+    """The latest version if a transaction with these properties is redundant in it; None if it is not or has no number."""
+    if APP_ID not in properties:
+        return None
+    latest = open_snapshot(store)
+    return latest if is_done(latest, properties) else None
 
-    Versions are searched newest first, up to the last write of the same application. A Restore undoes the versions after the restored one.
+
+def is_done(latest: Snapshot, properties: Mapping[str, str]) -> bool:
+    """True if a transaction with these properties is redundant in `latest`, the latest version; False if it is not or has no number."""
+    app = properties.get(APP_ID)
+    wanted = number_of(properties, app)
+    if app is None or wanted is None:
+        return False
+    done = _last_number(latest, app)
+    return done is not None and done >= wanted
+
+
+def _last_number(latest: Snapshot, app: str) -> int | None:
+    """The last number of an application that stands in `latest`; None if there is none.
+
+    Versions without a record of numbers are searched for its last write, newest first. A Restore undoes versions.
     """
-    app = transaction.properties.get(APP_ID)
-    if app is None or not transaction.read_version:
-        return None
-    stands: int | None = None
-    wanted = _number(transaction.properties, app)
-    for version, properties, restored in transaction_heads(store):
-        if stands is not None and version > stands:
-            continue
-        if restored is not None:
-            stands = restored
-        elif (done := _number(properties, app)) is not None:
-            return open_snapshot(store) if wanted is not None and done >= wanted else None
+    numbered = latest.manifest.numbered
+    if numbered is not None and ((number := numbered.number(app)) is not None or not numbered.since):
+        return number
+    store, stands = latest.store, latest.version if numbered is None else numbered.since
+    paths: dict[int, str] | None = None
+    while stands:
+        paths = {v: path for v, path in (list_versions(store) if paths is None else paths).items() if v <= stands}
+        stands = 0
+        for head in transaction_heads(store, paths):
+            if head.numbered is not None:
+                if (number := head.numbered.number(app)) is not None:
+                    return number
+                stands = head.numbered.since
+                break
+            if head.restored is not None:
+                stands = min(head.restored, head.version - 1)
+                break
+            if (number := number_of(head.properties, app)) is not None:
+                return number
     return None
-
-
-def _number(properties: Mapping[str, str], app: str | None) -> int | None:
-    """The number of a transaction with these properties; None if it has none or belongs to another application."""
-    text = properties.get(APP_VERSION, "")
-    if app is None or properties.get(APP_ID) != app or not text.isascii() or not text.isdigit():
-        return None
-    if len(text) > _DIGITS:
-        return None
-    return int(text)

@@ -12,7 +12,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.conflicts import Outcome, judge
-from lance_spark.table.commit.idempotence import covers
+from lance_spark.table.commit.idempotence import covers, is_done
 from lance_spark.table.commit.unseen import fits, follows_unseen
 from lance_spark.table.versions.history import find_transaction, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, find_version
@@ -56,6 +56,8 @@ def judged(
             conflict = conflict or e
     if done is not None:
         return _opened(store, done, current), False
+    if gone and is_done(current, transaction.properties):
+        return current, False
     if conflict is not None:
         raise conflict
     if gone:

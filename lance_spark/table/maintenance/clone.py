@@ -26,6 +26,7 @@ from lance_spark.file.footer import FOOTER, file_version
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, INDICES, check_relative
 from lance_spark.metadata.manifest import BasePath, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
+from lance_spark.metadata.numbered_writes import following
 from lance_spark.metadata.operations import Clone
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
 from lance_spark.metadata.transaction import Transaction
@@ -183,6 +184,7 @@ def _commit(target: Store, manifest: Manifest, source: Snapshot, *, shallow: boo
         writer=WRITER,
         transaction_file=transaction.file_name,
         transaction=content,
+        numbered=following(None, 0, manifest.version, {}),  # writes to the source do not count
     )
     reader, writer = feature_flags(manifest, stable_row_ids=manifest.has_stable_row_ids)
     manifest = replace(manifest, reader_flags=reader, writer_flags=writer)

@@ -12,6 +12,7 @@ from lance_spark.display.table import Table
 from lance_spark.display.words import moment
 from lance_spark.errors import VersionNotFoundError
 from lance_spark.metadata.manifest import parse_transaction
+from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.metadata.operations import Unknown
 from lance_spark.metadata.transaction import Transaction, parse, parse_head
 from lance_spark.storage.store import Store
@@ -96,24 +97,33 @@ def newest_first(store: Store) -> Iterator[Snapshot]:
             continue
 
 
-def transaction_heads(store: Store) -> Iterator[tuple[int, dict[str, str], int | None]]:
-    """The existing versions, newest first, with what `parse_head` returns for their transactions. Removed versions are skipped.
+@dataclass(frozen=True)
+class Head:
+    """A version with the properties of its transaction, the version that it restores (None: none), and its `Manifest.numbered`."""
+
+    version: int
+    properties: Mapping[str, str]
+    restored: int | None
+    numbered: NumberedWrites | None
+
+
+def transaction_heads(store: Store, paths: Mapping[int, str]) -> Iterator[Head]:
+    """The versions with these manifests (see `list_versions`), newest first. Removed versions are skipped.
 
     Only the transactions are parsed. Those in a remote store are read some at a time, in ever larger groups.
     """
 
-    def head(version: int) -> tuple[int, dict[str, str], int | None] | None:
-        path = found[version]
+    def head(version: int) -> Head | None:
+        path = paths[version]
         try:
-            data, name = parse_transaction(store.read(path), f"{store.uri}/{path}", version)
+            data, name, numbered = parse_transaction(store.read(path), f"{store.uri}/{path}", version)
             path = f"{TRANSACTIONS}/{name}" if data is None else path
             properties, restored = parse_head(store.read(path) if data is None and name else data or b"", f"{store.uri}/{path}")
         except FileNotFoundError:
             return None
-        return version, properties, restored
+        return Head(version, properties, restored, numbered)
 
-    found = list_versions(store)
-    left = list(reversed(found))
+    left = sorted(paths, reverse=True)
     if store.location.kind in _LOCAL:
         yield from filter(None, map(head, left))
         return
@@ -138,7 +148,8 @@ def find_transaction(store: Store, version: int) -> Transaction | None:
     if found is None:
         return None
     path, data = found
-    return _transaction(store, path, *parse_transaction(data, f"{store.uri}/{path}", version))
+    content, file_name, _ = parse_transaction(data, f"{store.uri}/{path}", version)
+    return _transaction(store, path, content, file_name)
 
 
 def _transaction(store: Store, path: str, content: bytes | None, file_name: str) -> Transaction:

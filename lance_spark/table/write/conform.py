@@ -31,9 +31,9 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
 
     Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null in a non-nullable field.
     """
-    target = pa.schema([f.to_arrow() for f in table.fields])
-    if batch.schema.equals(target) and all(f.nullable and not f.children and f.logical_type != "json" for f in table.fields):
+    if _is_conformed(batch.schema, table.fields):
         return batch
+    target = pa.schema([f.to_arrow() for f in table.fields])
     found, given = _match(batch.schema.names, table.fields), batch.columns
     columns = []
     for field, t, at in zip(table.fields, target.types, found, strict=True):
@@ -45,19 +45,35 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _match(names: Sequence[str], fields: Sequence[Field]) -> list[int | None]:
+def _is_conformed(data: pa.Schema, fields: Sequence[Field]) -> bool:
+    """True if rows of the schema `data` need neither a change nor a check of their values."""
+    if data.names != [f.name for f in fields] or any(not f.nullable or f.children or f.logical_type == "json" for f in fields):
+        return False
+    return all(t == f.type for t, f in zip(data.types, fields))
+
+
+def _match(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | None]:
     """The index of each field in `names`: an exact match, else one that differs only in case; None without a match.
 
     A name that is exactly that of a field is not taken for another field.
     """
+    if _are_distinct(names, fields):
+        return range(len(names))
     exact = {name: i for i, name in enumerate(names)}
     own = {f.name for f in fields}
     folded = {name.lower(): i for i, name in enumerate(names) if name not in own}
     return [exact.get(f.name, folded.get(f.name.lower())) for f in fields]
 
 
+def _are_distinct(names: Sequence[str], fields: Sequence[Field]) -> bool:
+    """True if `names` are those of the fields, in order, and no name is duplicated."""
+    return len(names) == len(fields) == len(set(names)) and all(name == f.name for name, f in zip(names, fields))
+
+
 def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path: str) -> list[str]:
     names = [f.name for f in data]
+    if _are_distinct(names, fields):
+        return [d for given, field in zip(data, fields) for d in _differences(given.type, field, path + repr(field.name))]
     own = {f.name for f in fields}
     exact, inexact = Counter(names), Counter(name.lower() for name in names if name not in own)
     alike = Counter(f.name.lower() for f in fields)

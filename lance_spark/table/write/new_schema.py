@@ -93,7 +93,8 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
     check_not_reserved(schema)
     _check_texts("the data's schema", schema.metadata)
     for field in schema.walk():
-        _check_texts(f"column {field.name!r}", field.metadata)
+        if field.metadata:
+            _check_texts(f"column {field.name!r}", field.metadata)
     for key, value in options.items():
         path, name = split_key(key)
         try:
@@ -105,7 +106,9 @@ def new_schema(data: pa.Schema, version: StorageVersion, options: Mapping[str, s
             raise InvalidOptionError(f"the option {key!r} does not apply to columns of type {target.logical_type}; remove it")
         schema = Schema(tuple(_with(f, changed) for f in schema.fields), schema.metadata)
     ids = itertools.count()
-    return Schema(tuple(_numbered(f, ids) for f in of_version(schema, version).fields), schema.metadata)
+    converted = of_version(schema, version)
+    # A schema of Arrow is numbered like this already.
+    return converted if converted is schema and not options else Schema(tuple(_numbered(f, ids) for f in converted.fields), schema.metadata)
 
 
 def _check_texts(what: str, metadata: Mapping[bytes, bytes]) -> None:

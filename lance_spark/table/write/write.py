@@ -36,6 +36,7 @@ from lance_spark.errors import (
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
+from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
 from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
@@ -43,7 +44,6 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS, TableSettings, check_counts
 from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
-from lance_spark.table.commit.idempotence import APP_ID, APP_VERSION
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, holds_parquet, list_versions, open_snapshot
@@ -64,7 +64,7 @@ class WriteOptions:
     A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed `max_bytes_per_file` bytes. `stable_row_ids`
     and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
     `properties` are stored in the transaction, like the commit message and the name and
-    number of a write that must happen only once (see `table.commit.idempotence`). Without `overwrite_schema` an overwritten table
+    number of a write that must happen only once (see `metadata.numbered_writes`). Without `overwrite_schema` an overwritten table
     keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
     `config` is merged into the config of a new or overwritten table.
     """

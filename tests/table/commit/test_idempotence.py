@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +14,11 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset, InvalidOptionError
+from lance_spark.metadata import numbered_writes
+from lance_spark.metadata.manifest import serialise
+from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.storage.store import Store
+from lance_spark.table.commit.idempotence import is_done
 from lance_spark.table.write import write
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
@@ -92,11 +98,98 @@ def test_a_write_that_was_committed_and_undone_meanwhile_is_repeated(tmp_path: P
     assert Dataset.open(uri).count_rows() == 1
 
 
-def test_a_cleanup_ends_the_guarantee(tmp_path: Path) -> None:
+def test_a_write_stays_recognised_after_a_cleanup(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     append(uri, "job", 1)
     Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))
-    assert append(uri, "job", 1).count_rows() == 6
+    assert append(uri, "job", 1).version == 2
+    assert append(uri, "job", 2).version == 3
+
+
+def test_a_write_of_a_job_whose_version_was_cleaned_up_meanwhile_is_skipped(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    target = write.begin_write(uri, ROWS.schema, "append", write.WriteOptions(txn_app_id="job", txn_version=1))
+    fragments = write.write_fragments(target, ROWS.to_batches())
+    append(uri, "job", 1)
+    Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))
+    assert write.commit_write(target, fragments).version == 3
+    assert Dataset.open(uri).count_rows() == 6
+
+
+def test_the_history_of_our_writes_is_not_read(tmp_path: Path) -> None:
+    requests = []
+    for count in (2, 12):
+        uri = str(tmp_path / str(count))
+        for i in range(count):
+            ds = Dataset.write(uri, ROWS, "append", **({"txn_app_id": "other", "txn_version": 1} if i == 1 else {}))
+        counters = ds.snapshot.store.counters
+        before = counters.requests
+        for app in ("job", "other"):
+            assert not is_done(ds.snapshot, {"txnAppId": app, "txnVersion": "2"})
+        assert is_done(ds.snapshot, {"txnAppId": "other", "txnVersion": "1"})
+        requests.append(counters.requests - before)
+    assert requests == [0, 0]
+
+
+def test_writes_of_versions_without_a_record_of_numbers_are_recognised(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    append(uri, "job", 3)
+    for _ in range(3):
+        Dataset.write(uri, ROWS, "append")
+    # As earlier releases wrote them. A record that a writer copied to its version, as it may copy unknown fields, counts as none.
+    for version, numbered in ((1, None), (2, None), (3, NumberedWrites(1, 0)), (4, NumberedWrites(4, 4))):
+        snapshot = Dataset.open(uri, version=version).snapshot
+        snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, numbered=numbered)))
+    assert append(uri, "job", 3).version == 4
+    assert append(uri, "job", 4).version == 5
+    assert append(uri, "new", 1).version == 6
+    assert [append(uri, app, 1).version for app in ("job", "new")] == [6, 6]
+
+
+def test_more_applications_than_a_manifest_names_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbered_writes, "_MOST", 2)
+    uri, apps = str(tmp_path / "t"), [f"job {i}" for i in range(5)]
+    for app in apps:
+        ds = append(uri, app, 1)
+    assert ds.snapshot.manifest.numbered == NumberedWrites(5, 4, {"job 4": "1"})
+    assert [append(uri, app, 1).version for app in apps] == [5] * 5
+    assert append(uri, "job 0", 2).version == 6
+
+
+def test_a_clone_and_a_branch_start_without_numbers(tmp_path: Path) -> None:
+    uri, clone = str(tmp_path / "t"), str(tmp_path / "clone")
+    ds = append(uri, "job", 1)
+    ds.shallow_clone(clone)
+    assert append(clone, "job", 1).count_rows() == 4
+    branch = ds.create_branch("b")
+    assert branch.snapshot.manifest.numbered == NumberedWrites(1, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exactly_the_writes_that_stand_are_recognised_in_any_history(tmp_path: Path, seed: int) -> None:
+    chance, uri = random.Random(seed), str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    states: list[dict[str, int]] = [{}, {}]  # by version: the last number of each application
+    for _ in range(30):
+        kind, app, latest = chance.choice("nnnpprt"), chance.choice("ab"), len(states) - 1
+        number, version = chance.randrange(8), chance.randrange(1, latest + 1)
+        if kind == "n":
+            done = append(uri, app, number).version
+            if states[-1].get(app, -1) < number:
+                states.append({**states[-1], app: number})
+            assert done == len(states) - 1, (seed, latest, app, number)
+            continue
+        if kind == "p":
+            numbered = {} if chance.random() < 0.5 else {"txnAppId": app, "txnVersion": str(number)}
+            lance.write_dataset(ROWS, uri, mode="append", transaction_properties=numbered)
+            states.append({**states[-1], **({app: number} if numbered else {})})
+        elif kind == "r":
+            Dataset.open(uri, version=version).restore()
+            states.append(states[version])
+        else:
+            lance.dataset(uri, version=version).restore()
+            states.append(states[version])
 
 
 def test_the_name_and_the_number_are_required_together(tmp_path: Path) -> None:

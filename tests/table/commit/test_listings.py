@@ -13,12 +13,13 @@ import pytest
 from lance_spark import Dataset
 from lance_spark.errors import TableNotFoundError
 from lance_spark.metadata.manifest import serialise
+from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.storage.local import LocalFiles
 from lance_spark.table.commit import gap
 from lance_spark.table.versions import history
 from lance_spark.table.versions.history import COMMIT_MESSAGE as MESSAGE
-from lance_spark.table.versions.history import transaction_heads
-from lance_spark.table.versions.snapshot import VERSIONS, manifest_path
+from lance_spark.table.versions.history import Head, transaction_heads
+from lance_spark.table.versions.snapshot import VERSIONS, list_versions, manifest_path
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -89,15 +90,19 @@ def test_heads_have_the_properties_and_the_restored_version_of_each_version(tmp_
     Dataset.write(uri, ROWS, txn_app_id="job", txn_version=5)
     Dataset.write(uri, ROWS, "append", commit_message="x")
     store = Dataset.open(uri, version=1).restore().snapshot.store
-    assert list(transaction_heads(store)) == [(3, {}, 1), (2, {MESSAGE: "x"}, None), (1, {"txnAppId": "job", "txnVersion": "5"}, None)]
+    heads = list(transaction_heads(store, list_versions(store)))
+    assert [(h.version, h.restored) for h in heads] == [(3, 1), (2, None), (1, None)]
+    assert [h.properties for h in heads] == [{}, {MESSAGE: "x"}, {"txnAppId": "job", "txnVersion": "5"}]
+    assert [h.numbered for h in heads] == [NumberedWrites(version, 0, {"job": "5"}) for version in (3, 2, 1)]
     snapshot = Dataset.open(uri, version=2).snapshot
     # Old writers have the transaction in its own file only, or none at all.
-    store.put(manifest_path(2), serialise(replace(snapshot.manifest, transaction=None)))
-    assert list(transaction_heads(store))[1] == (2, {MESSAGE: "x"}, None)
-    store.put(manifest_path(2), serialise(replace(snapshot.manifest, transaction=None, transaction_file="")))
-    assert list(transaction_heads(store))[1] == (2, {}, None)
+    for name, properties in ((snapshot.manifest.transaction_file, {MESSAGE: "x"}), ("", {})):
+        old = replace(snapshot.manifest, transaction=None, transaction_file=name, numbered=None)
+        store.put(manifest_path(2), serialise(old))
+        assert list(transaction_heads(store, list_versions(store)))[1] == Head(2, properties, None, None)
+    paths = list_versions(store)
     store.delete(manifest_path(2))
-    assert [version for version, _, _ in transaction_heads(store)] == [3, 1]
+    assert [head.version for head in transaction_heads(store, paths)] == [3, 1]
 
 
 def test_heads_of_remote_stores_are_read_side_by_side_in_the_same_order(tmp_path: Path) -> None:
@@ -105,8 +110,8 @@ def test_heads_of_remote_stores_are_read_side_by_side_in_the_same_order(tmp_path
     for i in range(9):
         Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=i)
     store = Dataset.open(uri).snapshot.store
-    alone = list(transaction_heads(store))
+    alone = list(transaction_heads(store, list_versions(store)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "_LOCAL", ())
-        assert list(transaction_heads(store)) == alone
-    assert [properties["txnVersion"] for _, properties, _ in alone] == [str(i) for i in reversed(range(9))]
+        assert list(transaction_heads(store, list_versions(store))) == alone
+    assert [head.properties["txnVersion"] for head in alone] == [str(i) for i in reversed(range(9))]
