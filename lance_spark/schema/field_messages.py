@@ -36,7 +36,7 @@ def parse_fields(messages: Iterable[pb.Field], metadata: Mapping[str, bytes]) ->
 
 @lru_cache(8)
 def _parse_schema(data: bytes) -> Schema:
-    """`parse_fields` of a Schema message. All versions and files of a table usually have the same one, possibly with thousands of fields."""
+    """`parse_fields` of a Schema message. The versions and files of a table usually have the same one, maybe with thousands of fields."""
     whole = pb.Schema.FromString(data)
     messages = whole.fields
     if discard_unknown_fields(whole):
