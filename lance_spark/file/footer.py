@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -117,14 +116,7 @@ def _descriptor(data: bytes) -> Descriptor:
     message = parse_message(file_pb2.FileDescriptor, data, "descriptor")
     if message.length >= 2**63:
         raise CorruptFileError(f"the file declares {message.length} rows")
-    return Descriptor(_schema(message.schema.SerializeToString(deterministic=True)), message.length)
-
-
-@lru_cache(4)
-def _schema(message: bytes) -> Schema:
-    """The schema in a message. Most files of a table have the same."""
-    parsed = file_pb2.Schema.FromString(message)
-    return parse_fields(parsed.fields, parsed.metadata)
+    return Descriptor(parse_fields(message.schema.fields, message.schema.metadata), message.length)
 
 
 def read_columns(footer: Footer, indices: Sequence[int]) -> Steps[list[Column]]:
