@@ -207,7 +207,12 @@ def encode_chunks(block: VariableWidth, max_values: int = MAX_CHUNK_VALUES, chun
     """`block` in chunks of at most `max_values` values and `chunk_bytes` bytes, with flat offsets as wide as the block's."""
     width = block.offsets.itemsize
     counts = np.empty(block.count, np.int64)
-    counts = counts[: _cut(block.offsets, width, max_values, chunk_bytes, counts)].copy()
+    return encode_counts(block, counts[: _cut(block.offsets, width, max_values, chunk_bytes, counts)].copy())
+
+
+def encode_counts(block: VariableWidth, counts: np.ndarray) -> EncodedChunks:
+    """`encode_chunks` with chunks of these numbers of values."""
+    width = block.offsets.itemsize
     firsts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=firsts[1:])
     sizes = (counts + 1) * width + np.diff(block.offsets[firsts].astype(np.int64))

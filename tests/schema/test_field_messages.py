@@ -35,7 +35,7 @@ def test_a_schema_survives_being_written_and_parsed() -> None:
 
 
 def test_parents_are_found_by_id_in_any_order() -> None:
-    messages = serialise_fields(SCHEMA)
+    messages = list(serialise_fields(SCHEMA))
     random.Random(3).shuffle(messages)
     parsed = parse_fields(messages, metadata(SCHEMA))
     assert {f.id: {c.id for c in f.children} for f in parsed.walk()} == {f.id: {c.id for c in f.children} for f in SCHEMA.walk()}

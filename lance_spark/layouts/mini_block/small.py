@@ -83,13 +83,15 @@ def _chunk(values: bytes, encoding: Encoding, count: int, grammar: Grammar) -> E
 
 
 @lru_cache(4096)
-def message_of_chunk(encoding: Encoding, count: int, large: bool) -> bytes:
-    """The message of a page of one chunk of `count` values without levels."""
+def message_of_chunk(encoding: Encoding, count: int, large: bool, levels: Encoding | None = None) -> bytes:
+    """The message of a page of one chunk of `count` values; `levels` are the definition levels of nulls, None without nulls."""
     layout = pb.MiniBlockLayout(
         value_compression=encode_message(encoding),
-        layers=_LAYERS,
+        layers=_LAYERS if levels is None else (pb.RepDefLayer.REPDEF_NULLABLE_ITEM,),
         num_buffers=1,
         num_items=count,
         has_large_chunk=large,
     )
+    if levels is not None:
+        layout.def_compression.CopyFrom(encode_message(levels))
     return pb.PageLayout(mini_block_layout=layout).SerializeToString(deterministic=True)

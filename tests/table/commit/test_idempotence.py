@@ -122,7 +122,7 @@ def test_the_history_of_our_writes_is_not_read(tmp_path: Path) -> None:
     for count in (2, 12):
         uri = str(tmp_path / str(count))
         for i in range(count):
-            ds = Dataset.write(uri, ROWS, "append", **({"txn_app_id": "other", "txn_version": 1} if i == 1 else {}))
+            ds = append(uri, "other", 1) if i == 1 else Dataset.write(uri, ROWS, "append")
         counters = ds.snapshot.store.counters
         before = counters.requests
         for app in ("job", "other"):
