@@ -84,10 +84,17 @@ def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
     def new() -> str:
         return str(folder / f"growth-{next(numbers)}")
 
-    for columns, count in ((5_000 // share, 100), (1_000 // share, 3)):
-        rows = pa.table({f"c{i}": pa.array(range(i, i + count)) for i in range(columns)})
+    kinds: tuple[tuple[str, Callable[[int], object]], ...] = (
+        ("columns", int),
+        ("columns of strings", lambda n: f"v{n * 7919 % 1000}"),
+        ("columns with nulls", lambda n: n if n % 3 else None),
+    )
+    sizes = ((5_000, 100, kinds[0]), (1_000, 3, kinds[0]), (1_000, 100, kinds[1]), (1_000, 100, kinds[2]))
+    for columns, count, (what, value) in ((c // share, n, kind) for c, n, kind in sizes):
+        rows = pa.table({f"c{i}": [value(n) for n in range(i, i + count)] for i in range(columns)})
         works = [lambda rows=rows: Dataset.write(new(), rows), lambda rows=rows: lance.write_dataset(rows, new())]
-        yield [f"write {count} rows of {columns:,} columns", *milliseconds(works, ROUNDS)]
+        yield [f"write {count} rows of {columns:,} {what}", *milliseconds(works, ROUNDS)]
+    yield from _wide_reads(new(), 5_000 // share)
     wide, columns = new(), 5_000 // share
     row = pa.table({f"c{i}": [i] for i in range(columns)})
     Dataset.write(wide, row)
@@ -112,6 +119,16 @@ def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
     for what, table in (("there", old), ("to the same versions of other writers", foreign)):
         numbered = on_copies(table, lambda uri: Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=1), theirs)
         yield [f"append {what} with a txnAppId that the table has not seen", *numbered]
+
+
+def _wide_reads(uri: str, columns: int) -> Iterator[list[str]]:
+    Dataset.write(uri, pa.table({f"c{i}": pa.array(range(i, i + 100)) for i in range(columns)}))
+    opens = [lambda: Dataset.open(uri).schema, lambda: lance.dataset(uri).schema]
+    yield [f"open a table of {columns:,} columns", *milliseconds(opens, ROUNDS)]
+    scans = [lambda: Dataset.open(uri).scan().to_table(), lambda: lance.dataset(uri).to_table()]
+    yield [f"scan 100 rows of {columns:,} columns", *milliseconds(scans, ROUNDS)]
+    takes = [lambda: Dataset.open(uri).take([42]), lambda: lance.dataset(uri).take([42])]
+    yield [f"take a row of {columns:,} columns", *milliseconds(takes, ROUNDS)]
 
 
 def _fragments(shared: str, count: int) -> Iterator[list[str]]:

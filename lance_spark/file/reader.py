@@ -20,7 +20,9 @@ from lance_spark.file.source import Source, open_source
 from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.layouts.page_pruning import distinct_values
+from lance_spark.layouts.read_alike import open_alike
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
 from lance_spark.predicate.bounds import Bounds
 from lance_spark.reading import spans
@@ -252,7 +254,12 @@ class DataFileReader:
         if isinstance(layout, legacy.LegacyFile):
             return [checked(self._where(f), lambda f=f: v0_1.open_field(f, layout.pages, rows)) for f in fields]  # type: ignore[misc]
         make = _OPEN_FIELD[self.version]
-        return [checked(self._where(f), lambda f=f: make(f, columns, rows, self.num_rows)) for f in fields]  # type: ignore[misc]
+
+        def alone(f: Field) -> FieldReader:
+            return checked(self._where(f), lambda: make(f, columns, rows, self.num_rows))
+
+        alike = open_alike(fields, columns, rows, self.num_rows, alone) if self.version in GRAMMARS else {}
+        return [alike[i] if i in alike else alone(f) for i, f in enumerate(fields)]
 
 
 def _pages_at(damage: ChecksumError, fields: Sequence[Field], columns: Mapping[int, Column]) -> str:

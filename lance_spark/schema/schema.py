@@ -252,6 +252,8 @@ def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field,
 
 def _shown(f: Field) -> pa.Field:
     """The Arrow field as users see it, before extension types are restored."""
+    if not f.metadata and not f.children and f.logical_type != "json":
+        return pa.field(f.name, f.type, f.nullable)
     metadata = dict(f.metadata)
     if f.logical_type == "json" or f.extension == JSON:
         metadata[EXTENSION_NAME], metadata[EXTENSION_METADATA] = b"arrow.json", b""

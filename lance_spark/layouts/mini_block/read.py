@@ -90,6 +90,22 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     return nest(path, slots, leaf), rows if picked else fetched.rows
 
 
+def decode_pages(layout: MiniBlock, words: Sequence[Bytes], chunks: Sequence[Bytes], path: Path, t: pa.DataType) -> pa.Array:
+    """The values of pages of one layout with a single chunk and no lists each, one after the other; `words` are those of the chunks."""
+    assert layout.num_items is not None
+    numbers = np.concatenate(words).view(f"<u{4 if layout.large else 2}").astype(np.int64)
+    sizes = ((numbers >> 4) + 1) * _ALIGNMENT
+    if any(size > len(chunk) for size, chunk in zip(sizes.tolist(), chunks, strict=True)):
+        raise CorruptFileError("a chunk is larger than its page")
+    data = np.concatenate([chunk[:size] for size, chunk in zip(sizes.tolist(), chunks)])
+    counts = np.full(len(sizes), layout.num_items, np.int64)
+    check_bytes(float(counts.sum()) * (bit_width(t) or 32) / 8, "values")
+    every = spans.all_rows(int(counts.sum()))
+    fetched = _Fetched(data, spans.all_rows(len(sizes)), np.cumsum(sizes) - sizes, sizes, counts, every)
+    block, slots, _ = _decode(layout, fetched, None, None)
+    return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=True))
+
+
 def _needs_index(layout: MiniBlock, whole: bool) -> bool:
     return not whole and isinstance(layout.structure, Dense) and layout.structure.num_lists > 0
 

@@ -1,0 +1,119 @@
+"""Many columns of one type with a page of one chunk each, such as those of a table of thousands of columns, are read and decoded together.
+
+The result is that of `read_column`, which also reads such columns if decoding fails, so that the error names the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.arrow.selection import take
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.mini_block import read as mini_block
+from lance_spark.layouts.nodes.page_layouts import Dense, MiniBlock, parse_layout
+from lance_spark.reading.naming import checked
+from lance_spark.reading.steps import Column, FieldReader, Page, Rows, Steps
+from lance_spark.schema.schema import Field
+
+_ENOUGH = 4
+"""Columns from which on it is faster to read them together."""
+
+_TOGETHER = 256
+"""Columns that are decoded at once."""
+
+_CHUNK_BYTES = 32 << 10
+"""Bytes of the largest chunk that is decoded with others."""
+
+_MOST_VALUES = 4096
+
+Open = Callable[[Field], FieldReader]
+
+
+def open_alike(fields: Sequence[Field], columns: Mapping[int, Column], rows: Rows, num_rows: int, alone: Open) -> dict[int, FieldReader]:
+    """Readers of those of `fields`, by position, that have others like them. `alone` opens the reader of a single field."""
+    groups: dict[tuple[str, str, bytes], list[int]] = {}
+    for i, field in enumerate(fields):
+        column = columns.get(field.id)
+        if column is None or len(column.pages) != 1 or field.children or field.is_blob:
+            continue
+        page = column.pages[0]
+        if len(page.buffers) == 2 and page.num_rows == num_rows <= _MOST_VALUES:
+            words, chunks = page.buffers
+            if words.stop - words.start <= 4 and chunks.stop - chunks.start <= _CHUNK_BYTES:
+                groups.setdefault((field.logical_type, page.encoding_type, page.encoding), []).append(i)
+    readers: dict[int, FieldReader] = {}
+    for numbers in groups.values():
+        page = columns[fields[numbers[0]].id].pages[0]
+        if len(numbers) < _ENOUGH or (layout := _layout(page, fields[numbers[0]])) is None:
+            continue
+        for some in (numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER)):
+            group = _Group(layout, fields[some[0]], [columns[fields[i].id].pages[0] for i in some], rows, num_rows)
+            readers.update({i: _AlikeReader(group, k, partial(alone, fields[i])) for k, i in enumerate(some)})
+    return readers
+
+
+def _layout(page: Page, field: Field) -> MiniBlock | None:
+    """The layout of a page of one chunk of plain values, which may be null; None if the page is another one."""
+    try:
+        layout = checked("", lambda: parse_layout(page.encoding_type, page.encoding))
+    except (CorruptFileError, UnsupportedFeatureError):
+        return None
+    if not isinstance(layout, MiniBlock) or not isinstance(layout.structure, Dense) or layout.structure.num_lists:
+        return None
+    is_plain = layout.dictionary is None and layout.repetition is None and layout.num_items == page.num_rows
+    has_one_word = page.buffers[0].stop - page.buffers[0].start == (4 if layout.large else 2)
+    return layout if is_plain and has_one_word and not pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type) else None
+
+
+class _Group:
+    """Pages with one layout, and the selected rows of their columns, decoded when the first column is read."""
+
+    def __init__(self, layout: MiniBlock, field: Field, pages: Sequence[Page], rows: Rows, num_rows: int) -> None:
+        self._layout, self._field, self._pages, self._rows, self._num_rows = layout, field, pages, rows, num_rows
+        self.arrays: list[pa.Array] | None = None
+
+    def load(self) -> Steps[None]:
+        """Read and decode all columns. If that fails, there are no arrays."""
+        answers = yield [buffer for page in self._pages for buffer in page.buffers]
+        try:
+            self.arrays = checked("", lambda: self._decoded(answers[::2], answers[1::2]))
+        except (CorruptFileError, UnsupportedFeatureError):
+            self.arrays = None
+
+    def _decoded(self, words: Sequence[np.ndarray], chunks: Sequence[np.ndarray]) -> list[pa.Array]:
+        count = self._num_rows
+        array = mini_block.decode_pages(self._layout, words, chunks, (self._field,), self._field.type)
+        if len(array) != len(self._pages) * count:
+            raise CorruptFileError(f"expected {len(self._pages) * count} values, found {len(array)}")
+        if len(self._rows) < count:
+            places = np.arange(len(self._pages))[:, None] * count + np.asarray(self._rows)
+            array, count = take(array, pa.array(places.ravel())), len(self._rows)
+        return [array.slice(i * count, count) for i in range(len(self._pages))]
+
+
+class _AlikeReader:
+    """Reads the column `number` of a group. All columns of a group are read side by side."""
+
+    def __init__(self, group: _Group, number: int, alone: Callable[[], FieldReader]) -> None:
+        self._group, self._number, self._open_alone = group, number, alone
+        self._alone: FieldReader | None = None
+
+    def read(self, start: int, stop: int) -> Steps[pa.Array]:
+        """The values of selected rows `start` to `stop`."""
+        if not start:
+            # The first column reads for all. Its bytes are there before the others go on, in the same order as they began.
+            yield from self._group.load() if not self._number else _wait()
+            if self._group.arrays is None:
+                self._alone = self._open_alone()
+        if self._alone is not None or self._group.arrays is None:
+            assert self._alone is not None
+            return (yield from self._alone.read(start, stop))
+        return self._group.arrays[self._number].slice(start, stop - start)
+
+
+def _wait() -> Steps[None]:
+    yield []

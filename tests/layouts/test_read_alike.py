@@ -1,0 +1,78 @@
+"""Columns that are read together have the values that each has if it is read alone, and errors name the column."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import CorruptFileError, Dataset
+from lance_spark.file.reader import open_data_file
+from lance_spark.layouts import read_alike
+from lance_spark.storage.store import Store
+
+KINDS: dict[pa.DataType, Callable[[random.Random], Any]] = {
+    pa.int64(): lambda r: r.randrange(1 << r.choice([3, 20, 50])),
+    pa.float32(): lambda r: float(r.randrange(1 << 20)),
+    pa.string(): lambda r: str(r.random())[: r.randrange(20)],
+    pa.large_binary(): lambda r: r.randbytes(r.randrange(40)),
+    pa.bool_(): lambda r: r.random() < 0.5,
+    pa.timestamp("us"): lambda r: r.randrange(1 << 40),
+    pa.list_(pa.float32(), 3): lambda r: [float(r.randrange(9))] * 3,
+    pa.list_(pa.int8()): lambda r: [1] * r.randrange(3),
+    pa.dictionary(pa.int8(), pa.string()): lambda r: r.choice(["a", "b"]),
+}
+
+
+def rows_of(count: int, columns: int = 5) -> pa.Table:
+    """Several columns of each type, without and with nulls."""
+    chance, found = random.Random(count), {}
+    for t, value in KINDS.items():
+        for i in range(2 * columns):
+            share = chance.choice([0.02, 0.6]) if i >= columns else 0
+            found[f"{t} {i}"] = pa.array([None if chance.random() < share else value(chance) for _ in range(count)], t)
+    return pa.table(found)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("count", [1, 3, 100, 700])
+def test_columns_read_together_have_their_values(tmp_path: Path, count: int, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, together, decoded = rows_of(count), list[int](), read_alike._Group._decoded
+
+    def counting(group: Any, words: Any, chunks: Any) -> list[pa.Array]:
+        together.append(len(words))
+        return decoded(group, words, chunks)
+
+    monkeypatch.setattr(read_alike._Group, "_decoded", counting)
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    Dataset.write(ours, rows, data_storage_version=version)
+    lance.write_dataset(rows, theirs, data_storage_version=version)
+    for uri in (ours, theirs):
+        ds = Dataset.open(uri)
+        for wanted in (range(count), sorted(random.Random(1).sample(range(count), min(count, 5)))):
+            found = ds.scan().to_table() if isinstance(wanted, range) else ds.take(wanted)
+            found.validate(full=True)
+            assert found.equals(rows.take(pa.array(wanted)))
+    assert together or (count, version) == (1, "2.2"), "constant values have other pages"
+
+
+@pytest.mark.parametrize("buffer", [0, 1])
+def test_the_error_of_a_damaged_page_names_its_column(tmp_path: Path, buffer: int) -> None:
+    uri = str(tmp_path / "t")
+    rows = pa.table({f"c{i}": pa.array([f"{i} {j}" for j in range(99)]) for i in range(9)})
+    lance.write_dataset(rows, uri)
+    (path,) = (tmp_path / "t/data").iterdir()
+    reader = open_data_file(Store(uri), f"data/{path.name}")
+    (page,) = reader._columns(reader.schema.fields, {7: 7})[7].pages
+    data = bytearray(path.read_bytes())
+    data[page.buffers[buffer].start : page.buffers[buffer].start + 6] = b"\xff" * 6
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="column 'c7'"):
+        Dataset.open(uri).scan().to_table()
+    left = [f"c{i}" for i in range(9) if i != 7]
+    assert Dataset.open(uri).scan(columns=left).to_table().equals(rows.select(left))
