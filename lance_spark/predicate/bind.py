@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,13 +201,20 @@ def convert(node: Expression, t: pa.DataType) -> Expression:
 
 
 def numeric(name: str, left: Expression, right: Expression) -> Call:
-    """Arithmetic as Spark's ANSI mode does it; `/` is a double, integers are 64 bits wide."""
+    """Arithmetic as Spark's ANSI mode does it; integers are 64 bits wide, and their quotient is a double."""
     for side in (left, right):
         if kind(side.type) not in (*NUMBERS, "null"):
             raise InvalidOptionError(f"cannot calculate with {_named(side)}")
     kinds = {kind(left.type), kind(right.type)}
-    if name == "/" or "float" in kinds or "null" in kinds:
-        t: pa.DataType = pa.float64()
+    if name == "/" and "decimal" in kinds and not kinds & {"float", "null"}:
+        raise InvalidOptionError(
+            f"cannot divide {_named(left)} by {_named(right)}: filters do not round quotients of decimals as Spark does; "
+            "cast one of them to DOUBLE, or write a number such as 2.0D"
+        )
+    if name != "/" and left.type == right.type == pa.float32():
+        t: pa.DataType = pa.float32()
+    elif name == "/" or "float" in kinds or "null" in kinds:
+        t = pa.float64()
     elif "decimal" in kinds:
         return _decimal_arithmetic(name, left, right)
     else:
@@ -248,24 +256,31 @@ def _typed_text(node: Expression, other: Expression) -> Expression:
     """A string literal compared with a date or timestamp becomes that date or timestamp, as in Spark."""
     wanted = kind(other.type)
     if isinstance(node, Literal) and isinstance(node.value, str) and wanted in ("date", "timestamp", "timestamp_ntz"):
-        if wanted == "date" and len(node.value.strip()) <= 10:
+        if wanted == "date":
             return date_literal(node.value)
         return timestamp_literal(node.value, zoned=wanted != "timestamp_ntz")
     return node
 
 
 def date_literal(text: str) -> Literal:
-    """DATE 'yyyy-mm-dd'."""
+    """DATE 'yyyy-mm-dd'. As in Spark, a time after it is ignored."""
     try:
-        return Literal(datetime.date.fromisoformat(text.strip()), pa.date32())
+        return Literal(datetime.date.fromisoformat(_starting_with_a_date(text)[:10]), pa.date32())
     except ValueError as e:
         raise InvalidOptionError(f"{text!r} is not a date; expected yyyy-mm-dd") from e
+
+
+def _starting_with_a_date(text: str) -> str:
+    """The text without surrounding spaces. Raises ValueError for other forms of ISO 8601, which Spark does not take."""
+    if not re.match(r"\d{4}-\d\d-\d\d([ T]|$)", text.strip(), re.ASCII):
+        raise ValueError(text)
+    return text.strip()
 
 
 def timestamp_literal(text: str, zoned: bool) -> Literal:
     """TIMESTAMP '...' in ISO 8601, UTC if it has no zone; if not `zoned`, a wall-clock time, which must not have a zone."""
     try:
-        at = datetime.datetime.fromisoformat(text.strip())
+        at = datetime.datetime.fromisoformat(_starting_with_a_date(text))
     except ValueError as e:
         raise InvalidOptionError(f"{text!r} is not a timestamp; expected yyyy-mm-dd hh:mm:ss[.ffffff][zone]") from e
     if zoned:

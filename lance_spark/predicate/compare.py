@@ -34,12 +34,17 @@ def cast(values: Values, t: pa.DataType, strict: bool) -> Values:
     if pa.types.is_float16(values.type) and isinstance(values, pa.Array):
         wide = values.to_numpy(zero_copy_only=False).astype(np.float32)
         return pc.cast(pa.array(wide, mask=np.asarray(values.is_null())), t)
-    if pa.types.is_floating(values.type) and pa.types.is_integer(t):
+    if pa.types.is_integer(t) and (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
         values = pc.trunc(values)
+    if pa.types.is_decimal(t) and pa.types.is_decimal(values.type) and t.scale < values.type.scale:
+        values = pc.round(values, t.scale, "half_towards_infinity")
     if pa.types.is_fixed_size_binary(values.type) and t == pa.large_binary():
         values = pc.cast(values, pa.binary())
     if pa.types.is_string(t) and pa.types.is_temporal(values.type):
         return _text(values)
+    if pa.types.is_decimal(values.type) and pa.types.is_floating(t):
+        # Arrow multiplies by a power of ten, which is not the nearest number.
+        values = pc.cast(values, pa.string())
     # A cast to a floating point type rounds, as in Spark; that is not an error.
     return pc.cast(values, t, safe=strict and not pa.types.is_floating(t))
 

@@ -58,8 +58,8 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
             return COMPARISONS[op](_value(left, batch), _value(right, batch))
         case In():
             return _in(node, _value(node.operand, batch))
-        case Like(operand, pattern, ignore_case):
-            return pc.match_substring_regex(_value(operand, batch), pattern, ignore_case=ignore_case)
+        case Like(operand, pattern):
+            return pc.match_substring_regex(_value(operand, batch), pattern)
         case IsNull(operand):
             return pc.is_null(_value(operand, batch))
         case Not(operand):

@@ -15,7 +15,7 @@ from sqlglot import ErrorLevel, exp
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
 from lance_spark.predicate import bind
 from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
-from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE
+from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE, SYNONYMS, Function
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import condition_tree
@@ -182,7 +182,10 @@ class _Translation:
         value, pattern = self.node(e.this), e.expression
         if bind.kind(value.type) != "string" or not pattern.is_string:
             raise self.unsupported(e)
-        return Like(value, of_like(pattern.name, escape), isinstance(e, exp.ILike))
+        if isinstance(e, exp.ILike):
+            # By Spark's definition. To ignore case in the regular expression would also ignore that of the long s.
+            return Like(self.call("lower", [value], e), of_like(pattern.name.lower(), escape.lower()))
+        return Like(value, of_like(pattern.name, escape))
 
     def escaped_like(self, e: Any) -> Expression:
         if not isinstance(e.this, exp.Like | exp.ILike) or len(e.expression.name) != 1:
@@ -219,7 +222,8 @@ class _Translation:
         if source == "null":
             return bind.convert(value, t)
         days = {source, target} <= {"date", "timestamp"} or (source, target) == ("timestamp_ntz", "date")
-        if days or target == "string" or source == target or {source, target} <= set(bind.NUMBERS):
+        numbers = {source, target} <= set(bind.NUMBERS) and (source, target) != ("float", "decimal")
+        if days or target == "string" or source == target or numbers:
             return Cast(value, t)
         raise self.unsupported(e)
 
@@ -229,8 +233,8 @@ class _Translation:
                 return bind.date_literal(text)
             case "timestamp" | "timestamp_ntz" as zone:
                 return bind.timestamp_literal(text, zoned=zone == "timestamp")
-            case "int" | "decimal" | "float":
-                number = _number(text)
+            case "int" | "decimal" | "float" if text.isascii() and "_" not in text:
+                number = _number(text.strip())
                 cast = bind.convert(number, t)
                 return cast if isinstance(cast, Literal) else number
             case "string":
@@ -284,7 +288,8 @@ class _Translation:
         known = f is not None and len(values) in f.arguments and kinds[0] in (*f.kinds, "null")
         if f is None or not known or not {*kinds[1:]} <= {*f.others, "null"}:
             types = ", ".join(str(v.type) for v in values)
-            raise InvalidOptionError(f"the filter {_short(self.sql)} calls {name}({types}), which filters do not support")
+            possible = f"the functions of filters are {', '.join(KNOWN)}" if f is None else f"expected {_signature(name, f)}"
+            raise InvalidOptionError(f"the filter {_short(self.sql)} calls {name}({types}), which filters do not support; {possible}")
         if name in SAME_TYPE:
             first = SAME_TYPE[name]
             for i in range(first + 1, len(values)):
@@ -295,6 +300,11 @@ class _Translation:
             raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes only literals after the first argument")
         t = values[SAME_TYPE.get(name, 0)].type if f.type is None else f.type
         return Call(name, tuple(values), t)
+
+
+def _signature(name: str, f: Function) -> str:
+    """The kinds of the arguments that the function needs, for messages."""
+    return f"{name}({', '.join(' or '.join(kinds) for kinds in (f.kinds, *[f.others] * (f.arguments.start - 1)))})"
 
 
 def _quoted(part: Any) -> str:
@@ -320,39 +330,10 @@ def _number(text: str) -> Literal:
         raise InvalidOptionError(f"{text!r} is not a number") from e
 
 
-SYNONYMS = {
-    "len": "length",
-    "char_length": "length",
-    "character_length": "length",
-    "substr": "substring",
-    "lcase": "lower",
-    "ucase": "upper",
-    "nvl": "coalesce",
-    "ifnull": "coalesce",
-    "is_nan": "isnan",
-    "starts_with": "startswith",
-    "ends_with": "endswith",
-    "dayofmonth": "day",
-    "day_of_month": "day",
-    "signum": "sign",
-    "date_diff": "datediff",
-    "dateadd": "date_add",
-    "day_of_week": "dayofweek",
-    "day_of_year": "dayofyear",
-    "week_of_year": "weekofyear",
-    "curdate": "current_date",
-    "regexp": "rlike",
-    "array_has": "array_contains",
-    "list_has": "array_contains",
-    "list_contains": "array_contains",
-    "list_has_any": "array_has_any",
-    "list_has_all": "array_has_all",
-    "make_array": "array",
-    "regexp_like": "rlike",
-    "regexp_match": "rlike",
-    "btrim": "trim",
-    "to_date": "date",
-}
+KNOWN = sorted(
+    {*FUNCTIONS, *ARRAY_FUNCTIONS, *JSON_FUNCTIONS, "array", "current_date", "current_timestamp", "date", "isnotnull", "isnull", "rlike"}
+)
+"""The functions of filters, without synonyms."""
 
 OPERATORS: dict[type[Any], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",

@@ -42,8 +42,22 @@ def _substring(text: Values, start: pa.Scalar, length: pa.Scalar | None = None) 
     return pc.utf8_slice_codeunits(text, begin, max(end, begin))
 
 
+def _in_case(texts: Values, ascii_case: Callable[[Values], Values], case: Callable[[str], str]) -> Values:
+    """Spark's lower and upper, which map some characters to several, and a sigma by its place in the word."""
+    if isinstance(texts, pa.Scalar):
+        return pa.scalar(texts.as_py() and case(texts.as_py()), texts.type)
+    plain = pc.string_is_ascii(texts)
+    if not pc.any(pc.invert(plain)).as_py():
+        return ascii_case(texts)
+    # Arrow maps each character to one. Few columns have many distinct texts that are not ASCII.
+    others = pc.filter(texts, pc.invert(plain)).dictionary_encode()
+    mapped = pa.array(map(case, others.dictionary.to_pylist()), texts.type)
+    return pc.replace_with_mask(ascii_case(texts), pc.fill_null(pc.invert(plain), False), mapped.take(others.indices))
+
+
 def _divide(a: Values, b: Values) -> Values:
-    return pc.divide(a, _not_zero(b))
+    # Only the quotient of the smallest integer and -1 overflows.
+    return pc.divide_checked(a, _not_zero(b))
 
 
 def _not_zero(b: Values) -> Values:
@@ -57,6 +71,8 @@ def _modulo(a: Values, b: Values) -> Values:
     b = _not_zero(b)
     if pa.types.is_floating(a.type):
         return _numpy(np.fmod, a, b)
+    # The remainders of -1 and 1 are equal, and no quotient of 1 overflows.
+    b = pc.if_else(pc.equal(b, pa.scalar(-1, b.type)), pa.scalar(1, b.type), b)
     quotient = pc.divide(a, b)
     return pc.subtract(a, pc.multiply(quotient, b))
 
@@ -95,13 +111,13 @@ def _double(x: Values) -> Values:
 _TEXT, _NUMBER, _DAY = ("string",), ("int", "float", "decimal"), ("date", "timestamp", "timestamp_ntz")
 _INT, _BOOL, _DATE, _TIME = ("int",), ("bool",), ("date",), ("timestamp", "timestamp_ntz")
 _ANY = (*_TEXT, *_NUMBER, *_DAY, "bool", "binary", "time", "duration")
-# Types that have one order, in Arrow and in Spark.
-_ORDERED = ("int", "decimal", *_TEXT, *_DAY)
+# Types that have one order, in Arrow and in Spark, and kernels in Arrow.
+_ORDERED = ("int", "decimal", *_TEXT, "date", "timestamp_ntz")
 _ONE, _TWO, _MANY = range(1, 2), range(2, 3), range(2, 64)
 
 FUNCTIONS: dict[str, Function] = {
-    "lower": Function(_TEXT, _ONE, None, pc.utf8_lower),
-    "upper": Function(_TEXT, _ONE, None, pc.utf8_upper),
+    "lower": Function(_TEXT, _ONE, None, lambda s: _in_case(s, pc.utf8_lower, str.lower)),
+    "upper": Function(_TEXT, _ONE, None, lambda s: _in_case(s, pc.utf8_upper, str.upper)),
     # Spark trims only the space character.
     "trim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_trim(s, " ")),
     "ltrim": Function(_TEXT, _ONE, None, lambda s: pc.utf8_ltrim(s, " ")),
@@ -147,6 +163,41 @@ FUNCTIONS: dict[str, Function] = {
     "coalesce": Function(_ANY, range(1, 64), None, pc.coalesce, _ANY),
 }
 """By their Spark names. Those whose later arguments must be constants take them as Arrow scalars."""
+
+SYNONYMS = {
+    "len": "length",
+    "char_length": "length",
+    "character_length": "length",
+    "substr": "substring",
+    "lcase": "lower",
+    "ucase": "upper",
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "is_nan": "isnan",
+    "starts_with": "startswith",
+    "ends_with": "endswith",
+    "dayofmonth": "day",
+    "day_of_month": "day",
+    "signum": "sign",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+    "day_of_week": "dayofweek",
+    "day_of_year": "dayofyear",
+    "week_of_year": "weekofyear",
+    "curdate": "current_date",
+    "regexp": "rlike",
+    "array_has": "array_contains",
+    "list_has": "array_contains",
+    "list_contains": "array_contains",
+    "list_has_any": "array_has_any",
+    "list_has_all": "array_has_all",
+    "make_array": "array",
+    "regexp_like": "rlike",
+    "regexp_match": "rlike",
+    "btrim": "trim",
+    "to_date": "date",
+}
+"""Other names of functions, of Spark and of pylance."""
 
 CONSTANT_ARGUMENTS = ("substring", "startswith", "endswith", "contains", "replace", "left")
 

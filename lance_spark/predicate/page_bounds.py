@@ -54,7 +54,7 @@ def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray
             kept = _with_one_of(condition, bounds)
         case Call("startswith", (Column(), Literal(str(prefix)))):
             kept = _with_prefix(prefix, bounds)
-        case Like(Column(), pattern, False) if (start := _LIKE_PREFIX.match(pattern)) and start[1]:
+        case Like(Column(), pattern) if (start := _LIKE_PREFIX.match(pattern)) and start[1]:
             kept = _with_prefix(re.sub(r"\\(.)", r"\1", start[1], flags=re.DOTALL), bounds)
         case IsNull(Column()):
             kept = np.zeros(len(bounds), dtype=bool)

@@ -26,6 +26,23 @@ _AFTER_OPERAND = frozenset(
 _NO_OPERANDS = frozenset((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.PLUS, TokenType.DASH, TokenType.TILDE,
                           TokenType.NOT, TokenType.DCOLON)) | (_AFTER_OPERAND - {TokenType.R_PAREN, TokenType.R_BRACKET})  # fmt: skip
 
+_PREDICATES = (exp.In, exp.Between, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.NullSafeNEQ)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+_LEVELS = (
+    (exp.Or,), (exp.And,), (exp.Not,), _PREDICATES, _COMPARISONS, (exp.BitwiseOr,), (exp.BitwiseXor,), (exp.BitwiseAnd,),
+    (exp.Add, exp.Sub, exp.DPipe), (exp.Mul, exp.Div, exp.Mod, exp.IntDiv), (exp.Neg,),
+)  # fmt: skip
+_LEVEL = {node: level for level, nodes in enumerate(_LEVELS) for node in nodes}
+"""How strongly Spark's operators bind (`SqlBaseParser.g4`), from the weakest; those of one level are read from the left."""
+
+_UNSUPPORTED = {
+    "CASE": "CASE; use if(condition, value, other value)",
+    "INTERVAL": "INTERVAL; use date_add, date_sub or a literal",
+    "SELECT": "subqueries",
+    **dict.fromkeys(("EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"), "words between the arguments of functions"),
+}
+"""Syntax of Spark that the parser does not know, by its word, for messages."""
+
 
 class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
     """Spark's tokens, but no word is a keyword and none starts a command."""
@@ -50,11 +67,38 @@ def condition_tree(sql: str) -> Any:
     except SqlglotError as e:
         if errors := getattr(e, "errors", None):
             found = errors[0]
-            raise ValueError(f"{found['description'].split(' for <')[0]} at {found['highlight']!r}") from e
+            raise ValueError(f"{found['description'].split(' for <')[0]} at {found['highlight']!r}{_hint(sql)}") from e
         raise ValueError("a string, a name or a comment is not closed") from e
     if tree is None:
         raise ValueError("it is empty")
+    _check_precedence(tree)
     return tree
+
+
+def _hint(sql: str) -> str:
+    words = (token.text.upper() for token in _Tokenizer(dialect="spark").tokenize(sql) if token.token_type == TokenType.VAR)
+    return next((f"; filters do not support {_UNSUPPORTED[word]}" for word in words if word in _UNSUPPORTED), "")
+
+
+def _check_precedence(tree: Any) -> None:
+    """Raise ValueError where operators without parentheses bind otherwise in Spark: sqlglot reads `a = b < c` as `a = (b < c)`."""
+    for node in tree.walk():
+        level = _LEVEL.get(type(node))
+        if level is None or isinstance(node, exp.And | exp.Or):
+            continue
+        left, right = _level(node.this), _level(node.args.get("expression"))
+        if isinstance(node, exp.Escape | exp.Not | exp.Neg):
+            fits = left >= level
+        elif isinstance(node, _PREDICATES):
+            fits = left > level
+        else:
+            fits = left >= level and right > level
+        if not fits:
+            raise ValueError(f"write parentheses around the operands of {node.key.upper()}, which Spark may read differently")
+
+
+def _level(operand: Any) -> int:
+    return _LEVEL.get(type(operand), len(_LEVELS))
 
 
 def _plain(sql: str) -> str:

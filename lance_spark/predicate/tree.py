@@ -76,7 +76,6 @@ class Like:
 
     operand: Expression
     pattern: str
-    ignore_case: bool = False
     type: pa.DataType = pa.bool_()
 
 

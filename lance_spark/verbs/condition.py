@@ -20,6 +20,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 Condition = str | SparkColumn
 """A condition or a value: SQL text or a Column of Spark."""
 
+_OF_UNICODE = ("lower", "upper")
+"""Functions whose results depend on the version of Unicode, which is Java's in Spark."""
+
 
 def as_column(condition: Condition) -> SparkColumn:
     """The condition as a Column."""
@@ -53,7 +56,7 @@ def own_predicate(spark: SparkSession, condition: Condition | None, snapshot: Sn
     except LanceError:
         # Spark supports more functions than filters do, and its errors are more precise.
         return None
-    return predicate if is_independent(spark, predicate) else None
+    return predicate if is_independent(spark, predicate) and not may_divide_by_zero(predicate) else None
 
 
 def own_formulas(
@@ -103,8 +106,10 @@ def _divisors(formula: Formula) -> Iterator[Expression]:
 
 
 def is_independent(spark: SparkSession, formula: Formula) -> bool:
-    """Whether the formula is independent of session settings: ANSI mode for arithmetic and casts, the time zone for instants."""
+    """Whether the formula means the same in Spark and in every session: ANSI mode for arithmetic and casts, the time zone for instants."""
     nodes = list(walk(formula.root))
+    if any(isinstance(n, Call) and n.name in _OF_UNICODE for n in nodes):
+        return False
     calculates = any(isinstance(n, Call | Cast) for n in nodes)
     if calculates and spark.conf.get("spark.sql.ansi.enabled", "true") != "true":
         return False

@@ -149,3 +149,41 @@ CONDITIONS = [
     ("d <= current_date() AND ts < current_timestamp()", [0, 1, 3, 4, 5]),
     ("d <= current_date", [0, 1, 3, 4, 5]),
 ]
+
+ODD_TABLE = pa.table(
+    {
+        "id": pa.array(range(4), pa.int64()),
+        "s": pa.array(["ß", "İ", "ΟΔΟΣ", "ſ"], pa.string()),
+        "l": pa.array([-(2**63), -7, 0, 7], pa.int64()),
+        "f": pa.array([0.1, 1.5, 16777217.0, None], pa.float32()),
+        "x": pa.array([0.07, 0.29, 0.57, 1.15], pa.float64()),
+        "dec": pa.array([Decimal("0.07"), Decimal("0.29"), Decimal("-2.55"), Decimal("1.15")], pa.decimal128(10, 2)),
+        "d": pa.array([datetime.date(2024, 2, 25 + n) for n in range(4)], pa.date32()),
+        "a": pa.array([True, False, None, False], pa.bool_()),
+        "b": pa.array([False, False, True, True], pa.bool_()),
+    }
+)
+
+ODD_CONDITIONS = [
+    ("upper(s) = 'SS' OR lower(s) = 'οδος'", [0, 2]),
+    ("length(lower(s)) = 2", [1]),
+    ("s ILIKE 'S' OR s ILIKE 'οδο_'", [2]),
+    ("s ILIKE 'i%'", [1]),
+    ("l % -1 = 0", [0, 1, 2, 3]),
+    ("l % 4 = -3", [1]),
+    ("f * f = CAST(0.010000000707805157D AS FLOAT)", [0]),
+    ("f + 0.1F = 16777216", [2]),
+    ("f * 3 = 0.30000000447034836D", [0]),
+    ("dec = x", [0, 1, 3]),
+    ("CAST(dec AS DOUBLE) = 0.07D OR CAST(dec AS FLOAT) = 1.15F", [0, 3]),
+    ("CAST(dec AS DECIMAL(10,1)) = -2.6 OR CAST(dec AS INT) = 1", [2, 3]),
+    ("CAST(dec AS INT) = -2", [2]),
+    ("CAST(0.9999999999999999D AS INT) = l", [2]),
+    ("d = '2024-02-26 12:00:00' OR d = DATE '2024-02-28T01'", [1, 3]),
+    ("a = b IS NULL", [2]),
+    ("(a = b) = (l > 0)", [0]),
+    ("l > 0 = b", [0, 1, 3]),
+    ("a IS NOT DISTINCT FROM b = a", [2, 3]),
+    ("dec / 0.5D > 2", [3]),
+]
+"""Texts, numbers and operators that Arrow and sqlglot read otherwise than Spark."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema import schema as lance_schema
-from tests.predicate.conditions import CONDITIONS, TABLE
+from tests.predicate.conditions import CONDITIONS, ODD_CONDITIONS, ODD_TABLE, TABLE
 
 SCHEMA = lance_schema.from_arrow(TABLE.schema)
 
@@ -31,6 +31,38 @@ def chosen(sql: str, table: pa.Table = TABLE) -> list[int]:
 @pytest.mark.parametrize(("sql", "ids"), CONDITIONS)
 def test_a_condition_selects_the_rows_that_spark_would(sql: Any, ids: Any) -> None:
     assert chosen(sql) == ids
+
+
+@pytest.mark.parametrize(("sql", "ids"), ODD_CONDITIONS)
+def test_odd_texts_numbers_and_operators_select_the_rows_that_spark_would(sql: str, ids: list[int]) -> None:
+    assert chosen(sql, ODD_TABLE) == ids
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("a = b < a", "write parentheses around the operands of EQ"),
+        ("a = s LIKE 'x'", "write parentheses around the operands of EQ"),
+        ("l | 1 & 2 = 3", "write parentheses around the operands of BITWISEAND"),
+        ("dec / 2 = 1", "cannot divide column 'dec'.* cast one of them to DOUBLE"),
+        ("x = CAST(x AS DECIMAL(10, 2))", "CAST.*which filters do not support"),
+        ("d = '20240226'", "expected yyyy-mm-dd"),
+        ("l = CAST('1_0' AS INT)", "which filters do not support"),
+        ("CASE WHEN a THEN 1 END = 1", r"filters do not support CASE; use if\("),
+        ("d > DATE '2024-01-01' + INTERVAL 1 DAY", "filters do not support INTERVAL; use date_add"),
+        ("trim(BOTH 'x' FROM s) = ''", "filters do not support words between the arguments"),
+        ("round(x) = 1", "calls round.double.*the functions of filters are abs, array, "),
+        ("length(l) = 1", r"calls length.int64.*expected length\(string\)"),
+    ],
+)
+def test_conditions_that_would_mean_something_else_are_refused_with_a_hint(sql: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        chosen(sql, ODD_TABLE)
+
+
+def test_the_quotient_of_the_smallest_integer_and_minus_one_is_an_error() -> None:
+    with pytest.raises(InvalidOptionError, match="cannot be evaluated: overflow"):
+        chosen("l DIV -1 = 0", ODD_TABLE)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_of(node: Expression) -> Test | None:
             return Equal(name, values)
         case Call("startswith", (Column((name,), _), Literal(str() as prefix, _)), _):
             return Prefix(name, prefix)
-        case Like(Column((name,), _), pattern, False):
+        case Like(Column((name,), _), pattern):
             return Prefix(name, literal_prefix(pattern))
     compared = _compared(node)
     if compared is None:
