@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
@@ -10,6 +10,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from lance_spark.errors import check_type
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
 from lance_spark.predicate import Predicate, parse
@@ -271,6 +272,7 @@ class Dataset(IndexMethods):
 
     def merge_insert(self, on: str | Sequence[str]) -> MergeInsertBuilder[Dataset]:
         """Merge rows into the table by the key columns `on`: add clauses to the returned builder, then call `execute(data)`."""
+        check_type("on", on, Iterable, "a column or a sequence of columns")
         keys = (on,) if isinstance(on, str) else tuple(on)
         return MergeInsertBuilder(self.snapshot, MergeInsert(keys), self._latest_after)
 

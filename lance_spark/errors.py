@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
+from typing import cast
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -145,6 +147,28 @@ class InvalidOptionError(LanceError):
     """An unknown option or an invalid value."""
 
     code = 13
+
+
+def check_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+    """Raise TypeError for an argument of another type. True and False are no numbers."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is Integral):
+        raise TypeError(f"{name} must be {expected}, not {value!r}")
+
+
+def check_at_least(name: str, value: object, least: int) -> None:
+    """Raise TypeError or ValueError unless the argument is an integer of at least `least`."""
+    check_type(name, value, Integral, "an integer")
+    if cast(int, value) < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def check_texts(name: str, values: object, example: str, null: bool = False) -> None:
+    """Raise TypeError unless the argument is a mapping of text to text; `null` allows None as a value."""
+    check_type(name, values, Mapping, f"a mapping such as {example}")
+    for key, value in cast(Mapping[object, object], values).items():
+        check_type(f"the keys of {name}", key, str, "text")
+        if not (null and value is None):
+            check_type(f"{name}[{key!r}]", value, str, "text")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +51,63 @@ def test_a_folder_of_parquet_files_is_named(uri: str) -> None:
     with pytest.raises(InvalidOperationError, match="holds Parquet files; write the Lance table to a folder of its own"):
         Dataset.write(uri, pa.table({"id": [1]}))
     assert [path.name for path in Path(uri).iterdir()] == ["a.parquet"]
+
+
+WRITE: Any = Dataset.write
+OPEN: Any = Dataset.open
+WRONG_USES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda t: t.scan(columns=[1]), TypeError, "the name of a column must be text, not 1"),
+    (lambda t: t.scan(limit="5"), TypeError, "limit must be an integer, not '5'"),
+    (lambda t: t.scan(batch_size=1.5), TypeError, "batch_size must be an integer, not 1.5"),
+    (lambda t: t.scan(offset=None), TypeError, "offset must be an integer, not None"),
+    (lambda t: t.take(0), TypeError, "indices must be a sequence of integers, not 0"),
+    (lambda t: t.take([0.9]), TypeError, "indices must be integers of 64 bits, not .*0.9"),
+    (lambda t: t.take(["0"]), TypeError, "indices must be integers of 64 bits, not .*'0'"),
+    (lambda t: t.take([2**70]), TypeError, "indices must be integers of 64 bits, not 1180591620717411303424"),
+    (lambda t: t.take_rows([-1]), ValueError, "row_ids must be at least 0, not -1"),
+    (lambda t: t.take_rows([True]), TypeError, "row_ids must be integers"),
+    (lambda t: t.history("3"), TypeError, "limit must be an integer, not '3'"),
+    (lambda t: t.checkout_version(["main", 1]), TypeError, r"a version must be a number, the name of a tag or \(branch, number\)"),
+    (lambda t: t.tags.create(5), TypeError, "the name of a tag must be text, not 5"),
+    (lambda t: t.create_branch(None), TypeError, "the name of a branch must be text, not None"),
+    (lambda t: t.cleanup_old_versions(7), TypeError, r"older_than must be a timedelta, such as timedelta\(days=7\), not 7"),
+    (lambda t: t.cleanup_old_versions(timedelta(1), 2.5), TypeError, "retain_versions must be an integer, not 2.5"),
+    (lambda t: t.update({"id": 5}), TypeError, r"updates\['id'\] must be text, not 5"),
+    (lambda t: t.update("id = 5"), TypeError, "updates must be a mapping"),
+    (lambda t: t.add_columns(["x"]), TypeError, "a new column must be a field, not 'x'"),
+    (lambda t: t.add_columns(None), TypeError, "columns must be a field, a list of fields, a schema, or SQL text by name, not None"),
+    (lambda t: t.alter_columns({"name": "x"}), TypeError, "path must be the name of a column, not None"),
+    (lambda t: t.alter_columns({"path": "id", "data_type": "bigint"}), TypeError, "data_type must be a type of pyarrow, not 'bigint'"),
+    (lambda t: t.alter_columns({"path": "id", "nullable": "no"}), TypeError, "nullable must be True or False, not 'no'"),
+    (lambda t: t.update_config({"a": 1}), TypeError, r"values\['a'\] must be text, not 1"),
+    (lambda t: t.merge_insert([]).when_not_matched_insert_all().execute(pa.table({"id": [1]})), ValueError, "the merge needs a key"),
+    (lambda t: t.merge_insert(None), TypeError, "on must be a column or a sequence of columns, not None"),
+    (
+        lambda t: t.optimize.compact_files(target_rows_per_fragment=1e6),
+        TypeError,
+        "target_rows_per_fragment must be an integer, not 1000000.0",
+    ),
+    (lambda t: t.create_scalar_index(None, "BTREE"), TypeError, "column must be the name of a column, not None"),
+    (lambda t: t.create_scalar_index("id", None), TypeError, "index_type must be text"),
+    (lambda t: WRITE(t.uri, None, "append"), TypeError, "data must be a pyarrow table"),
+    (
+        lambda t: WRITE(t.uri, pa.table({"id": [1]}), "append", max_rows_per_file=1e6),
+        TypeError,
+        "max_rows_per_file must be an integer",
+    ),
+    (
+        lambda t: WRITE(t.uri, pa.table({"id": [1]}), "append", transaction_properties={"a": 1}),
+        TypeError,
+        r"properties\['a'\] must be",
+    ),
+    (lambda t: OPEN(t.uri, storage_options="x"), TypeError, "storage_options must be a mapping"),
+]
+
+
+def test_wrong_types_are_named_and_change_nothing(uri: str) -> None:
+    dataset = Dataset.write(uri, pa.table({"id": [1, 2, 3]}))
+    files = sorted(Path(uri).rglob("*"))
+    for use, error, message in WRONG_USES:
+        with pytest.raises(error, match=message):
+            use(dataset)
+    assert sorted(Path(uri).rglob("*")) == files

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes, coalesce, cut
-from lance_spark.errors import CorruptFileError, InvalidOptionError, LanceError, MissingFileError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import (
+    CorruptFileError,
+    InvalidOptionError,
+    LanceError,
+    MissingFileError,
+    StorageError,
+    UnsupportedFeatureError,
+    check_type,
+)
 from lance_spark.storage.local import Contents, Entry, Files, LocalFiles
 from lance_spark.storage.location import can_be_path, locate, split_manifest_store
 from lance_spark.storage.options import MANIFEST_STORE, arguments, check_names
@@ -68,6 +76,9 @@ class Store:
         uri, manifests = split_manifest_store(os.fspath(uri))
         self.location = locate(uri)
         self._top = top or self.location.path
+        check_type("storage_options", options or {}, Mapping, "a mapping of names to text")
+        for name in options or {}:
+            check_type("the name of a storage option", name, str, "text")
         self._given = dict(options or {}) | ({MANIFEST_STORE: manifests} if manifests else {})
         self._vended = vended
         self.counters = Counters()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lance_spark.errors import SchemaMismatchError
+from lance_spark.errors import SchemaMismatchError, check_type
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.add_columns import Source
@@ -47,6 +47,9 @@ def from_expressions(target: Target, values: Mapping[str, Condition]) -> Source:
 
 def from_function(target: Target, function: Compute, schema: pa.Schema, columns: Sequence[str] | None, folder: str | None) -> Source:
     """New columns of `schema`, which `function` computes from record batches of `columns` (None: all); `folder` is for a checkpoint."""
+    if not callable(function):
+        raise TypeError(f"values must be SQL text by name, a DataFrame or a function, not {function!r}")
+    check_type("schema", schema, pa.Schema, "a schema of pyarrow")
     checkpoint = None if folder is None else checkpoint_of(target.latest(), folder, schema, columns)
     return Source(schema, partial(_by_function, target, function, columns, checkpoint), checkpoint)
 

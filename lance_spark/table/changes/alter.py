@@ -8,7 +8,7 @@ from typing import Required, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
 from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
@@ -40,6 +40,8 @@ class AlterColumn(TypedDict, total=False):
     data_type: pa.DataType
 
 
+_ALTERATIONS = {"name": (str, "text"), "nullable": (bool, "True or False"), "data_type": (pa.DataType, "a type of pyarrow")}
+
 NOTHING_NOTED: Mapping[str, str] = {}
 
 
@@ -47,7 +49,11 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
     """Add columns that are null in all rows. They must be nullable and have new names."""
     if isinstance(columns, Mapping):
         raise TypeError("expected fields or a schema; to add columns with values, pass expressions or functions to LanceTable.addColumns")
-    added = pa.schema([columns] if isinstance(columns, pa.Field) else columns)
+    fields = [columns] if isinstance(columns, pa.Field) else columns
+    check_type("columns", fields, (pa.Schema, Iterable), "a field, a list of fields, a schema, or SQL text by name")
+    for field in fields:
+        check_type("a new column", field, pa.Field, "a field")
+    added = pa.schema(fields)
     return _commit(with_own_ids(snapshot), lambda latest: _with_null_columns(latest, added))
 
 
@@ -110,6 +116,11 @@ def alter_columns(
     """
     wanted = list(alterations)
     for alteration in wanted:
+        check_type("an alteration", alteration, Mapping, "a mapping such as {'path': 'a', 'name': 'b'}")
+        check_type("path", alteration.get("path"), str, "the name of a column")
+        for key, (kind, expected) in _ALTERATIONS.items():
+            if key in alteration:
+                check_type(key, alteration.get(key), kind, expected)
         if unknown := alteration.keys() - AlterColumn.__annotations__.keys():
             known = ", ".join(AlterColumn.__annotations__)
             raise UnsupportedFeatureError(f"cannot alter {', '.join(sorted(unknown))} of a column; expected keys: {known}")
@@ -185,6 +196,8 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
 
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
     """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed."""
+    check_texts("values", values, '{"key": "text"}', null=True)
+    check_type("replace", replace_all, bool, "True or False")
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 
 

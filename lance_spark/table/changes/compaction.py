@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
-from lance_spark.errors import CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitStateUnknownError, LanceError, check_at_least, check_type
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex
 from lance_spark.metadata.transaction import Transaction
@@ -51,8 +51,8 @@ class CompactionOptions:
 
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+            check_at_least(name, getattr(self, name), 1)
+        check_type("materialize_deletions_threshold", self.materialize_deletions_threshold, (int, float), "a number")
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise ValueError(f"materialize_deletions_threshold must be from 0 to 1, not {self.materialize_deletions_threshold}")
 

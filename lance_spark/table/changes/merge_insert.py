@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows, take_rows
-from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError, check_type
 from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import Schema, quoted
@@ -47,6 +47,10 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
     """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table."""
     if merge.update and merge.delete:
         raise ValueError("matched rows can be updated or deleted, not both")
+    if not merge.on:
+        raise ValueError("the merge needs a key; give `on` the names of columns")
+    for name in merge.on:
+        check_type("the name of a key column", name, str, "text")
     if not (merge.update or merge.delete or merge.insert or merge.delete_by_source is not None):
         raise ValueError("the merge has no action; call at least one when_... method")
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lance_spark.errors import SchemaMismatchError
+from lance_spark.errors import SchemaMismatchError, check_texts
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, Predicate, bind, parse, parse_formula
 from lance_spark.schema.schema import Field, Schema
@@ -36,6 +36,7 @@ def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None,
         check_formulas(snapshot, formulas)
         return plan_update(Here(), snapshot, predicate, formulas)
 
+    check_texts("updates", values, '{"v": "v + 1"}')
     if not values:
         raise ValueError("an update needs new values: {column: value}")
     return change_rows(snapshot, options, plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, on_failure
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, check_type, on_failure
 from lance_spark.index import json_path
 from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
@@ -42,6 +42,12 @@ class NewIndex:
     replace: bool
     train: bool
     parameters: dict[str, object]
+
+    def __post_init__(self) -> None:
+        check_type("column", self.column, str, "the name of a column")
+        check_type("the kind of an index", self.kind, str, "text, such as BTREE")
+        if self.name is not None:
+            check_type("the name of an index", self.name, str, "text")
 
 
 def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: dict[str, str]) -> Snapshot:

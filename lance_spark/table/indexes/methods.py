@@ -52,6 +52,8 @@ class IndexMethods(ABC):
             >>> [index["name"] for index in table.list_indices()], table.count_rows("id = 2")
             (['id_idx'], 1)
         """
+        if index_type is None:
+            raise TypeError("index_type must be text, such as BTREE, or an IndexConfig, not None")
         kind, given = (index_type, {}) if isinstance(index_type, str) else (index_type.index_type, index_type.parameters)
         new = NewIndex(column, kind, name, replace, train, {**given, **parameters})
         return self._changed(create_index(Here(), self.snapshot, new, {}))

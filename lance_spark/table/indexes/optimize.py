@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, on_failure
+from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, check_type, on_failure
 from lance_spark.index import json_path
 from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
@@ -170,6 +170,7 @@ class _Wanted:
 
 def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
     existing = {i.name for i in snapshot.manifest.indexes} - SYSTEM_INDEXES
+    check_type("index_names", how.names or (), Iterable, "a sequence of names")
     for name in how.names or ():
         if name not in existing:
             raise no_index(snapshot, name)

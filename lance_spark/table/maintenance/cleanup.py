@@ -25,7 +25,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lance_spark.errors import LanceError, MissingFileError, RefConflictError, TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import (
+    LanceError,
+    MissingFileError,
+    RefConflictError,
+    TableNotFoundError,
+    VersionNotFoundError,
+    check_at_least,
+    check_type,
+)
 from lance_spark.metadata.locations import DATA, DELETIONS, INDICES
 from lance_spark.metadata.manifest import Manifest, parse
 from lance_spark.storage.clock import store_time
@@ -67,8 +75,10 @@ class CleanupPolicy:
 
     def __post_init__(self) -> None:
         for name in ("retain_versions", "delete_rate_limit"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+            if (value := getattr(self, name)) is not None:
+                check_at_least(name, value, 1)
+        if self.older_than is not None:
+            check_type("older_than", self.older_than, timedelta, "a timedelta, such as timedelta(days=7)")
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ A task is self-contained: it can be pickled and read by a process that has not o
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, SchemaMismatchError
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, check_at_least, check_type
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
@@ -41,6 +41,10 @@ def names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """The `columns` that a user requests. Raises SchemaMismatchError for one that is named twice, and TypeError for text."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
+    if columns is not None:
+        check_type("columns", columns, Iterable, "a sequence of names")
+        for name in columns:
+            check_type("the name of a column", name, str, "text")
     if columns is not None and len(set(columns)) < len(columns):
         twice = next(name for name in columns if list(columns).count(name) > 1)
         raise SchemaMismatchError(f"the column {twice!r} is requested twice; name each column once")
@@ -81,8 +85,8 @@ class ScanPlan:
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1), ("task_limit", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
+            if value is not None or name == "offset":
+                check_at_least(name, value, least)
         if self.blob_handling not in BLOB_HANDLINGS:
             raise ValueError(f"blob_handling must be one of {', '.join(BLOB_HANDLINGS)}, not {self.blob_handling!r}")
         if (self.limit is not None or self.offset) and (self.task_limit is not None or self.counts_rows):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import take_rows, without_columns
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
@@ -26,7 +26,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
 
     Of `plan`, only the columns are used. Raises IndexError for a number that no row has.
     """
-    numbers = np.asarray(indices, dtype=np.int64)
+    numbers = row_numbers("indices", indices)
     wanted, back = np.unique(numbers, return_inverse=True)
     fields, manifest = plan.fields(snapshot), snapshot.manifest
     ends = np.cumsum(all_live_rows(snapshot), dtype=np.int64)
@@ -41,13 +41,26 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
 
 
+def row_numbers(name: str, values: Sequence[int]) -> np.ndarray:
+    """The argument `name` as an array of integers. Raises TypeError or ValueError for anything else."""
+    check_type(name, values, Iterable, "a sequence of integers")
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "iu" and numbers.size:
+        raise TypeError(f"{name} must be integers of 64 bits, not {numbers.ravel()[0]!r}")
+    if numbers.ndim != 1:
+        raise ValueError(f"{name} must be a flat sequence of integers")
+    if name != "indices" and numbers.size and numbers.min() < 0:
+        raise ValueError(f"{name} must be at least 0, not {numbers.min()}")
+    return numbers if numbers.size else np.empty(0, np.int64)
+
+
 def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
     """The rows with these ids, in the given order, with duplicates; ids of rows that do not exist are skipped.
 
     Of `plan`, only the columns are used. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
     `are_addresses` in any table.
     """
-    wanted, back = np.unique(np.asarray(row_ids, dtype=np.uint64), return_inverse=True)
+    wanted, back = np.unique(row_numbers("addresses" if are_addresses else "row_ids", row_ids).astype(np.uint64), return_inverse=True)
     fields, locations, manifest = plan.fields(snapshot), snapshot.locations, snapshot.manifest
     stable = manifest.has_stable_row_ids and not are_addresses
     places = np.full(len(wanted), -1, dtype=np.int64)

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from numbers import Integral
 
 from lance_spark.display.listing import SHOWN, Listing, left_out
 from lance_spark.display.table import Table
 from lance_spark.display.words import moment
-from lance_spark.errors import VersionNotFoundError
+from lance_spark.errors import VersionNotFoundError, check_type
 from lance_spark.metadata.manifest import parse_transaction
 from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.metadata.operations import Unknown
@@ -72,6 +73,8 @@ class History(Listing[HistoryEntry]):
 
 def history(store: Store, limit: int | None = None) -> History:
     """The existing versions, newest first, at most `limit` of them."""
+    if limit is not None:
+        check_type("limit", limit, Integral, "an integer")
     entries = History()
     for snapshot in newest_first(store):
         if limit is not None and len(entries) >= limit:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 from urllib.parse import quote, unquote
 
-from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError, check_type
 from lance_spark.storage.store import Store
 
 TAGS = "_refs/tags"
@@ -72,12 +72,14 @@ class CloneRecord:
 
 
 def is_tag_name(name: str) -> bool:
-    """True if this is a valid name of a tag."""
+    """True if this is a valid name of a tag. Raises TypeError for anything but text."""
+    check_type("the name of a tag", name, str, "text")
     return bool(_SEGMENT.fullmatch(name)) and name[0] != "." and name[-1] != "." and ".." not in name and not name.endswith(".lock")
 
 
 def is_branch_name(name: str) -> bool:
-    """True if this is a valid name of a branch other than the main one."""
+    """True if this is a valid name of a branch other than the main one. Raises TypeError for anything but text."""
+    check_type("the name of a branch", name, str, "text")
     segments = all(s != "." and _SEGMENT.fullmatch(s) for s in name.split("/"))
     return segments and name != MAIN and ".." not in name and not name.endswith(".lock")
 

@@ -35,6 +35,8 @@ def resolve(snapshot: Snapshot, reference: Reference | None) -> Snapshot:
         return open_snapshot(snapshot.store, version=reference, allow_other_stores=allow)
     if isinstance(reference, str):
         return open_snapshot(snapshot.root, tag=reference, allow_other_stores=allow)
+    if not isinstance(reference, tuple) or len(reference) != 2:
+        raise TypeError(f"a version must be a number, the name of a tag or (branch, number), not {reference!r}")
     branch, version = reference
     return open_snapshot(snapshot.root, branch=branch, version=version, allow_other_stores=allow)
 

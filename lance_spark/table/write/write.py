@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from os import PathLike
 from typing import Literal, TypeAlias
 
@@ -30,6 +31,9 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    check_at_least,
+    check_texts,
+    check_type,
     logged,
     on_failure,
 )
@@ -90,11 +94,14 @@ class WriteOptions:
             raise InvalidOptionError(
                 "give both txnAppId and txnVersion (the name of the application and the number of its write), or neither"
             )
+        if self.txn_version is not None:
+            check_type("txnVersion", self.txn_version, Integral, "an integer")
         if self.txn_version is not None and self.txn_version < 0:
             raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
         for name in ("max_rows_per_file", "max_bytes_per_file"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+            check_at_least(name, getattr(self, name), 1)
+        check_texts("properties", self.properties, '{"key": "text"}')
+        check_texts("column_options", self.column_options, '{"v.lance.compression": "zstd"}')
 
     @property
     def noted(self) -> dict[str, str]:
@@ -150,7 +157,7 @@ def as_reader(data: Data) -> pa.RecordBatchReader:
         data = [data]
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
-    batches: Iterator[pa.RecordBatch] = iter(data)
+    batches: Iterator[pa.RecordBatch] = iter(data) if isinstance(data, Iterable) else iter(())
     first = next(batches, None)
     if not isinstance(first, pa.RecordBatch):
         raise TypeError("data must be a pyarrow table, reader or record batch, or a non-empty iterable of record batches")
