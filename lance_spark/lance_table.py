@@ -36,7 +36,7 @@ from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
 from lance_spark.verbs.merge_clauses import Clause, Merge
 from lance_spark.verbs.merge_rows import When
-from lance_spark.verbs.target import Target, named_target
+from lance_spark.verbs.target import Target, locating, named_target
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class LanceTable(IndexVerbs):
 
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
-        """The table at a path. `options` are the read options that locate it: `storage.*`, `branch`, `allow_other_stores`.
+        """The table at a path. `options` locate it: `storage.*`, `branch`, `allow_other_stores`, `verify_checksums`.
 
-        Raises TableNotFoundError if there is no table.
+        Raises TableNotFoundError if there is no table, and InvalidOptionError for other options.
         """
         enable(spark)
-        table = cls(Target(spark, path, {key: str(value) for key, value in (options or {}).items()}))
+        table = cls(Target(spark, path, locating({key: str(value) for key, value in (options or {}).items()})))
         table._target.latest()
         return table
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lance_spark import Dataset, InvalidOperationError, TableNotFoundError
+from lance_spark import Dataset, InvalidOperationError, SchemaMismatchError, StorageError, TableNotFoundError
 
 
 @pytest.fixture
@@ -51,6 +51,46 @@ def test_a_folder_of_parquet_files_is_named(uri: str) -> None:
     with pytest.raises(InvalidOperationError, match="holds Parquet files; write the Lance table to a folder of its own"):
         Dataset.write(uri, pa.table({"id": [1]}))
     assert [path.name for path in Path(uri).iterdir()] == ["a.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("a.orc", "ORC files: read it with spark.read.orc"),
+        ("p=1/a.parquet", "folders of partitions of another format"),
+        ("_delta_log/00000000000000000000.json", "a Delta table"),
+        ("metadata/v1.metadata.json", "an Iceberg table"),
+    ],
+)
+def test_a_folder_of_another_format_is_named_and_no_table_is_made_in_it(uri: str, name: str, what: str) -> None:
+    path = Path(uri, name)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    with pytest.raises(TableNotFoundError, match=f"the folder holds {what}"):
+        Dataset.open(uri)
+    with pytest.raises(InvalidOperationError, match=f"holds {what.split(':')[0]}; write the Lance table to a folder of its own"):
+        Dataset.write(uri, pa.table({"id": [1]}))
+    assert [path] == [p for p in Path(uri).rglob("*") if p.is_file()]
+
+
+def test_a_folder_of_texts_is_named(uri: str) -> None:
+    Path(uri).mkdir()
+    Path(uri, "part-0.csv").write_text("1,2")
+    with pytest.raises(TableNotFoundError, match=r"the folder holds CSV files: read it with spark\.read\.csv"):
+        Dataset.open(uri)
+
+
+def test_a_file_is_no_table(uri: str) -> None:
+    Path(uri).write_text("x")
+    with pytest.raises(StorageError, match="expected a folder, found a file; a Lance table is a folder"):
+        Dataset.open(uri)
+
+
+def test_one_column_by_two_names_is_refused(uri: str) -> None:
+    dataset = Dataset.write(uri, pa.table({"id": [1]}))
+    for names in (["id", "ID"], ["id", "`id`"]):
+        with pytest.raises(SchemaMismatchError, match="are the same one; name each column once"):
+            dataset.scan(columns=names).to_table()
 
 
 WRITE: Any = Dataset.write

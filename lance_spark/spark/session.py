@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from os import PathLike, fspath
 from typing import Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
-from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError, check_type
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
@@ -30,6 +32,8 @@ def enable(spark: SparkSession) -> None:
         >>> spark = SparkSession.builder.getOrCreate()
         >>> lance_spark.enable(spark)
     """
+    if not hasattr(spark, "dataSource"):
+        raise TypeError(f"spark must be a SparkSession, not {spark!r}")
     _teach(spark)
     try:
         spark.dataSource.register(LanceDataSource)
@@ -75,6 +79,8 @@ def catalog(
         >>> spark.table("lance.points").count()
         3
     """
+    if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+        raise ValueError(f"the name of a catalog must be a word, such as lance, not {name!r}")
     given: dict[str, object] = {"root": None if root is None else absolute(root), "namespace": namespace, **properties}
     texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if value is not None}
     settings = {**texts, **{f"storage.{key}": value for key, value in (storage_options or {}).items()}}
@@ -112,8 +118,10 @@ def write(
     """
     if mode not in ("error", "ignore", "append", "overwrite"):
         raise ValueError(f"mode must be error, ignore, append or overwrite, not {mode!r}")
+    check_type("df", df, DataFrame, "a DataFrame")
+    check_type("uri", uri, (str, PathLike), "a path or URI")
     enable(df.sparkSession)
-    uri = absolute(uri)
+    uri = absolute(fspath(uri))
     writer = df.write.format("lance").mode("overwrite" if mode == "overwrite" else "append").options(**options)
     if mode in ("error", "ignore"):
         try:

@@ -37,7 +37,7 @@ _HINTS = {
     errno.EPERM: "check the permissions of the folder; the file system must also allow hard links",
     errno.EOPNOTSUPP: "the file system must allow hard links, which make commits atomic",
     errno.EROFS: "the file system is mounted read-only",
-    errno.ENOTDIR: "expected a folder, found a file",
+    errno.ENOTDIR: "expected a folder, found a file; a Lance table is a folder",
     errno.EEXIST: "expected a folder, found a file",
     errno.EISDIR: "expected a file, found a folder",
     errno.EMFILE: "the process has too many files open (see ulimit -n)",

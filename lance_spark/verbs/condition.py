@@ -10,7 +10,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.errors import InvalidOptionError, LanceError, check_type
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, Predicate, parse, parse_formula
 from lance_spark.predicate.tree import Call, Cast, Column, Expression, Literal, walk
@@ -25,7 +25,8 @@ _OF_UNICODE = ("lower", "upper")
 
 
 def as_column(condition: Condition) -> SparkColumn:
-    """The condition as a Column."""
+    """The condition or value as a Column. Raises TypeError for anything else than SQL text and Columns."""
+    check_type("a condition or value", condition, (str, SparkColumn), "SQL text, such as '1' or 'id + 1', or a Column, such as F.lit(1)")
     return F.expr(condition) if isinstance(condition, str) else condition
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from lance_spark.errors import AmbiguousMergeError
+from lance_spark.errors import AmbiguousMergeError, check_type
 from lance_spark.metadata.inserted_keys import names_column, primary_key_in
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED
@@ -45,6 +45,9 @@ class Merge:
 
     def check(self) -> None:
         """Raise ValueError for a merge without clauses, and for a clause that never applies because an unconditional one precedes it."""
+        check_type("source", self.source, DataFrame, "a DataFrame")
+        # Without a condition, every row would match.
+        check_type("condition", self.on, (str, Column), "SQL text, such as 't.id = s.id', or a Column")
         if not self.clauses:
             raise ValueError("a merge needs at least one clause, such as whenMatchedUpdateAll()")
         for when in ("matched", "not matched", "not matched by source"):

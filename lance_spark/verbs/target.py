@@ -7,15 +7,24 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.options import STORAGE, storage_options
+from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
 from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
-_PLACE = ("branch", "allow_other_stores")
+_PLACE = ("branch", "allow_other_stores", "verify_checksums")
+
+
+def locating(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that locate a table, in lower case. Raises InvalidOptionError for others, which would have no effect."""
+    ReadOptions.parse(options)
+    for key in options:
+        if not key.lower().startswith(STORAGE) and key.lower() not in _PLACE:
+            raise InvalidOptionError(f"the option {key!r} does not locate a table; expected: {STORAGE}*, {', '.join(_PLACE)}")
+    return {key.lower(): value for key, value in options.items()}
 
 
 @dataclass(frozen=True)
@@ -78,5 +87,5 @@ def named_target(spark: SparkSession, name: str) -> Target:
     if provider is None or str(provider).lower() != "lance":
         raise TableNotFoundError(f"{name} is not a Lance table: its provider in the catalog is {provider}")
     own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
-    options = {key: value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
+    options = {key.lower(): value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
     return Target(spark, own.get("path") or str(table.location().toString()), options)

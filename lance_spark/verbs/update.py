@@ -8,7 +8,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lance_spark.errors import SchemaMismatchError
+from lance_spark.errors import SchemaMismatchError, check_type
 from lance_spark.schema.schema import quoted
 from lance_spark.table.changes.columns_in_place import InPlacePlan, is_cheaper, is_possible
 from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Intent
@@ -25,6 +25,7 @@ from lance_spark.verbs.target import Target
 
 def update(target: Target, condition: Condition | None, values: Mapping[str, Condition], options: WriteOptions) -> RowChanges:
     """Set columns to new values in the rows for which `condition` is true, or in all rows."""
+    check_type("set", values, Mapping, 'a mapping such as {"v": "v + 1"}')
     if not values:
         raise ValueError("an update needs new values: set={column: value}")
     return change_rows(target.latest(), options, partial(_plan, target, condition, values))

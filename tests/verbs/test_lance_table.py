@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import lance
 import pyarrow as pa
@@ -11,7 +12,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
-from lance_spark import LanceTable, RefConflictError, SchemaMismatchError, TableAlreadyExistsError, TableNotFoundError
+import lance_spark
+from lance_spark import (
+    InvalidOptionError,
+    LanceTable,
+    RefConflictError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from lance_spark.lance_table import TableBuilder
 
 
@@ -139,3 +149,28 @@ def test_alter_column(uri: str, spark: SparkSession) -> None:
         table.alterColumn("id", type=StringType())
     with pytest.raises(ValueError, match="needs nullable or type"):
         table.alterColumn("id")
+
+
+def test_wrong_arguments_are_named_and_change_nothing(spark: SparkSession, uri: str) -> None:
+    lance_spark.write(spark.range(3), uri)
+    table: Any = LanceTable.forPath(spark, uri)
+    source = spark.range(2)
+    uses: list[tuple[Callable[[], object], type[Exception], str]] = [
+        (lambda: table.merge(source, None).whenMatchedDelete().execute(), TypeError, "condition must be SQL text, such as 't.id = s.id'"),
+        (lambda: table.merge("s", "id = 1").whenMatchedDelete().execute(), TypeError, "source must be a DataFrame, not 's'"),
+        (lambda: table.delete(5), TypeError, "a condition or value must be SQL text"),
+        (lambda: table.update("id = 1", {"id": 1}), TypeError, r"must be SQL text, such as '1' .* such as F.lit\(1\), not 1"),
+        (lambda: table.update("id = 1", "id = 2"), TypeError, "set must be a mapping"),
+        (lambda: table.addColumns(lambda batch: batch, schema="y bigint"), TypeError, "schema must be a schema of pyarrow, not 'y bigint'"),
+        (lambda: table.addColumns(5, schema=pa.schema([("y", pa.int64())])), TypeError, "values must be SQL text by name"),
+        (lambda: LanceTable.forPath(spark, uri, {"version": 1}), InvalidOptionError, "the option 'version' does not locate a table"),
+        (lambda: LanceTable.forPath(spark, uri, {"brnch": "b"}), InvalidOptionError, "did you mean 'branch'"),
+        (lambda: LanceTable.forPath(spark, uri, {"Branch": "b"}), VersionNotFoundError, "has no branch 'b'"),
+        (lambda: lance_spark.write(cast(Any, [1]), uri, mode="append"), TypeError, "df must be a DataFrame"),
+        (lambda: lance_spark.enable(cast(Any, None)), TypeError, "spark must be a SparkSession, not None"),
+        (lambda: lance_spark.catalog(spark, "a.b"), ValueError, "the name of a catalog must be a word, such as lance, not 'a.b'"),
+    ]
+    for use, error, message in uses:
+        with pytest.raises(error, match=message):
+            use()
+    assert [entry.version for entry in table.history()] == [1]

@@ -101,6 +101,10 @@ class ScanPlan:
         known = self.known(snapshot)
         own = handled(snapshot.manifest.schema, self.blob_handling)
         chosen = own if self.columns is None else known.select(self.columns)
+        if self.columns is not None:
+            paths = [tuple(f.name for f in known.resolve(name)) for name in self.columns]
+            if twice := [name for name, path in zip(self.columns, paths) if paths.count(path) > 1]:
+                raise SchemaMismatchError(f"the columns {', '.join(map(repr, twice))} are the same one; name each column once")
         asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
         return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
 

@@ -19,6 +19,7 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
+from lance_spark.table.versions.other_formats import how_to_read
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
 
@@ -134,14 +135,8 @@ def latest_version(store: Store) -> tuple[int, str]:
     return max(found.items())
 
 
-def holds_parquet(store: Store) -> bool:
-    """Whether a local folder holds Parquet files; False for object stores, which are not listed for this."""
-    return store.location.kind == "file" and any(name.endswith(".parquet") for name in store.names(""))
-
-
 def _not_found(store: Store) -> TableNotFoundError:
-    hint = "; the folder holds Parquet files: read it with spark.read.parquet or pyarrow.parquet" if holds_parquet(store) else ""
-    return TableNotFoundError(f"no Lance table found at {store.uri}{hint}")
+    return TableNotFoundError(f"no Lance table found at {store.uri}{how_to_read(store)}")
 
 
 def timestamp_of(store: Store, version: int, path: str) -> datetime:

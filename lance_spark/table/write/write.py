@@ -50,7 +50,8 @@ from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
-from lance_spark.table.versions.snapshot import Snapshot, holds_parquet, list_versions, open_snapshot
+from lance_spark.table.versions.other_formats import other_format
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.evolving import commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
@@ -191,8 +192,8 @@ def _begin(
         base = latest = open_snapshot(store)
         current = completed(latest.manifest)
     except TableNotFoundError:
-        if holds_parquet(store):
-            raise InvalidOperationError(f"{store.uri} holds Parquet files; write the Lance table to a folder of its own") from None
+        if what := other_format(store):
+            raise InvalidOperationError(f"{store.uri} holds {what}; write the Lance table to a folder of its own") from None
     if current is not None:
         if mode == "create":
             raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
