@@ -8,7 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
@@ -30,6 +30,30 @@ def test_names_that_differ_only_in_case(spark: SparkSession, load: Load, uri: st
         assert load(uri).select("st").count() == 6
         with pytest.raises(AnalysisException, match="AMBIGUOUS_REFERENCE"):
             load(uri).select("id")
+
+
+def test_statements_change_one_of_two_columns_that_differ_only_in_case(spark: SparkSession, uri: str) -> None:
+    Dataset.write(uri, pa.table({"id": [0, 1, 2], "DEFAULT": [10, 11, 12], "default": [20, 21, 22]}))
+    with settings(spark, caseSensitive="true"):
+        spark.read.format("lance").load(uri).createOrReplaceTempView("alike")
+        spark.sql("UPDATE alike SET `default` = 100 WHERE id = 0")
+        spark.sql("MERGE INTO alike AS t USING (SELECT 1 AS i) AS s ON t.id = s.i WHEN MATCHED THEN UPDATE SET `DEFAULT` = 101")
+        assert sorted(map(tuple, spark.table("alike").collect())) == [(0, 10, 100), (1, 101, 21), (2, 12, 22)]
+    merge = Dataset.open(uri).merge_insert(on="id").when_matched_update_all()
+    merge.execute(pa.table({"id": [2], "default": [102]}))
+    assert Dataset.open(uri).scan(filter="id = 2").to_table().to_pylist() == [{"id": 2, "DEFAULT": 12, "default": 102}]
+    lance.dataset(uri).validate()
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"), [("_ROWADDR", "DELETE FROM hidden WHERE id = 0"), ("__row_operation", "UPDATE hidden SET id = 0")]
+)
+def test_statements_refuse_names_that_spark_takes_for_its_own(spark: SparkSession, uri: str, name: str, statement: str) -> None:
+    Dataset.write(uri, pa.table({"id": [0], name: [1]}))
+    spark.read.format("lance").load(uri).createOrReplaceTempView("hidden")
+    with pytest.raises(UnsupportedOperationException, match=f"cannot change a table with the column '{name}'"):
+        spark.sql(statement)
+    assert Dataset.open(uri).scan().to_table().to_pylist() == [{"id": 0, name: 1}]
 
 
 def test_a_name_that_fits_two_columns_is_refused(uri: str) -> None:

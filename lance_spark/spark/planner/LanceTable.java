@@ -90,7 +90,10 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
     return inner.newWriteBuilder(!isCatalogTable ? info : new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
   }
 
-  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) { return new LanceOperation(this, info); }
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    LanceOperation.checkNames(info.command(), schema().fieldNames());
+    return new LanceOperation(this, info);
+  }
 
   public boolean truncateTable() {
     RowLevelWrite.truncate(this);

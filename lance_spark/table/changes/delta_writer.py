@@ -33,7 +33,7 @@ from lance_spark.table.changes.delta import (
 )
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.conform import conform
+from lance_spark.table.write.conform import conform, matched
 from lance_spark.table.write.write import discard, fragment_writer
 
 _WAITING_ROWS = 1 << 16
@@ -56,8 +56,7 @@ class DeltaWriter:
     def __init__(self, target: DeltaTarget) -> None:
         self._target = target
         schema = target.write.schema
-        assigned = {name.lower() for name in target.assigned}
-        self._kept = tuple(f for f in schema.fields if f.name.lower() not in assigned)
+        self._kept = tuple(f for f, at in zip(schema.fields, matched(target.assigned, schema.fields), strict=True) if at is None)
         self._left: dict[int, BitMap] = {}
         self._moved, self._inserted = fragment_writer(target.write), fragment_writer(target.write)
         self._row_ids: list[np.ndarray] = []
@@ -138,23 +137,23 @@ class DeltaWriter:
             known = read_rows(self._target.snapshot, _addresses(rows), fields)
             if stable:
                 self._row_ids.append(known.column("_rowid").to_numpy())
-            for field in self._kept:
-                rows = _with_column(rows, field.name, known)
+            rows = self._with_kept(rows, known)
         for batch in _values(rows, self._target.write.schema).to_batches():
             self._moved.write(batch)
 
-
-def _with_column(rows: pa.Table, name: str, known: pa.Table) -> pa.Table:
-    at = [i for i, n in enumerate(rows.schema.names) if n.lower() == name.lower()]
-    for i in reversed(at):
-        rows = rows.remove_column(i)
-    return rows.append_column(known.schema.field(name), known.column(name))
+    def _with_kept(self, rows: pa.Table, known: pa.Table) -> pa.Table:
+        """The rows with the table's values in the columns that are not assigned."""
+        kept, fields = {f.name for f in self._kept}, self._target.write.schema.fields
+        stale = {at for field, at in zip(fields, matched(rows.schema.names, fields), strict=True) if field.name in kept}
+        rows = rows.select([i for i in range(rows.num_columns) if i not in stale])
+        for name in kept:
+            rows = rows.append_column(known.schema.field(name), known.column(name))
+        return rows
 
 
 def _values(rows: pa.RecordBatch | pa.Table, schema: Schema) -> pa.RecordBatch | pa.Table:
     """The columns of `rows` that are in `schema`."""
-    known = {f.name.lower() for f in schema.fields}
-    return rows.select([name for name in rows.schema.names if name.lower() in known])
+    return rows.select(sorted(at for at in matched(rows.schema.names, schema.fields) if at is not None))
 
 
 def _addresses(rows: pa.RecordBatch | pa.Table) -> np.ndarray:

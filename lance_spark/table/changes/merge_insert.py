@@ -21,7 +21,7 @@ from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.write import NO_OPTIONS, Data, WriteOptions, read_all
 
 Result = TypeVar("Result")
@@ -56,8 +56,9 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
 
     def plan(snapshot: Snapshot) -> RowPlan:
         schema = snapshot.manifest.schema
-        names = {f.name.lower(): f.name for f in schema.fields}
-        rows = source.rename_columns([names.get(name.lower(), name) for name in source.column_names])
+        places = matched(source.column_names, schema.fields)
+        names = {at: f.name for f, at in zip(schema.fields, places, strict=True)}
+        rows = source.rename_columns([names.get(i, name) for i, name in enumerate(source.column_names)])
         keys = [schema.resolve(quoted([key]))[0].name for key in merge.on]
         if missing := [key for key in keys if key not in rows.column_names]:
             raise SchemaMismatchError(f"the source lacks the key {', '.join(map(repr, missing))}")

@@ -21,7 +21,7 @@ from lance_spark.table.changes.row_tasks import matched_rows, plan_rows, run_row
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.conform import check_fits, matched
 from lance_spark.table.write.write import WriteOptions
 
 
@@ -85,8 +85,8 @@ def plan_update(runner: Runner, snapshot: Snapshot, predicate: Predicate | None,
 
 def assigned_ids(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
     """The ids of the columns with these names and of all their nested fields."""
-    wanted = {name.lower() for name in names}
-    return tuple(f.id for top in schema.fields if top.name.lower() in wanted for f in Schema((top,)).walk())
+    assigned = (f for f, at in zip(schema.fields, matched(names, schema.fields), strict=True) if at is not None)
+    return tuple(f.id for top in assigned for f in Schema((top,)).walk())
 
 
 def live_rows(snapshot: Snapshot) -> dict[int, int]:

@@ -34,7 +34,7 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     if _is_conformed(batch.schema, table.fields):
         return batch
     target = pa.schema([f.to_arrow() for f in table.fields])
-    found, given = _match(batch.schema.names, table.fields), batch.columns
+    found, given = matched(batch.schema.names, table.fields), batch.columns
     columns = []
     for field, t, at in zip(table.fields, target.types, found, strict=True):
         array = pa.nulls(batch.num_rows, t) if at is None else given[at]
@@ -52,7 +52,7 @@ def _is_conformed(data: pa.Schema, fields: Sequence[Field]) -> bool:
     return all(t == f.type for t, f in zip(data.types, fields))
 
 
-def _match(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | None]:
+def matched(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | None]:
     """The index of each field in `names`: an exact match, else one that differs only in case; None without a match.
 
     A name that is exactly that of a field is not taken for another field.
@@ -79,7 +79,7 @@ def _struct_differences(data: Sequence[pa.Field], fields: Sequence[Field], path:
     alike = Counter(f.name.lower() for f in fields)
     twice = sorted({name for name in names if exact[name] > 1 or inexact[name.lower()] > 1})
     found = [f"{path}{name!r} is duplicated (names that differ only in case are equal)" for name in twice]
-    places = _match(names, fields)
+    places = matched(names, fields)
     ambiguous = sorted({name for name in names if name not in own and alike[name.lower()] > 1})
     found += [f"{path}{name!r} is ambiguous: the table has columns that differ only in case" for name in ambiguous]
     unknown = [i for i in sorted({*range(len(names))} - {*places}) if names[i] not in twice]
@@ -226,7 +226,7 @@ def _list_of_view(array: pa.Array) -> pa.Array:
 def _cast_struct(array: pa.StructArray, field: Field, path: str) -> pa.Array:
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     children = []
-    for child, at in zip(field.children, _match(names, field.children), strict=True):
+    for child, at in zip(field.children, matched(names, field.children), strict=True):
         there = pa.nulls(len(array), child.type) if at is None else _cast(array.field(at), child, f"{path}.{child.name}")
         children.append(there)
     mask = array.is_null() if array.null_count else None

@@ -52,7 +52,7 @@ from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
-from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.evolving import commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
@@ -234,8 +234,8 @@ def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
     """The fields of the table that the data has; a missing field needs no column in the new files, it is read as null."""
     check_counts(current)
     check_fits(arrow_schema, current.schema)
-    names = {name.lower() for name in arrow_schema.names}
-    fields = tuple(f for f in current.schema.fields if f.name.lower() in names)
+    places = matched(arrow_schema.names, current.schema.fields)
+    fields = tuple(f for f, at in zip(current.schema.fields, places, strict=True) if at is not None)
     if not fields:
         raise SchemaMismatchError("the data has none of the table's columns")
     return replace(current.schema, fields=fields)

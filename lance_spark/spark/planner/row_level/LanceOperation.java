@@ -1,6 +1,7 @@
 package lancespark;
 
 import java.util.*;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -16,12 +17,25 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tells Spark how DELETE, UPDATE and MERGE INTO are rewritten for a lance table: as delta rows that refer to rows by their addresses. */
 class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
+  private static final String OPERATION = "__row_operation";
   final LanceTable table;
   private final RowLevelOperationInfo info;
 
   LanceOperation(LanceTable table, RowLevelOperationInfo info) {
     this.table = table;
     this.info = info;
+  }
+
+  /** Refuses a column that Spark would take for the row address, or for the operation in the delta rows. */
+  static void checkNames(RowLevelOperation.Command command, String[] names) {
+    boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
+    for (int i = 0; i < names.length; i++) {
+      boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(MetadataColumns.ADDRESS);
+      boolean isOperation = command != RowLevelOperation.Command.DELETE && names[i].equals(OPERATION);
+      if (!isAddress && !isOperation) continue;
+      throw new UnsupportedOperationException(command + " cannot change a table with the column '" + names[i] + "', because Spark takes it for "
+          + (isAddress ? "the metadata column _rowaddr. Set spark.sql.caseSensitive to true" : "a column of its own. Rename it with alter_columns of Dataset"));
+    }
   }
 
   public RowLevelOperation build() { return this; }
