@@ -37,11 +37,11 @@ def open_field(field: Field, columns: Mapping[int, Column], rows: Rows, num_rows
     """
     spans = sp.from_rows(rows)
     leaves = []
-    for path in paths(field):
+    for path in (found := paths(field)):
         if path[-1].id not in columns:
             raise CorruptFileError(f"the file has no column for field {path[-1].id} ({path[-1].name!r})")
         leaves.append(LeafReader(path, columns[path[-1].id], spans, num_rows))
-    return leaves[0] if len(leaves) == 1 and len(paths(field)[0]) == 1 else NestedReader(field, leaves)
+    return leaves[0] if len(leaves) == 1 and len(found[0]) == 1 else NestedReader(field, leaves)
 
 
 class LeafReader:
@@ -89,7 +89,7 @@ class LeafReader:
         # Chunks may end mid-row if rows have several items, so such pages are read whole.
         wanted = spans if self._width == 1 else sp.all_rows(page.num_rows)
         array, rows_read = yield from read_page(layout, page, self._path, self._type, wanted)
-        return pick(array, rows_read // self._width, spans)
+        return pick(array, rows_read if self._width == 1 else rows_read // self._width, spans)
 
 
 class NestedReader:

@@ -11,6 +11,8 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects import Spark
 from sqlglot.errors import SqlglotError
 
+from lance_spark.buffers.cache import Cache
+
 _BINARY = frozenset(("AND", "OR", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "IS", "DIV", "ESCAPE", "FROM", "AS"))
 _NEGATABLE = frozenset(("IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"))
 _CONSTANTS = frozenset(("NULL", "TRUE", "FALSE"))
@@ -59,8 +61,17 @@ class _Parser(Spark.Parser):  # type: ignore[misc]
     NO_PAREN_FUNCTION_PARSERS: dict[str, Any] = {}  # noqa: RUF012
 
 
+_KNOWN = Cache(8 << 20)
+_BYTES_PER_CHARACTER = 256
+"""About the memory of a tree."""
+
+
 def condition_tree(sql: str) -> Any:
-    """Parse the expression `sql`. Raises ValueError with the reason for an invalid text."""
+    """Parse the expression `sql`, whose tree stays in memory. Raises ValueError with the reason for an invalid text."""
+    return _KNOWN.get(sql, lambda: _parsed(sql), lambda _: _BYTES_PER_CHARACTER * len(sql))
+
+
+def _parsed(sql: str) -> Any:
     try:
         text = _plain(sql)
         (tree,) = _Parser(dialect="spark").parse_into(exp.Condition, Spark.Tokenizer(dialect="spark").tokenize(text), text)

@@ -36,14 +36,16 @@ def from_rows(rows: Rows) -> Spans:
     if not len(rows):
         return all_rows(0)
     breaks = (rows[1:] - rows[:-1] != 1).nonzero()[0]
-    starts = np.concatenate([rows[:1], rows[breaks + 1]])
-    stops = np.concatenate([rows[breaks], rows[-1:]]) + 1
-    return of(starts, stops)
+    made = np.empty((len(breaks) + 1, 2), np.int64)
+    made[0, 0], made[-1, 1] = rows[0], rows[-1] + 1
+    made[1:, 0] = rows[breaks + 1]
+    made[:-1, 1] = rows[breaks] + 1
+    return made
 
 
 def count(spans: Spans) -> int:
     """The number of selected rows."""
-    return int((spans[:, 1] - spans[:, 0]).sum())
+    return int(np.add.reduce(spans[:, 1] - spans[:, 0]))
 
 
 def wider(spans: Spans, before: int, behind: int) -> Spans:
@@ -70,8 +72,7 @@ def positions(inner: Spans, outer: Spans) -> np.ndarray:
 def within(inner: Spans, outer: Spans) -> Spans:
     """The spans of `inner`, each within one of `outer`, as positions among the rows of `outer`; spans may then be adjacent."""
     at = outer[:, 0].searchsorted(inner[:, 0], side="right") - 1
-    lengths = outer[:, 1] - outer[:, 0]
-    moved: np.ndarray = inner + (lengths.cumsum() - lengths - outer[:, 0])[at][:, None]
+    moved: np.ndarray = inner + ((outer[:, 1] - outer[:, 0]).cumsum() - outer[:, 1])[at][:, None]
     return moved
 
 
@@ -92,5 +93,8 @@ def cut(spans: Spans, start: int, stop: int) -> Spans:
     """The part of the selection in rows `start` to `stop`, relative to `start`."""
     first = spans[:, 1].searchsorted(start, side="right")
     last = spans[:, 0].searchsorted(stop, side="left")
-    inside: np.ndarray = spans[first:last].clip(start, stop) - start
+    inside: np.ndarray = spans[first:last] - start
+    if len(inside):
+        # Only the first and the last span can be cut.
+        inside[0, 0], inside[-1, 1] = max(inside[0, 0], 0), min(inside[-1, 1], stop - start)
     return inside

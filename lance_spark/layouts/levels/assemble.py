@@ -80,8 +80,8 @@ def nest(path: Path, slots: Sequence[Slots], leaf: pa.Array) -> pa.Array:
 
 def pick(array: pa.Array, rows_read: Spans, wanted: Spans) -> pa.Array:
     """The rows `wanted` of an array that has the rows `rows_read`, all of which it must have."""
-    if spans.count(rows_read) != len(array):
-        raise CorruptFileError(f"expected {spans.count(rows_read)} rows, found {len(array)}")
+    if (expected := spans.count(rows_read)) != len(array):
+        raise CorruptFileError(f"expected {expected} rows, found {len(array)}")
     if len(wanted) == 0:
         return array.slice(0, 0)
     if spans.count(wanted) == len(array):

@@ -21,6 +21,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels.assemble import Path, nest
 from lance_spark.layouts.levels.read import Slots, decode_levels, unravel
 from lance_spark.layouts.levels.sparse import read_structure, restrict
+from lance_spark.layouts.mini_block.locate import locate, positions
 from lance_spark.layouts.nodes.page_layouts import Dense, MiniBlock, Sparse
 from lance_spark.layouts.values.to_arrow import look_up_later, to_array, to_dictionary_array
 from lance_spark.reading import spans
@@ -49,14 +50,18 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """Fetched chunks, all within `data`, and their spans of chunks and rows."""
+    """Fetched chunks, all within `data`, and their spans of rows; for lists also their spans of chunks.
+
+    If few of their values are wanted, `few` has the chunk of each of these, and its position in that chunk.
+    """
 
     data: Bytes
-    chunks: Spans
     starts: np.ndarray
     sizes: np.ndarray
     counts: np.ndarray
     rows: Spans
+    chunks: Spans | None = None
+    few: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
@@ -64,7 +69,8 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
 
     Flat values of a dictionary are looked up by the caller, since more rows are decoded than are wanted.
     """
-    whole = spans.count(rows) == page.num_rows
+    count = spans.count(rows)
+    whole = count == page.num_rows
     words, *rest = yield from _first_round(layout, page, whole)
     dictionary = rest.pop(0) if layout.dictionary else None
     slots: tuple[Slots, ...] | None = None
@@ -75,17 +81,19 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
     else:
         assert layout.num_items is not None
         num_items = layout.num_items
-    table = _table(layout, page, words, num_items, rest.pop(0) if _needs_index(layout, whole) else None)
+    index = rest.pop(0) if _needs_index(layout, whole) else None
     if whole:
+        table = _table(layout, page, words, num_items)
         (data,) = rest or (yield [page.buffers[1]])
-        fetched = _Fetched(data, spans.all_rows(len(table.sizes)), table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
+        fetched = _Fetched(data, table.starts, table.sizes, table.counts, spans.all_rows(page.num_rows))
     else:
-        fetched = yield from _read_chunks(table, page.buffers[1].start, rows)
+        if index is None and _FEW * count <= page.num_rows:
+            fetched = yield from _read_few(layout, page, words, num_items, rows, count)
+        else:
+            fetched = yield from _read_chunks(_table(layout, page, words, num_items, index), page.buffers[1].start, rows)
         slots = slots and restrict(slots, spans.rows(fetched.rows))
     check_bytes(float(fetched.counts.sum()) * (bit_width(t) or 32) / 8, "values")
-    # The positions of the wanted values, if they are few. With lists, a row is no value.
-    few = not whole and not _needs_index(layout, whole) and _FEW * spans.count(rows) <= fetched.counts.sum()
-    block, slots, picked = _decode(layout, fetched, slots, spans.positions(rows, fetched.rows) if few else None)
+    block, slots, picked = _decode(layout, fetched, slots)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
     return nest(path, slots, leaf), rows if picked else fetched.rows
 
@@ -126,17 +134,24 @@ def _first_round(layout: MiniBlock, page: Page, whole: bool) -> Steps[Sequence[B
     if len(wanted) == 1 and 0 in page.kept:
         return [page.kept[0]]
     answers = yield wanted
-    if not whole:
-        page.kept[0] = answers[0].copy()
-    return answers
+    if whole:
+        return answers
+    page.kept[0] = answers[0].copy()
+    return [page.kept[0], *answers[1:]]
 
 
-def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: Bytes | None) -> _Table:
-    """A chunk word is (bytes / 8 - 1) << 4 | log2(values); the last chunk has the remaining values."""
+def _words(layout: MiniBlock, words: Bytes) -> np.ndarray:
+    """The chunk words, unsigned numbers of 16 or 32 bits."""
     width = 4 if layout.large else 2
     if len(words) % width or not len(words):
         raise CorruptFileError(f"{len(words)} bytes of chunk words are not a multiple of {width} bytes")
-    numbers = words.view(f"<u{width}").astype(np.int64)
+    numbers: np.ndarray = words.view(f"<u{width}")
+    return numbers
+
+
+def _table(layout: MiniBlock, page: Page, words: Bytes, num_items: int, index: Bytes | None = None) -> _Table:
+    """A chunk word is (bytes / 8 - 1) << 4 | log2(values); the last chunk has the remaining values."""
+    numbers = _words(layout, words).astype(np.int64)
     sizes = ((numbers >> 4) + 1) * _ALIGNMENT
     starts = sizes.cumsum() - sizes
     limit = page.buffers[1].stop - page.buffers[1].start
@@ -168,10 +183,15 @@ def _indexed_rows(layout: MiniBlock, page: Page, index: Bytes, num_chunks: int) 
     return spans.of(ended - pairs[:, 0].astype(np.int64), ended + (pairs[:, 1] > 0))
 
 
-def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
-    """The chunks with values of `rows`."""
+def _check_rows(table: _Table, rows: Spans) -> None:
+    """Raise CorruptFileError if the chunks do not have all of `rows`."""
     if rows[-1, 1] > table.rows[-1, 1]:
         raise CorruptFileError(f"expected at least {rows[-1, 1]} rows in the chunks of the page, found {table.rows[-1, 1]}")
+
+
+def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
+    """The chunks with values of `rows`."""
+    _check_rows(table, rows)
     # A chunk is wanted if fewer spans of rows end before its first row than begin before its end.
     before = np.searchsorted(rows[:, 1], table.rows[:, 0], side="right")
     wanted = np.flatnonzero(np.searchsorted(rows[:, 0], table.rows[:, 1], side="left") > before)
@@ -184,15 +204,32 @@ def _read_chunks(table: _Table, base: int, rows: Spans) -> Steps[_Fetched]:
     starts = spans.within(spans.of(starts, starts + sizes), runs)[:, 0]
     rows_read = spans.of(table.rows[chunks[:, 0], 0], table.rows[chunks[:, 1] - 1, 1])
     data = answers[0] if len(answers) == 1 else np.concatenate(answers)
-    return _Fetched(data, chunks, starts, sizes, table.counts[wanted], rows_read)
+    return _Fetched(data, starts, sizes, table.counts[wanted], rows_read, chunks)
 
 
-def _decode(
-    layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None, few: np.ndarray | None
-) -> tuple[Block, tuple[Slots, ...], bool]:
+def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows: Spans, count: int) -> Steps[_Fetched]:
+    """The chunks with values of `rows`, which are `count` rows of a page without lists."""
+    numbers = _words(layout, words)
+    most = min(len(numbers), count)
+    chunks, runs, rows_read = np.empty((4, most), np.int64), np.empty((most, 2), np.int64), np.empty((most, 2), np.int64)
+    found, read, adjacent, size, items = locate(numbers, num_items, rows, _GAP, chunks, runs, rows_read)
+    base, stop = page.buffers[1]
+    if items < rows[-1, 1] or base + size > stop:
+        _check_rows(_table(layout, page, words, num_items), rows)
+    answers = yield [ByteRange(base + a, base + b) for a, b in runs[:read].tolist()]
+    data = answers[0] if read == 1 else np.concatenate(answers)
+    starts, sizes, counts, first = chunks[:, :found]
+    few = None
+    if _FEW * count <= counts.sum():
+        of, at = few = np.empty(count, np.int64), np.empty(count, np.int64)
+        positions(rows, first, counts, of, at)
+    return _Fetched(data, starts, sizes, counts, rows_read[:adjacent], few=few)
+
+
+def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | None) -> tuple[Block, tuple[Slots, ...], bool]:
     """The values of the fetched chunks, and their slots, which are given if the structure is not in the chunks.
 
-    Only the values at the positions `few` if the encoding can do so; the bool tells.
+    Only those of the few wanted values if the encoding can pick them; the bool tells.
     """
     num_levels, starts, sizes = _chunk_buffers(layout, fetched)
     level_buffers = (layout.repetition is not None) + (layout.definition is not None)
@@ -200,13 +237,11 @@ def _decode(
     chunks = Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts)
     if slots is None:
         slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
-    block: Block | None = None
-    if few is not None and slots[0].count == chunks.counts.sum():
-        stops = np.cumsum(chunks.counts)
-        of = np.searchsorted(stops, few, side="right")
-        block = layout.value.pick_values(chunks, of, few - (stops - chunks.counts)[of])
-    if block is not None and few is not None:
-        return block, restrict(slots, few), True
+    if fetched.few is not None and slots[0].count == fetched.counts.sum():
+        of, at = fetched.few
+        picked = layout.value.pick_values(chunks, of, at)
+        if picked is not None:
+            return picked, restrict(slots, (np.cumsum(fetched.counts) - fetched.counts)[of] + at), True
     block = layout.value.decode_chunks(chunks)
     if slots[0].count != block.count:
         raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
@@ -224,25 +259,19 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
         raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(fetched.starts)), np.int64)
     # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
-    num_levels = _numbers(fetched.data, fetched.starts, 2)
-    at, end = fetched.starts + 2, np.full(len(fetched.starts), head, np.int64)
+    words = fetched.data[: len(fetched.data) // 2 * 2].view("<u2")
+    heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64)
+    end = np.full(len(fetched.starts), head, np.int64)
     for i in range(len(starts)):
-        size = 2 if i < levels - 1 else width
-        starts[i] = fetched.starts + (end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-        sizes[i] = _numbers(fetched.data, at, size)
-        at = at + size
+        starts[i] = fetched.starts + ((end + (_ALIGNMENT - 1)) & -_ALIGNMENT)
+        wide = 2 * (i - levels + 1)
+        sizes[i] = heads[1 + i] if i < levels - 1 or not layout.large else heads[levels + wide] | heads[levels + wide + 1] << 16
         end = starts[i] + sizes[i] - fetched.starts
     short = end > fetched.sizes
     if short.any():
         c = int(short.argmax())
         raise CorruptFileError(f"expected {end[c]} bytes in chunk {c} of those read, found {fetched.sizes[c]}")
-    return num_levels, starts, sizes
-
-
-def _numbers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
-    """The little-endian unsigned numbers of `width` bytes at these positions, which need not be aligned."""
-    numbers: np.ndarray = data[at[:, None] + np.arange(width)].view(f"<u{width}")[:, 0].astype(np.int64)
-    return numbers
+    return heads[0], starts, sizes
 
 
 def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple[Slots, ...]:
@@ -254,10 +283,11 @@ def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple
     repetition = definition = None
     if layout.repetition is not None:
         repetition = decode_levels(layout.repetition, buffers.select(0, 1))
-        if len(fetched.chunks) > 1 or fetched.chunks[0, 0] > 0:
+        chunks = fetched.chunks
+        if chunks is not None and (len(chunks) > 1 or chunks[0, 0] > 0):
             # Reading may start mid-row. That row counts as one, so that row numbers are right; it is not selected.
             repetition = repetition.copy()
-            lengths = fetched.chunks[:, 1] - fetched.chunks[:, 0]
+            lengths = chunks[:, 1] - chunks[:, 0]
             repetition[(np.cumsum(buffers.counts) - buffers.counts)[np.cumsum(lengths) - lengths]] = structure.num_lists
     if layout.definition is not None:
         at = int(layout.repetition is not None)

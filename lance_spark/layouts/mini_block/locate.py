@@ -1,0 +1,59 @@
+"""Where a few rows are in the chunks of a mini-block page without lists.
+
+Compiled, since numpy would take longer to find a row than the store to read its chunk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.kernel import kernel
+
+
+@kernel
+def locate(
+    words: np.ndarray, items: int, rows: np.ndarray, gap: int, chunks: np.ndarray, runs: np.ndarray, spans: np.ndarray
+) -> tuple[np.int64, np.int64, np.int64, np.int64, np.int64]:
+    """Find the chunks with values of the spans `rows` from the chunk words of a page of `items` values; see `read` for the words.
+
+    Fills `chunks` (int64 [4, n]) with the place of each chunk in what is read, its size, its number of values and its first row; `runs`
+    (int64 [n, 2]) with the ranges to be read: chunks at most `gap` bytes apart are read together; and `spans` (int64 [n, 2]) with the rows
+    of the chunks. Returns how many of each there are, and the bytes and the values of the page, negative if there are more than `items`.
+    """
+    found = read = adjacent = span = start = first = place = np.int64(0)
+    for c in range(len(words)):
+        size = (np.int64(words[c] >> 4) + 1) * 8
+        stop = first + (np.int64(1) << np.int64(words[c] & 15)) if c + 1 < len(words) else np.int64(items)
+        if stop < first:
+            return found, read, adjacent, start + size, np.int64(-1)
+        while span < len(rows) and rows[span, 1] <= first:
+            span += 1
+        if span < len(rows) and rows[span, 0] < stop:
+            if read and start - runs[read - 1, 1] <= gap:
+                place += start - runs[read - 1, 1]
+            else:
+                runs[read, 0] = start
+                read += 1
+            runs[read - 1, 1] = start + size
+            if not adjacent or spans[adjacent - 1, 1] != first:
+                spans[adjacent, 0] = first
+                adjacent += 1
+            spans[adjacent - 1, 1] = stop
+            chunks[0, found], chunks[1, found], chunks[2, found], chunks[3, found] = place, size, stop - first, first
+            place += size
+            found += 1
+        start += size
+        first = stop
+    return found, read, adjacent, start, first
+
+
+@kernel
+def positions(rows: np.ndarray, first: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray) -> None:
+    """Fill `of` with the chunk of each of the spans' rows, and `at` with its position in that chunk; `first` are the chunks' first rows."""
+    chunk = done = np.int64(0)
+    for span in range(len(rows)):
+        for row in range(rows[span, 0], rows[span, 1]):
+            while row >= first[chunk] + counts[chunk]:
+                chunk += 1
+            of[done], at[done] = chunk, row - first[chunk]
+            done += 1
