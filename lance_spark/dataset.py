@@ -333,7 +333,7 @@ class Dataset(IndexMethods):
         """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
         if filter is None:
             return sum(all_live_rows(self.snapshot))
-        return sum(batch.num_rows for batch in self.scan(columns=["_rowaddr"], filter=filter).to_batches())
+        return self.scan(columns=(), filter=filter).count_rows()
 
     def scan(
         self,

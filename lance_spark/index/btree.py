@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -54,14 +55,18 @@ class _Pages:
 
     @property
     def nbytes(self) -> int:
-        return int(self.bounds.lower.nbytes + self.bounds.upper.nbytes + self.nulls.nbytes)
+        return int(self.bounds.nbytes + self.nulls.nbytes + self.sizes.nbytes)
+
+    @cached_property
+    def have_nulls(self) -> bool:
+        return bool(self.nulls.any())
 
     def spans_of(self, numbers: np.ndarray) -> spans.Spans:
         """The rows of the pages with these numbers."""
         starts = numbers * self.page_rows
         return spans.merged(spans.of(starts, np.minimum(starts + self.page_rows, self.num_rows)), 0)
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """The number of rows of each page."""
         starts = np.arange(len(self.nulls), dtype=np.int64) * self.page_rows
@@ -75,21 +80,34 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
         raise CorruptFileError(f"{data.path}: expected at least {files.live_rows} rows, found {data.num_rows}")
     pages = files.cached("pages", lambda: _read_pages(files, data), lambda pages: pages.nbytes)
     try:
-        kept = pages_that_may_hold(condition, pages.bounds) & (pages.nulls < pages.sizes)
-        if holds_for_null(condition, pages.bounds.lower.type):
-            kept |= pages.nulls > 0
-        # Where both bounds satisfy a condition, most values between them do.
-        whole = kept & holds(condition, pages.bounds.lower) & holds(condition, pages.bounds.upper)
-        half = min(data.num_rows // 2, _MOST_ROWS)
-        if pages.sizes[kept].sum() > max(_QUICKLY_READ, half) or pages.sizes[whole].sum() > max(_FEW_ROWS, half):
-            return None
+        kept = pages_that_may_hold(condition, pages.bounds)
+        if pages.have_nulls:
+            kept = kept & (pages.nulls < pages.sizes)
+            if holds_for_null(condition, pages.bounds.lower.type):
+                kept = kept | (pages.nulls > 0)
         numbers = np.flatnonzero(kept)
+        if _too_many(condition, pages, numbers):
+            return None
         few = _KEPT_PAGES if pa.types.is_primitive(pages.bounds.lower.type) else _KEPT_WIDE_PAGES
         find = _in_few if len(numbers) <= few else _in_many
         found = find(files, data, pages, numbers, condition)
     except InvalidOptionError:
         return None  # the values of deleted rows are here too: only a scan shows whether the condition fails
     return Found(of_numbers(found), exact=True)
+
+
+def _too_many(condition: Expression, pages: _Pages, kept: np.ndarray) -> bool:
+    """Whether the pages `kept` have more values than are worth reading, or more of them satisfy the condition than are worth finding."""
+    half = min(pages.num_rows // 2, _MOST_ROWS)
+    values = pages.sizes[kept].sum()
+    if values > max(_QUICKLY_READ, half):
+        return True
+    if values <= max(_FEW_ROWS, half):
+        return False
+    # Where both bounds satisfy a condition, most values between them do.
+    ends = (bound.take(pa.array(kept)) for bound in (pages.bounds.lower, pages.bounds.upper))
+    whole = np.logical_and(*(holds(condition, end) for end in ends))
+    return bool(pages.sizes[kept[whole]].sum() > max(_FEW_ROWS, half))
 
 
 def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarray, condition: Expression) -> np.ndarray:

@@ -67,8 +67,8 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
 
 def holds(condition: Expression, values: pa.Array) -> np.ndarray:
     """For each of `values`, as stored in the column: whether the condition of `over_values` is true. Raises InvalidOptionError."""
-    selected = evaluate(Predicate(condition, "the condition"), pa.record_batch({VALUE: values}))
-    found: np.ndarray = pc.fill_null(selected, False).to_numpy(zero_copy_only=False)
+    selected = evaluate(Predicate(condition, "the condition"), pa.RecordBatch.from_arrays([values], [VALUE]))
+    found: np.ndarray = (pc.fill_null(selected, False) if selected.null_count else selected).to_numpy(zero_copy_only=False)
     return found
 
 

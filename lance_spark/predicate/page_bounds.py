@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,21 @@ class PageBounds:
     def __len__(self) -> int:
         return len(self.lower)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of the bounds."""
+        return int(self.lower.nbytes + self.upper.nbytes)
+
+    @cached_property
+    def lower_unknown(self) -> np.ndarray:
+        """Whether the lower bound of each page is null or NaN."""
+        return _unknown(self.lower)
+
+    @cached_property
+    def upper_unknown(self) -> np.ndarray:
+        """Whether the upper bound of each page is null or NaN."""
+        return _unknown(self.upper)
+
 
 def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray:
     """For each page: whether a value between its bounds can satisfy the condition (see `one_column.over_values`). Nulls are not considered.
@@ -47,9 +63,11 @@ def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray
             kept = np.logical_and(*(pages_that_may_hold(Compare(op, left, right), bounds) for op in ("<=", ">=")))
         case Compare("<" | "<=" | ">" | ">=" as op, left, Literal()) if _keeps_order(left):
             # If it is true for any value, it is true for the bound at that end.
-            end = bounds.lower if op.startswith("<") else bounds.upper
-            # NaN is the largest value, but indexes have it first if it has a sign.
-            kept = _unknown(end) | holds(condition, end) | _is_nan(bounds.lower)
+            below = op.startswith("<")
+            kept = holds(condition, bounds.lower if below else bounds.upper) | (bounds.lower_unknown if below else bounds.upper_unknown)
+            if pa.types.is_floating(bounds.lower.type):
+                # NaN is the largest value, but indexes have it first if it has a sign.
+                kept |= _is_nan(bounds.lower)
         case In(operand, values) if values and _keeps_order(operand):
             kept = _with_one_of(condition, bounds)
         case Call("startswith", (Column(), Literal(str(prefix)))):
@@ -82,8 +100,6 @@ def _unknown(ends: pa.Array) -> np.ndarray:
 
 
 def _is_nan(ends: pa.Array) -> np.ndarray:
-    if not pa.types.is_floating(ends.type):
-        return np.zeros(len(ends), dtype=bool)
     found: np.ndarray = pc.fill_null(pc.is_nan(ends), False).to_numpy(zero_copy_only=False)
     return found
 
@@ -98,7 +114,7 @@ def _with_one_of(condition: In, bounds: PageBounds) -> np.ndarray:
         everything = pc.add(everything, pa.scalar(0.0, everything.type))  # -0.0 equals 0.0
     ranks = pc.rank(everything, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     wanted, lower, upper = np.split(ranks, [len(known), len(known) + len(bounds)])
-    low_unknown, high_unknown = _unknown(bounds.lower), _unknown(bounds.upper)
+    low_unknown, high_unknown = bounds.lower_unknown, bounds.upper_unknown
     lower, upper = np.where(low_unknown, -1, lower), np.where(high_unknown, len(ranks) + 1, upper)
     wanted = np.sort(wanted)
     found = np.searchsorted(wanted, lower, side="left") < np.searchsorted(wanted, upper, side="right")

@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol, TypeAlias
 
+import numpy as np
+
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.buffers.memory import empty
 from lance_spark.errors import CorruptFileError, on_failure
@@ -34,6 +36,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_SMALL_READ = 64 << 10
 _LONGEST_WAIT_S = 1.0
 _PAUSES_S = (0.0002, 0.004)
 
@@ -292,6 +295,8 @@ def _modified(about: os.stat_result) -> datetime | None:
 
 
 def _pread(fd: int, start: int, stop: int) -> Bytes:
+    if stop - start < _SMALL_READ and len(small := os.pread(fd, stop - start, start)) == stop - start:
+        return np.frombuffer(small, np.uint8)
     data = empty(stop - start)
     done = n = os.preadv(fd, [data.data], start)
     while n and done < len(data):

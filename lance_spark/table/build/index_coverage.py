@@ -22,6 +22,7 @@ from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.schema.schema import Schema
 
 Indexes = tuple[IndexMetadata, ...]
+ReuseHistory = Sequence[pb.FragmentReuseIndexDetails.Version]
 
 FRAGMENT_REUSE = "__lance_frag_reuse"
 MEM_WAL = "__lance_mem_wal"
@@ -53,7 +54,7 @@ def is_reuse_readable(indexes: Indexes) -> bool:
     return reuse_history(indexes) is not None
 
 
-def reuse_history(indexes: Indexes) -> Sequence[pb.FragmentReuseIndexDetails.Version] | None:
+def reuse_history(indexes: Indexes) -> ReuseHistory | None:
     """The entries of the fragment reuse index, oldest first; None if they cannot be read."""
     for index in indexes:
         if index.name == FRAGMENT_REUSE:

@@ -27,7 +27,7 @@ from lance_spark.predicate import Predicate
 from lance_spark.predicate.one_column import columns_of, over_values, without_not
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field, quoted
-from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
 from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
@@ -62,11 +62,12 @@ def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
 
 @dataclass(frozen=True)
 class _Segment:
-    """A segment that may be asked: the fragments of the version that it covers, and those that it was built from."""
+    """A segment that may be asked: the fragments of the version that it covers, with their numbers of rows, and those it was built from."""
 
     index: IndexMetadata
     kind: Kind
     covered: BitMap
+    sizes: Mapping[int, int]
     built_from: BitMap
 
 
@@ -76,11 +77,13 @@ class Segments:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._stable = snapshot.manifest.has_stable_row_ids
+        self._opened: dict[bytes, IndexFiles] = {}
 
     @property
     def nbytes(self) -> int:
         """About the memory that it takes."""
-        return _FRAGMENT_BYTES * len(self._snapshot.manifest.fragments)
+        named = sum(len(s.covered) + len(s.built_from) for segments in self._by_field.values() for s in segments)
+        return _FRAGMENT_BYTES * (len(self._snapshot.manifest.fragments) + named)
 
     @cached_property
     def _fragments(self) -> Mapping[int, Fragment]:
@@ -118,7 +121,8 @@ class Segments:
             elif index.index_version is None and kind.name in _ONCE_REMAPPED_WRONGLY and not self._is_original(index, covered & existing):
                 self._unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
             elif covered & existing:
-                found.setdefault(index.fields[0], []).append(_Segment(index, kind, covered & existing, built_from))
+                sizes = {f: self._size(f) for f in covered & existing}
+                found.setdefault(index.fields[0], []).append(_Segment(index, kind, covered & existing, sizes, built_from))
         order = {kind.name: i for i, kind in enumerate(KINDS.values())}
         return {field: sorted(segments, key=lambda s: order[s.kind.name]) for field, segments in found.items()}
 
@@ -230,7 +234,7 @@ class Segments:
         addresses = self._addresses(segment, found.rows)
         if addresses is None:
             return None
-        rows = within(addresses, {f: self._size(f) for f in segment.covered})
+        rows = within(addresses, segment.sizes)
         exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
         return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
 
@@ -248,16 +252,22 @@ class Segments:
         return self._fragments[fragment].physical_rows or _ANY_OFFSET
 
     @cached_property
+    def _moves(self) -> ReuseHistory:
+        return reuse_history(self._snapshot.manifest.indexes) or ()
+
+    @cached_property
     def _sizes(self) -> Mapping[int, int]:
         """The number of rows of each fragment, deleted ones too; also of those that the fragment reuse index says were rewritten."""
-        return {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
+        return {**reused_fragments(self._moves), **{f: self._size(f) for f in self._fragments}}
 
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index
+        if (opened := self._opened.get(index.uuid)) is not None:
+            return opened
         store, folder = self._snapshot.locations.index_folder(index)
         by_address = segment.kind.has_addresses(index.index_version, self._stable)
         known = {f: size for f, size in self._sizes.items() if f in segment.built_from} if by_address else {}
-        return IndexFiles(
+        opened = self._opened[index.uuid] = IndexFiles(
             store,
             folder,
             field,
@@ -267,6 +277,7 @@ class Segments:
             index.details,
             verify_checksums=self._snapshot.verify_checksums,
         )
+        return opened
 
     def _addresses(self, segment: _Segment, rows: Rows) -> Rows | None:
         """The current addresses of rows that the segment names; None if they are too many to look up one by one."""
@@ -275,7 +286,7 @@ class Segments:
         if sum(map(len, rows.values())) > _MOST_ROWS:
             return None
         if by_address:
-            return moved_rows(rows, self._snapshot.manifest.indexes)
+            return moved_rows(rows, self._moves)
         wanted, found = numbers_of(rows), {}
         for fragment in segment.covered:
             ids = row_ids_of(self._fragments[fragment], self._snapshot.locations)

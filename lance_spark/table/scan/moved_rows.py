@@ -16,14 +16,14 @@ from lance_spark.index.answer import Rows
 from lance_spark.index.moves import Group, Moves, OldFragment
 from lance_spark.index.row_sets import parse_treemap
 from lance_spark.metadata.fragment import IndexMetadata
-from lance_spark.table.build.index_coverage import reuse_history
+from lance_spark.table.build.index_coverage import ReuseHistory, reuse_history
 
 _WHAT = "the rows of a group of the fragment reuse index"
 
 
-def moved_rows(rows: Rows, indexes: Sequence[IndexMetadata]) -> Rows:
+def moved_rows(rows: Rows, history: ReuseHistory) -> Rows:
     """The present addresses of rows that an index names; rows that were deleted before they moved are dropped."""
-    for version in reuse_history(tuple(indexes)) or ():
+    for version in history:
         groups = [_group(g) for g in version.groups if any(f.id in rows for f in g.old_fragments)]
         if groups:
             rows = Moves(groups).rows(rows)
@@ -35,9 +35,9 @@ def reuse_moves(indexes: Sequence[IndexMetadata]) -> Sequence[Moves]:
     return [Moves([_group(group) for group in version.groups]) for version in reuse_history(tuple(indexes)) or ()]
 
 
-def reused_fragments(indexes: Sequence[IndexMetadata]) -> dict[int, int]:
+def reused_fragments(history: ReuseHistory) -> dict[int, int]:
     """The number of rows of each fragment that the fragment reuse index says was rewritten."""
-    groups = [group for version in reuse_history(tuple(indexes)) or () for group in version.groups]
+    groups = [group for version in history for group in version.groups]
     return {f.id: f.physical_rows for group in groups for f in group.old_fragments}
 
 

@@ -98,8 +98,8 @@ class ScanPlan:
 
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan returns, in order."""
-        known = self.known(snapshot)
         own = handled(snapshot.manifest.schema, self.blob_handling)
+        known = with_row_columns(own)
         chosen = own if self.columns is None else known.select(self.columns)
         if self.columns is not None:
             paths = [tuple(f.name for f in known.resolve(name)) for name in self.columns]

@@ -51,6 +51,14 @@ class Scan:
         with in_use(self.snapshot):
             return explain(self.snapshot, self.plan)
 
+    def count_rows(self) -> int:
+        """The number of rows. Nothing is read of rows that indexes find."""
+        if self.plan.limit is not None or self.plan.offset:
+            return sum(batch.num_rows for batch in self.to_batches())
+        with in_use(self.snapshot):
+            tasks = plan_tasks(self.snapshot, replace(self.plan, columns=(), with_row_id=False, with_row_address=False, counts_rows=True))
+            return sum(batch.column(0)[0].as_py() for task in tasks for batch in read_task(task))
+
     def to_table(self) -> pa.Table:
         """All rows in memory."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
