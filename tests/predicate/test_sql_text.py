@@ -68,3 +68,12 @@ def test_the_parser_writes_nothing_into_the_log(caplog: pytest.LogCaptureFixture
 def test_two_quotes_in_a_string_are_one_at_its_ends_too() -> None:
     table = pa.table({"id": [0, 1, 2], "s": ["a'", "'", "'a''b"]})
     assert [chosen(f"s = {text}", table) for text in ("'a'''", "''''", "'''a''''b'")] == [[0], [1], [2]]
+
+
+def test_a_text_that_was_parsed_before_is_bound_to_the_schema_and_the_time_anew() -> None:
+    numbers, texts = (lance_schema.from_arrow(pa.schema([("a", t)])) for t in (pa.int32(), pa.date32()))
+    assert str(parse("a < '2020-01-01'", texts).root) != str(parse("a < 2020", numbers).root)
+    with pytest.raises(InvalidOptionError):
+        parse("a < '2020-01-01'", numbers)
+    first, second = (parse("a < now()", texts).root for _ in range(2))
+    assert first != second

@@ -258,7 +258,7 @@ class Segments:
     @cached_property
     def _sizes(self) -> Mapping[int, int]:
         """The number of rows of each fragment, deleted ones too; also of those that the fragment reuse index says were rewritten."""
-        return {**reused_fragments(self._moves), **{f: self._size(f) for f in self._fragments}}
+        return {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
 
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index

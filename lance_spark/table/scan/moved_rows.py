@@ -35,9 +35,9 @@ def reuse_moves(indexes: Sequence[IndexMetadata]) -> Sequence[Moves]:
     return [Moves([_group(group) for group in version.groups]) for version in reuse_history(tuple(indexes)) or ()]
 
 
-def reused_fragments(history: ReuseHistory) -> dict[int, int]:
+def reused_fragments(indexes: Sequence[IndexMetadata]) -> dict[int, int]:
     """The number of rows of each fragment that the fragment reuse index says was rewritten."""
-    groups = [group for version in history for group in version.groups]
+    groups = [group for version in reuse_history(tuple(indexes)) or () for group in version.groups]
     return {f.id: f.physical_rows for group in groups for f in group.old_fragments}
 
 
