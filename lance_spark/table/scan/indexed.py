@@ -77,7 +77,7 @@ class Segments:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._stable = snapshot.manifest.has_stable_row_ids
-        self._opened: dict[bytes, IndexFiles] = {}
+        self._opened: dict[tuple[bytes, int], IndexFiles] = {}
 
     @property
     def nbytes(self) -> int:
@@ -262,12 +262,12 @@ class Segments:
 
     def _files(self, segment: _Segment, field: Field) -> IndexFiles:
         index = segment.index
-        if (opened := self._opened.get(index.uuid)) is not None:
+        if (opened := self._opened.get((index.uuid, field.id))) is not None:
             return opened
         store, folder = self._snapshot.locations.index_folder(index)
         by_address = segment.kind.has_addresses(index.index_version, self._stable)
         known = {f: size for f, size in self._sizes.items() if f in segment.built_from} if by_address else {}
-        opened = self._opened[index.uuid] = IndexFiles(
+        opened = self._opened[index.uuid, field.id] = IndexFiles(
             store,
             folder,
             field,
