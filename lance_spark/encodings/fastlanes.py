@@ -35,9 +35,11 @@ def chunk_words(chunks: Chunks, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """The single buffers of `chunks` as words of `bits` bits, and the word at which each starts."""
     size = bits // 8
     data, starts = chunks.data, chunks.starts[0]
-    if data.ctypes.data % size or (starts % size).any():
+    words = data[: len(data) // size * size].view(word_type(bits))
+    if not words.flags.aligned or np.bitwise_or.reduce(starts) & (size - 1):
         data, starts = copy_together(data, starts, chunks.sizes[0] // size * size)
-    return data[: len(data) // size * size].view(word_type(bits)), starts // size
+        words = data.view(word_type(bits))
+    return words, starts // size
 
 
 def block_words(bits: int, width: int | np.ndarray) -> int | np.ndarray:
@@ -66,12 +68,13 @@ def unpack_blocks(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at:
     return out
 
 
-def unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Single values: value `at[i]` of the block packed to `widths[i]` bits at word `starts[i]`. The caller has checked the blocks."""
-    lanes = BLOCK // (8 * words.itemsize)
-    rows = np.array(ORDER)[at % 128 // lanes * (lanes // 16)] * 8 + at // 128
+def unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, of: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Single values: value `at[i]` of the block `of[i]`; block j is packed to `widths[j]` bits at word `starts[j]`.
+
+    The caller has checked the blocks.
+    """
     out = empty(len(at), words.dtype)
-    _unpack_values(words, starts, widths, rows, at % lanes, out)
+    _unpack_values(words, starts, widths, of, at, out)
     return out
 
 
@@ -117,18 +120,20 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
 
 
 @kernel
-def _unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, rows: np.ndarray, lanes: np.ndarray, out: np.ndarray) -> None:
+def _unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, of: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
     bits = np.iinfo(out.dtype).bits
+    lanes = 1024 // bits
     for i in range(len(out)):
-        width = widths[i]
+        width = widths[of[i]]
         if width == 0:
             out[i] = 0
             continue
-        shift = rows[i] * width % bits
-        source = np.uint64(starts[i] + rows[i] * width // bits * (1024 // bits) + lanes[i])
+        row = ORDER[at[i] % 128 // lanes * (lanes // 16)] * 8 + at[i] // 128
+        shift = row * width % bits
+        source = np.uint64(starts[of[i]] + row * width // bits * lanes + at[i] % lanes)
         value = np.uint64(words[source]) >> np.uint64(shift)
         if shift + width > bits:
-            value |= np.uint64(words[source + np.uint64(1024 // bits)]) << np.uint64(bits - shift)
+            value |= np.uint64(words[source + np.uint64(lanes)]) << np.uint64(bits - shift)
         out[i] = value & (~np.uint64(0) >> np.uint64(64 - width))
 
 

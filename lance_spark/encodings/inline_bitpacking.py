@@ -44,7 +44,7 @@ class InlineBitpacking(Encoding):
     def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
         """The values at positions `at` of the chunks `of`."""
         words, starts, widths = self._packed(chunks)
-        values = unpack_values(words, starts[of], widths[of], at)
+        values = unpack_values(words, starts, widths, of, at)
         return FixedWidth(self.uncompressed_bits_per_value, values.view(np.uint8), len(at))
 
     def _packed(self, chunks: Chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -60,7 +60,7 @@ class InlineBitpacking(Encoding):
         return words, starts + 1, widths
 
     def _refuse(self, chunks: Chunks, wrong: np.ndarray, why: str) -> None:
-        if wrong.any():
+        if np.count_nonzero(wrong):
             i = int(wrong.argmax())
             what = f"chunk {i} of {len(wrong)} ({chunks.counts[i]} values, {chunks.sizes[0, i]} bytes)"
             raise CorruptFileError(f"{what} of bit-packed {self.uncompressed_bits_per_value}-bit values: {why}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +64,11 @@ class _Fetched:
     chunks: Spans | None = None
     few: tuple[np.ndarray, np.ndarray] | None = None
 
+    @cached_property
+    def count(self) -> int:
+        """The number of values."""
+        return int(np.add.reduce(self.counts))
+
 
 def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:
     """The column `path`, whose leaf is of type `t`: an array with the page's rows `rows` at least, and which rows it has.
@@ -92,7 +98,7 @@ def read(layout: MiniBlock, page: Page, path: Path, t: pa.DataType, rows: Spans)
         else:
             fetched = yield from _read_chunks(_table(layout, page, words, num_items, index), page.buffers[1].start, rows)
         slots = slots and restrict(slots, spans.rows(fetched.rows))
-    check_bytes(float(fetched.counts.sum()) * (bit_width(t) or 32) / 8, "values")
+    check_bytes(float(fetched.count) * (bit_width(t) or 32) / 8, "values")
     block, slots, picked = _decode(layout, fetched, slots)
     leaf = _leaf(layout, block, dictionary, t, slots[0].validity, late=len(path) == 1)
     return nest(path, slots, leaf), rows if picked else fetched.rows
@@ -220,7 +226,7 @@ def _read_few(layout: MiniBlock, page: Page, words: Bytes, num_items: int, rows:
     data = answers[0] if read == 1 else np.concatenate(answers)
     starts, sizes, counts, first = chunks[:, :found]
     few = None
-    if _FEW * count <= counts.sum():
+    if _FEW * count <= np.add.reduce(counts):
         of, at = few = np.empty(count, np.int64), np.empty(count, np.int64)
         positions(rows, first, counts, of, at)
     return _Fetched(data, starts, sizes, counts, rows_read[:adjacent], few=few)
@@ -233,15 +239,16 @@ def _decode(layout: MiniBlock, fetched: _Fetched, slots: tuple[Slots, ...] | Non
     """
     num_levels, starts, sizes = _chunk_buffers(layout, fetched)
     level_buffers = (layout.repetition is not None) + (layout.definition is not None)
-    check_bytes(float(num_levels.sum()) * 8, "levels")
+    if level_buffers:
+        check_bytes(float(num_levels.sum()) * 8, "levels")
     chunks = Chunks(fetched.data, starts[level_buffers:], sizes[level_buffers:], fetched.counts)
     if slots is None:
         slots = _dense_slots(layout, fetched, Chunks(fetched.data, starts, sizes, num_levels))
-    if fetched.few is not None and slots[0].count == fetched.counts.sum():
+    if fetched.few is not None and slots[0].count == fetched.count:
         of, at = fetched.few
         picked = layout.value.pick_values(chunks, of, at)
         if picked is not None:
-            return picked, restrict(slots, (np.cumsum(fetched.counts) - fetched.counts)[of] + at), True
+            return picked, restrict(slots, (fetched.counts.cumsum() - fetched.counts)[of] + at), True
     block = layout.value.decode_chunks(chunks)
     if slots[0].count != block.count:
         raise CorruptFileError(f"the page's levels declare {slots[0].count} values, found {block.count} in its chunks")
@@ -279,7 +286,7 @@ def _dense_slots(layout: MiniBlock, fetched: _Fetched, buffers: Chunks) -> tuple
     structure = layout.structure
     assert isinstance(structure, Dense)
     if layout.repetition is None and layout.definition is None:
-        return unravel(structure, None, None, int(fetched.counts.sum()))
+        return unravel(structure, None, None, fetched.count)
     repetition = definition = None
     if layout.repetition is not None:
         repetition = decode_levels(layout.repetition, buffers.select(0, 1))

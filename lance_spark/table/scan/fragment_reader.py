@@ -193,6 +193,8 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
         return positions, nothing
+    if not len(deleted) and positions[-1] - positions[0] >= 2 * len(positions):
+        return positions, nothing
     # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))
