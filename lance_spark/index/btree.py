@@ -122,7 +122,7 @@ def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarra
             # A slice would keep the memory of all pages.
             yield pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in part.columns], schema=rows.schema)
 
-    known = files.cached_each("page", wanted.tolist(), read)
+    known = files.cached_each("page", wanted.tolist(), read, lambda page: page.nbytes)
     if not known:
         return np.empty(0, np.uint64)
     numbers = np.concatenate([unsigned(page.column(1), data.path) for page in known])

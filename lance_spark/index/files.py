@@ -35,7 +35,6 @@ _DIGITS = 18
 BATCH_ROWS = 512 << 10
 
 T = TypeVar("T")
-MakeEach = Callable[[Sequence[int]], Iterable[pa.RecordBatch]]
 
 
 _CACHE = Cache(MAX_CACHED_BYTES)
@@ -146,14 +145,16 @@ class IndexFiles:
         """What `make` returns, which stays in memory for later searches of this segment; `size` tells its bytes."""
         return _CACHE.get((self.store.uri, self.folder, name), make, size)
 
-    def cached_each(self, name: str, numbers: Sequence[int], make: MakeEach) -> list[pa.RecordBatch]:
-        """As `cached` for several batches of rows, by number; `make` returns those that are not there."""
+    def cached_each(
+        self, name: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Iterable[T]], size: Callable[[T], int]
+    ) -> list[T]:
+        """As `cached` for several values, by number; `make` returns those that are not there, in order."""
         keys = {i: (self.store.uri, self.folder, name, i) for i in numbers}
         found = {i: _CACHE.known(key) for i, key in keys.items()}
         missing = [i for i, batch in found.items() if batch is None]
-        for i, batch in zip(missing, make(missing) if missing else ()):
-            found[i] = batch
-            _CACHE.keep(keys[i], batch, batch.nbytes)
+        for i, value in zip(missing, make(missing) if missing else ()):
+            found[i] = value
+            _CACHE.keep(keys[i], value, size(value))
         return [found[i] for i in numbers]
 
     def fits(self, found: pa.DataType) -> bool:

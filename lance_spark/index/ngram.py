@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
@@ -17,7 +19,7 @@ from lance_spark.index.answer import Found, Rows, intersection, union
 from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.order import runs
-from lance_spark.index.row_sets import TREEMAP, common_rows
+from lance_spark.index.row_sets import TREEMAP, common_rows, read_treemap
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Or
@@ -29,6 +31,14 @@ _RUN_BYTES = 32 << 20
 _SCHEMA = pa.schema([pa.field("tokens", pa.uint32()), pa.field("posting_list", pa.binary(), nullable=False)])
 _LIKE = re.compile(r"\(\?s\)\^\(\?:(.*)\)\\z", re.DOTALL)
 _LIKE_PIECE = re.compile(r"\.\*|\.|\\(.)|([^\\.])", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Postings:
+    """The numbers of the rows of a token, and the bytes that they take."""
+
+    rows: BitMap64
+    nbytes: int
 
 
 def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
@@ -79,7 +89,13 @@ def _rows(files: IndexFiles, tokens: Sequence[int]) -> Rows:
     places = np.searchsorted(known, tokens)
     if (places >= len(known)).any() or (known[np.minimum(places, len(known) - 1)] != tokens).any():
         return {}
-    return common_rows(bitmaps(file.read(["posting_list"], places).column(0), file.path), file.path)
+
+    def read(numbers: Sequence[int]) -> list[_Postings]:
+        lists = bitmaps(file.read(["posting_list"], np.array(numbers)).column(0), file.path)
+        return [_Postings(read_treemap(data, file.path), len(data)) for data in lists]
+
+    found = files.cached_each("postings", places.tolist(), read, lambda postings: postings.nbytes)
+    return common_rows([postings.rows for postings in found], file.path)
 
 
 def _tokens(file: IndexFile) -> np.ndarray:

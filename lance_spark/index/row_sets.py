@@ -74,15 +74,20 @@ def serialise_row_addresses(rows: Rows) -> bytes:
 
 def parse_treemap(data: bytes, what: str) -> Rows:
     """The rows of a RoaringTreemap. `what` names it in errors."""
-    return common_rows([data], what)
+    return common_rows([read_treemap(data, what)], what)
 
 
-def common_rows(sets: Sequence[bytes], what: str) -> Rows:
-    """The rows in all of several RoaringTreemaps. `what` names them in errors."""
+def read_treemap(data: bytes, what: str) -> BitMap64:
+    """The numbers of the rows of a RoaringTreemap. `what` names it in errors."""
     try:
-        common = reduce(BitMap64.intersection, map(BitMap64.deserialize, sets))
+        return BitMap64.deserialize(data)
     except (ValueError, IndexError) as e:
         raise CorruptFileError(f"{what} is not a roaring treemap: {e}") from e
+
+
+def common_rows(sets: Sequence[BitMap64], what: str) -> Rows:
+    """The rows whose numbers are in all of several sets. `what` names them in errors."""
+    common = reduce(BitMap64.intersection, sets)
     check_bytes(8 * len(common), what)
     return of_numbers(np.frombuffer(common.to_array(), dtype=np.uint64))
 

@@ -66,7 +66,8 @@ class Selection:
     def at_once(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with all fields: most of the few rows that an index found do."""
         for batch in reader.read(rows, self._all, self._batch_rows):
-            yield keep_rows(batch, evaluate(self._predicate, batch))
+            selected = evaluate(self._predicate, batch)
+            yield batch if selected.true_count == batch.num_rows else keep_rows(batch, selected)
 
     def rows(self, rows: Rows, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
         """Those of `rows` that satisfy the predicate, with the fields that are returned."""
