@@ -193,8 +193,9 @@ def rows_to_read(positions: Rows, deleted: np.ndarray, total: int) -> tuple[Rows
         raise CorruptFileError(f"rows {positions[0]} to {positions[-1]} are requested, but only {live} rows are not deleted")
     if not len(positions) or (isinstance(positions, range) and not len(deleted)):
         return positions, nothing
-    if not len(deleted) and positions[-1] - positions[0] >= 2 * len(positions):
-        return positions, nothing
+    if not len(deleted) and not len(positions) <= positions[-1] - positions[0] < 2 * len(positions):
+        is_run = positions[-1] - positions[0] < len(positions)
+        return range(int(positions[0]), int(positions[-1]) + 1) if is_run else positions, nothing
     # For each deleted row, the number of rows before it that are not deleted.
     before = deleted.astype(np.int64) - np.arange(len(deleted))
     first, last = (int(p + np.searchsorted(before, p, side="right")) for p in (positions[0], positions[-1]))

@@ -203,7 +203,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     counting = plan.counts_rows and not fields.fields
     one, whole = offset or limit is not None or counting, plan.fragments is not None
     groups = [parts] if one else pack(parts, fields, cores, max_bytes, first, whole)
-    task = replace(_task(snapshot, plan, fields), indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
+    task = _task(snapshot, plan, fields, indexes=indexes, offset=offset, limit=_least(limit, plan.task_limit))
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
 
@@ -243,11 +243,11 @@ def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]
 
 def plan_parts(snapshot: Snapshot, plan: ScanPlan, parts: Sequence[Part]) -> ScanTask:
     """A single task for these parts, with no limit but that of a task."""
-    task = replace(_task(snapshot, plan, plan.fields_to_read(snapshot)), limit=plan.task_limit)
+    task = _task(snapshot, plan, plan.fields_to_read(snapshot), limit=plan.task_limit)
     return _with_parts(task, parts, plan, snapshot)
 
 
-def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
+def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, limit: int | None = None, indexes: str = "") -> ScanTask:
     """A task of the plan without rows."""
     return ScanTask(
         table=str(snapshot),
@@ -256,11 +256,12 @@ def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema) -> ScanTask:
         fields=fields,
         given=fields if plan.counts_rows else plan.fields(snapshot),
         predicate=plan.predicate,
-        offset=0,
-        limit=None,
+        offset=offset,
+        limit=limit,
         batch_rows=plan.batch_size or BATCH_ROWS,
         stable_row_ids=snapshot.manifest.has_stable_row_ids,
         counts_rows=plan.counts_rows,
+        indexes=indexes,
     )
 
 
