@@ -114,9 +114,8 @@ def decode_pages(layout: MiniBlock, words: Sequence[Bytes], chunks: Sequence[Byt
     data = np.concatenate([chunk[:size] for size, chunk in zip(sizes.tolist(), chunks)])
     counts = np.full(len(sizes), layout.num_items, np.int64)
     check_bytes(float(counts.sum()) * (bit_width(t) or 32) / 8, "values")
-    every = spans.all_rows(int(counts.sum()))
-    fetched = _Fetched(data, spans.all_rows(len(sizes)), np.cumsum(sizes) - sizes, sizes, counts, every)
-    block, slots, _ = _decode(layout, fetched, None, None)
+    fetched = _Fetched(data, np.cumsum(sizes) - sizes, sizes, counts, spans.all_rows(int(counts.sum())))
+    block, slots, _ = _decode(layout, fetched, None)
     return nest(path, slots, _leaf(layout, block, None, t, slots[0].validity, late=True))
 
 
