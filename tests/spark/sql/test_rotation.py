@@ -16,7 +16,7 @@ from tests.spark.sql.rotation.names import POOLS, RESERVED, quoted
 from tests.spark.sql.rotation.rounds import differences
 
 FULL = settings().max_examples > 100
-QUERIES, COMMANDS = (20, 5) if FULL else (3, 1)
+QUERIES, COMMANDS = (20, 5) if FULL else (2, 1)
 
 
 # A smaller seed is no simpler round.
