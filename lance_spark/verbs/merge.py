@@ -29,7 +29,7 @@ from lance_spark.verbs.merge_rows import MergeRows, merge_in_tasks, plan_merge, 
 
 _UNNAMED = "__lance_target"
 
-_HERE_SCANNED, _HERE_BYTES = 16 << 20, 256 << 20
+_HERE_SCANNED, _HERE_BYTES = 64 << 20, 256 << 20
 """Tables with at most so many bytes, of which so many are scanned, are merged on the driver, which takes less time than a Spark job."""
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from lance_spark import AmbiguousMergeError, Dataset
 from lance_spark.spark.types import to_spark
 from tests.verbs.compared import LINEAGE
+from tests.verbs.evolving import Evolving
 from tests.verbs.merging import Clause, merged
 from tests.verbs.model import (
     CARRIED,
@@ -39,7 +40,7 @@ from tests.verbs.model import (
 from tests.verbs.without_spark import WithoutSpark
 
 
-class Run(WithoutSpark):
+class Run(WithoutSpark, Evolving):
     """A table, its model, and the steps so far."""
 
     def __init__(self, seed: int, uri: str, spark: SparkSession) -> None:
@@ -48,7 +49,7 @@ class Run(WithoutSpark):
         self.ids = itertools.count()
         self.names = (f"{name} {i}" if i % 3 == 0 else f"{name}{i}" for i in itertools.count() for name in "c")
         self.stable, self.format = rng.random() < 0.5, rng.choice(["2.0", "2.1", "2.2"])
-        self.table = Table()
+        self.table, self.tags = Table(), {}
         if self.format == "2.0":
             # Which has no null structs.
             del self.table.columns["st"]
@@ -348,13 +349,14 @@ class Run(WithoutSpark):
         kept = self.rng.randrange(1, 4)
         self.verbs().vacuum(retain_versions=kept)
         there = {version.version for version in self.ours().versions()}
-        assert there >= set(sorted(self.versions)[-kept:])
+        assert there >= {*sorted(self.versions)[-kept:], *self.tags.values()}
         self.versions = {version: table for version, table in self.versions.items() if version in there}
 
     def restore(self) -> list[Row]:
         version = self.rng.choice(list(self.versions))
-        self.told[-1] += f" {version}"
-        self.verbs().restoreToVersion(version)
+        tagged = [name for name, tagged in self.tags.items() if tagged == version]
+        self.told[-1] += f" {version} {tagged}"
+        self.verbs().restoreToVersion(tagged[0] if tagged else version)
         self.table = self.versions[version].copy()
         return self.table.rows
 
@@ -365,6 +367,7 @@ STEPS = {
     "append": 3, "append_with_new_column": 2, "replace_where": 3, "overwrite": 1, "restore": 2, "vacuum": 1, "insert": 3,
     "delete_without_spark": 3,
     "update_without_spark": 3, "merge_without_spark": 3, "add_columns_without_spark": 2, "rename_without_spark": 1,
-    "compact_without_spark": 3, "index": 3,
+    "compact_without_spark": 3, "index": 3, "alter_type": 2, "alter_nullability": 1, "merge_with_new_column": 2,
+    "add_columns_with_checkpoint": 1, "tag": 1,
 }  # fmt: skip
 """The steps, and how often each comes."""
