@@ -97,7 +97,7 @@ def _pairs(merge: Merge, snapshot: Snapshot, texts: Sequence[str]) -> _PairSchem
     fields = (replace(structs[0], children=tuple(own)), structs[1])
     alias = (merge.target.alias or "").lower()
     words = {(name.replace("``", "`") or plain).lower() for text in texts for name, plain in _QUALIFIER.findall(text)} - {alias}
-    if taken := words & {f.name.lower() for f in (*snapshot.manifest.schema.fields, *structs[1].children)}:
+    if taken := words & {f.name.lower() for f in (*snapshot.manifest.schema.fields, *structs[1].children) if f.children}:
         raise SchemaMismatchError(f"{min(taken)!r} may be a struct or an alias of the source")
     qualifiers = dict(_qualifiers(merge.source, words))
     return _PairSchema(fields, {}, alias, qualifiers)

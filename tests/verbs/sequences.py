@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -347,7 +348,10 @@ class Run(WithoutSpark, Evolving):
 
     def vacuum(self) -> None:
         kept = self.rng.randrange(1, 4)
-        self.verbs().vacuum(retain_versions=kept)
+        if self.tags:
+            self.ours().cleanup_old_versions(retain_versions=kept, error_if_tagged_old_versions=False)
+        else:
+            self.verbs().vacuum(retain_versions=kept)
         there = {version.version for version in self.ours().versions()}
         assert there >= {*sorted(self.versions)[-kept:], *self.tags.values()}
         self.versions = {version: table for version, table in self.versions.items() if version in there}
@@ -367,7 +371,10 @@ STEPS = {
     "append": 3, "append_with_new_column": 2, "replace_where": 3, "overwrite": 1, "restore": 2, "vacuum": 1, "insert": 3,
     "delete_without_spark": 3,
     "update_without_spark": 3, "merge_without_spark": 3, "add_columns_without_spark": 2, "rename_without_spark": 1,
-    "compact_without_spark": 3, "index": 3, "alter_type": 2, "alter_nullability": 1, "merge_with_new_column": 2,
-    "add_columns_with_checkpoint": 1, "tag": 1,
+    "compact_without_spark": 3, "index": 3,
 }  # fmt: skip
 """The steps, and how often each comes."""
+EVOLVING = {"alter_type": 2, "alter_nullability": 1, "merge_with_new_column": 2, "add_columns_with_checkpoint": 1, "tag": 1}
+"""Steps of the full profile only."""
+if os.environ.get("HYPOTHESIS_PROFILE") == "full":
+    STEPS |= EVOLVING

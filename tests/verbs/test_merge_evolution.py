@@ -144,3 +144,16 @@ def test_structs_get_new_fields(uri: str, spark: SparkSession, stable: bool) -> 
     dataset.insert(dataset.to_table(filter="id = 4"))
     lance.dataset(uri).optimize.compact_files()
     assert sorted(Dataset.open(uri).scan().to_table().to_pylist(), key=lambda row: row["id"]) == [*expected, expected[3]]
+
+
+def test_the_type_of_a_column_changes_where_a_merge_moved_all_rows_of_a_fragment(uri: str, spark: SparkSession) -> None:
+    for start in (0, 3):
+        lance.write_dataset(pa.table({"id": pa.array(range(start, start + 3), pa.int64())}), uri, mode="append")
+    table = LanceTable.forPath(spark, uri).alias("t")
+    table.addColumns({"long": "id * 2"})
+    source = spark.range(3).selectExpr("id", "'new' AS name").alias("s")
+    table.merge(source, "t.id = s.id").withSchemaEvolution().whenMatchedUpdateAll().execute()
+    table.alterColumn("long", type="int")
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    assert sorted(dataset.to_table(columns=["id", "long"])["long"].to_pylist()) == [0, 2, 4, 6, 8, 10]

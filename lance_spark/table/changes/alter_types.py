@@ -153,8 +153,9 @@ class _Retyped:
 
 
 def _with_file(fragment: Fragment, new: ColumnFile | None, ids: set[int]) -> Fragment:
-    """The fragment with the new file, and without files that have no remaining column of the table."""
-    if new is None:
-        return fragment
+    """The fragment with the new file, and without files that have no remaining column of the table.
+
+    There is no new file for a fragment whose rows are all deleted, or that has no file with the column.
+    """
     kept = tuple(file for file in fragment.files if not ids.isdisjoint(file.fields))
-    return replace(fragment, files=(*kept, new.file))
+    return replace(fragment, files=(kept or fragment.files) if new is None else (*kept, new.file))
