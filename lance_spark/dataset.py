@@ -362,7 +362,7 @@ class Dataset(IndexMethods):
         plan = ScanPlan(names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         plan = replace(plan, use_scalar_index=use_scalar_index)
         predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
-        return Scan(self.snapshot, replace(plan, predicate=predicate))
+        return Scan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these numbers (from 0, without deleted rows), in the given order, with duplicates.
@@ -373,7 +373,7 @@ class Dataset(IndexMethods):
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
-        return take(self.snapshot, indices, ScanPlan(names(columns)))
+        return take(self.snapshot, indices, ScanPlan(names(columns)).checked(self.snapshot))
 
     def take_blobs(
         self,
@@ -391,4 +391,4 @@ class Dataset(IndexMethods):
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Missing ids are skipped."""
-        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)))
+        return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))

@@ -88,7 +88,7 @@ class LanceDataSource(DataSource):
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
         snapshot = self.opened()
-        return to_spark(_shown(self._plan(snapshot).fields(snapshot)))
+        return to_spark(_shown(self._plan(snapshot).checked(snapshot).fields(snapshot)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader. `schema` is the source's own, or a selection of its columns by the user or the planner."""

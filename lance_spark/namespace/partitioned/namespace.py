@@ -151,7 +151,7 @@ class PartitionedNamespace:
         """Scan this version, with the arguments of `Dataset.scan`. Only tables that can have rows for `filter` are opened."""
         plan = ScanPlan(names(columns), None, limit, offset, batch_size=batch_size, blob_handling=blob_handling)
         predicate = parse(filter, plan.known(self.snapshot.shape)) if isinstance(filter, str) else filter
-        return PartitionedScan(self.snapshot, replace(plan, predicate=predicate))
+        return PartitionedScan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot.shape))
 
     def count_rows(self, filter: str | Predicate | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only manifests are read."""

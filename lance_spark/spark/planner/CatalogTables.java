@@ -26,6 +26,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.execution.command.CreateViewCommand;
 import org.apache.spark.sql.execution.datasources.CreateTempViewUsing;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -71,10 +72,27 @@ public class CatalogTables extends Rule {
       if (plan instanceof CreateTempViewUsing && LancePlanner.SOURCE.equalsIgnoreCase(((CreateTempViewUsing) plan).provider())) {
         return withHiddenSettings(plan);
       }
+      if (plan instanceof CreateViewCommand) return viewed((CreateViewCommand) plan);
       if (plan instanceof DescribeRelation && ((DescribeRelation) plan).isExtended()) return detailed((DescribeRelation) plan);
       if (plan instanceof ResolvedTable && isInCatalog((ResolvedTable) plan)) return described((ResolvedTable) plan);
       return plan instanceof V2WriteCommand ? measured(write((V2WriteCommand) plan)) : plan;
     }
+  }
+
+  /** The tables of a temporary view over a DataFrame, where the view uses their metadata columns. */
+  static class ViewedTables extends Walk {
+    LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (!(plan instanceof DataSourceV2Relation) || !(((DataSourceV2Relation) plan).table() instanceof LanceTable)) return plan;
+      DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+      boolean hasMore = relation.output().length() > relation.table().schema().length();
+      return hasMore ? (LogicalPlan) SparkInternals.with(relation, "catalog", scala.Option.empty()) : plan;
+    }
+  }
+
+  /** Spark would load the tables of a view from the session catalog again, whose tables have no metadata columns, and then refuse the view. */
+  private static LogicalPlan viewed(CreateViewCommand view) throws Exception {
+    LogicalPlan query = new ViewedTables().in(view.plan());
+    return query == view.plan() ? view : (LogicalPlan) SparkInternals.with(view, "plan", query);
   }
 
   /** The options of a table of the session catalog, with its location as `path`; null for other relations. */

@@ -37,6 +37,7 @@ public class SparkInternals {
     { PYTHON + "UserDefinedPythonDataSource", "new/1", "createDataSourceInPython/3", "createPythonFunction/1", "createPythonMetrics/0" },
     { PYTHON + "PythonWrite", "new/4", ".ds", ".shortName", ".info", ".isTruncate" },
     { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
+    { SQL + "execution.command.CreateViewCommand", "plan/0" },
     { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "identifier/0", "options/0", "withMetadataColumns/0" },
     { V2 + "DataSourceV2ScanRelation", "relation/0", "scan/0", "output/0" },
     { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },

@@ -92,6 +92,15 @@ class ScanPlan:
         if (self.limit is not None or self.offset) and (self.task_limit is not None or self.counts_rows):
             raise ValueError("limit and offset cannot be combined with task_limit or counts_rows")
 
+    def checked(self, snapshot: Snapshot) -> ScanPlan:
+        """This plan, whose columns a user has named. Raises SchemaMismatchError if two names are those of one column."""
+        known = self.known(snapshot)
+        paths = [tuple(f.name for f in known.resolve(name)) for name in self.columns or ()]
+        if len(set(paths)) < len(paths):
+            twice = [name for name, path in zip(self.columns or (), paths) if paths.count(path) > 1]
+            raise SchemaMismatchError(f"the columns {', '.join(map(repr, twice))} are the same one; name each column once")
+        return self
+
     def known(self, snapshot: Snapshot) -> Schema:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
         return with_row_columns(handled(snapshot.manifest.schema, self.blob_handling))
@@ -101,10 +110,6 @@ class ScanPlan:
         own = handled(snapshot.manifest.schema, self.blob_handling)
         known = with_row_columns(own)
         chosen = own if self.columns is None else known.select(self.columns)
-        if self.columns is not None:
-            paths = [tuple(f.name for f in known.resolve(name)) for name in self.columns]
-            if twice := [name for name, path in zip(self.columns, paths) if paths.count(path) > 1]:
-                raise SchemaMismatchError(f"the columns {', '.join(map(repr, twice))} are the same one; name each column once")
         asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
         return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
 

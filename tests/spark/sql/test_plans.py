@@ -51,6 +51,15 @@ def test_metadata_columns_are_selected_by_name_only(table: Table) -> None:
     assert df.withColumn("a", F.col("_rowaddr")).columns == ["id", "k", "s", "a"]
 
 
+def test_a_view_of_a_dataframe_keeps_metadata_columns(table: Table) -> None:
+    rows = table.spark.table("t").select("id", "_rowid").where("id > 7")
+    rows.createOrReplaceTempView("v")
+    assert sorted(tuple(row) for row in table.spark.table("v").collect()) == [(8, 8), (9, 9)]
+    table.run("DELETE FROM t WHERE id IN (SELECT id FROM v WHERE _rowid = 9)")
+    assert [row.id for row in table.spark.table("v").collect()] == [8]
+    table.spark.catalog.dropTempView("v")
+
+
 def test_conditions_on_metadata_columns_are_pushed_down(table: Table) -> None:
     (scan,) = scans(table.plan("SELECT s FROM t WHERE _rowid = 3"))
     assert "PushedFilters: [_rowid = 3]" in scan

@@ -76,7 +76,7 @@ def test_manifests_match_pylance_for_the_same_transactions(tmp_path: Path, stabl
         if isinstance(transaction.operation, Append | Overwrite):
             settings = TableSettings(theirs.data_format, stable_row_ids)
             ours = build(previous, transaction, settings, theirs.timestamp)
-            assert replace(ours, transaction=theirs.transaction) == replace(theirs, writer=WRITER)
+            assert replace(ours, transaction=theirs.transaction, numbered=None) == replace(theirs, writer=WRITER)
             assert serialise(transaction) == theirs.transaction == (tmp_path / "t/_transactions" / theirs.transaction_file).read_bytes()
             compared += 1
         previous = theirs

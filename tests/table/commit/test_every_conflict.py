@@ -104,6 +104,7 @@ def normal(manifest: Manifest) -> Manifest:
         writer=None,
         transaction_file="",
         transaction=None,
+        numbered=None,
         fragments=tuple(map(normal_fragment, manifest.fragments)),
         base_paths=tuple(sorted(manifest.base_paths, key=lambda b: b.id)),
         indexes=tuple(sorted(map(normal_index, manifest.indexes), key=lambda i: (i.name, i.dataset_version))),

@@ -30,7 +30,7 @@ class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
   static void checkNames(RowLevelOperation.Command command, String[] names) {
     boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
     for (int i = 0; i < names.length; i++) {
-      boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(MetadataColumns.ADDRESS);
+      boolean isAddress = !isCaseSensitive && names[i].equalsIgnoreCase(MetadataColumns.ADDRESS) && !names[i].equals(MetadataColumns.ADDRESS);
       boolean isOperation = command != RowLevelOperation.Command.DELETE && names[i].equals(OPERATION);
       if (!isAddress && !isOperation) continue;
       throw new UnsupportedOperationException(command + " cannot change a table with the column '" + names[i] + "', because Spark takes it for "
