@@ -49,7 +49,7 @@ def _is_conformed(data: pa.Schema, fields: Sequence[Field]) -> bool:
     """True if rows of the schema `data` need neither a change nor a check of their values."""
     if data.names != [f.name for f in fields] or any(not f.nullable or f.children or f.logical_type == "json" for f in fields):
         return False
-    return all(t == f.type for t, f in zip(data.types, fields))
+    return all(given.nullable and given.type == f.type for given, f in zip(data, fields))
 
 
 def matched(names: Sequence[str], fields: Sequence[Field]) -> Sequence[int | None]:
