@@ -87,8 +87,6 @@ class _Group:
     def _decoded(self, words: Sequence[np.ndarray], chunks: Sequence[np.ndarray]) -> list[pa.Array]:
         count = self._num_rows
         array = mini_block.decode_pages(self._layout, words, chunks, (self._field,), self._field.type)
-        if len(array) != len(self._pages) * count:
-            raise CorruptFileError(f"expected {len(self._pages) * count} values, found {len(array)}")
         if len(self._rows) < count:
             places = np.arange(len(self._pages))[:, None] * count + np.asarray(self._rows)
             array, count = take(array, pa.array(places.ravel())), len(self._rows)

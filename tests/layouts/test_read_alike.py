@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 from lance_spark import CorruptFileError, Dataset
+from lance_spark._proto import encodings_v2_1_pb2 as pb
+from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.file.reader import open_data_file
 from lance_spark.layouts import read_alike
+from lance_spark.reading.steps import Column, Page
+from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
+from tests.layouts.pages import flat
 
 KINDS: dict[pa.DataType, Callable[[random.Random], Any]] = {
     pa.int64(): lambda r: r.randrange(1 << r.choice([3, 20, 50])),
@@ -58,6 +63,7 @@ def test_columns_read_together_have_their_values(tmp_path: Path, count: int, ver
             found = ds.scan().to_table() if isinstance(wanted, range) else ds.take(wanted)
             found.validate(full=True)
             assert found.equals(rows.take(pa.array(wanted)))
+        assert pa.Table.from_batches(ds.scan(batch_size=30).to_batches()).equals(rows)
     assert together or (count, version) == (1, "2.2"), "constant values have other pages"
 
 
@@ -76,3 +82,40 @@ def test_the_error_of_a_damaged_page_names_its_column(tmp_path: Path, buffer: in
         Dataset.open(uri).scan().to_table()
     left = [f"c{i}" for i in range(9) if i != 7]
     assert Dataset.open(uri).scan(columns=left).to_table().equals(rows.select(left))
+
+
+def test_the_error_of_a_false_number_of_levels_names_its_column(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    rows = pa.table({f"c{i}": pa.array([None if j % 2 else i * j for j in range(8)], pa.int64()) for i in range(9)})
+    lance.write_dataset(rows, uri)
+    (path,) = (tmp_path / "t/data").iterdir()
+    (page,) = (
+        open_data_file(Store(uri), f"data/{path.name}")
+        ._columns(open_data_file(Store(uri), f"data/{path.name}").schema.fields, {7: 7})[7]
+        .pages
+    )
+    data = bytearray(path.read_bytes())
+    data[page.buffers[1].start : page.buffers[1].start + 2] = b"\x07\x00"
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="column 'c7'"):
+        Dataset.open(uri).scan().to_table()
+
+
+@pytest.mark.parametrize(("kind", "message"), [("lance.encodings21.PageLayout", b"\xff"), ("a.kind.of.later", b"")])
+def test_pages_with_an_invalid_or_unknown_layout_are_read_alone(kind: str, message: bytes) -> None:
+    page = Page(0, 3, (ByteRange(0, 2), ByteRange(2, 10)), kind, message)
+    fields = [Field(f"c{i}", i, "int64") for i in range(9)]
+    columns = {i: Column((page,), (), "", b"") for i in range(9)}
+    assert not read_alike.open_alike(fields, columns, range(3), 3, lambda field: pytest.fail("no column is opened"))
+
+
+def test_pages_of_zipped_values_are_read_alone() -> None:
+    layout = pb.PageLayout(
+        full_zip_layout=pb.FullZipLayout(
+            bits_per_value=8, num_items=3, num_visible_items=3, value_compression=flat(8), layers=[pb.REPDEF_ALL_VALID_ITEM]
+        )
+    )
+    page = Page(0, 3, (ByteRange(0, 3), ByteRange(3, 9)), "lance.encodings21.PageLayout", layout.SerializeToString())
+    fields = [Field(f"c{i}", i, "int8") for i in range(9)]
+    columns = {i: Column((page,), (), "", b"") for i in range(9)}
+    assert not read_alike.open_alike(fields, columns, range(3), 3, lambda field: pytest.fail("no column is opened"))

@@ -112,6 +112,15 @@ def test_false_declarations_are_found(
         read(field, layout, buffers, 3 if field is NUMBER else 2, rows)
 
 
+@pytest.mark.parametrize(
+    ("num_items", "word", "complaint"),
+    [(2, 2, "expected at least 51 rows in the chunks of the page, found 2"), (100, 9, "expected 80 bytes of chunks, found 24")],
+)
+def test_false_declarations_are_found_when_few_rows_are_read(num_items: int, word: int, complaint: str) -> None:
+    with pytest.raises(CorruptFileError, match=complaint):
+        read(NUMBER, of_numbers(num_items=num_items), [numbers(np.uint16, word << 4), CHUNK], 100, np.array([50]))
+
+
 def test_a_dictionary_of_more_items_than_arrow_numbers_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="a dictionary of 2147483648 items"):
         read(NUMBER, of_numbers(dictionary=flat(32), num_dictionary_items=2**31), [WORD, CHUNK, numbers(np.int32, 7, 8)], 3)

@@ -17,8 +17,11 @@ from lance_spark import Dataset, InvalidOptionError
 from lance_spark.metadata import numbered_writes
 from lance_spark.metadata.manifest import serialise
 from lance_spark.metadata.numbered_writes import NumberedWrites
+from lance_spark.metadata.operations import Append
+from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
-from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.commit.idempotence import done_before, is_done
+from lance_spark.table.commit.since import judged
 from lance_spark.table.write import write
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
@@ -115,6 +118,26 @@ def test_a_write_of_a_job_whose_version_was_cleaned_up_meanwhile_is_skipped(tmp_
     Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))
     assert write.commit_write(target, fragments).version == 3
     assert Dataset.open(uri).count_rows() == 6
+
+
+def test_a_write_of_a_job_whose_version_was_cleaned_up_during_the_commit_is_skipped(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, ROWS)
+    append(uri, "job", 1)
+    latest = Dataset.write(uri, ROWS, "append").snapshot
+    Dataset.open(uri).cleanup_old_versions(timedelta(0))
+    properties = {"txnAppId": "job", "txnVersion": "1"}
+    assert judged(latest.store, Transaction(1, Append(()), properties=properties), 1, latest, None, None) == (latest, False)
+
+
+def test_the_latest_version_with_a_number_is_found_before_a_change_is_planned(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    append(uri, "job", 3)
+    latest = Dataset.write(uri, ROWS, "append").snapshot
+    for number, version in (("2", latest.version), ("3", latest.version), ("4", None)):
+        done = done_before(latest.store, {"txnAppId": "job", "txnVersion": number})
+        assert (None if done is None else done.version) == version
+    assert done_before(latest.store, {}) is None
 
 
 def test_the_history_of_our_writes_is_not_read(tmp_path: Path) -> None:
