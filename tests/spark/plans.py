@@ -16,13 +16,12 @@ RULES = ["lance_spark.RowLevelCommands", CATALOG_TABLES, PUSH_DOWN, "lance_spark
 
 
 @contextmanager
-def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """Change settings of the session within the block (names after "spark.sql.", with __ for dots)."""
-    names = {"spark.sql." + key.replace("__", "."): value for key, value in values.items()}
-    before = {name: spark.conf.get(name, None) for name in names}
-    for name, value in names.items():
-        spark.conf.set(name, value)
+def set_to(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Set these settings of the session within the block."""
+    before = {name: spark.conf.get(name, None) for name in values}
     try:
+        for name, value in values.items():
+            spark.conf.set(name, value)
         yield
     finally:
         for name, old in before.items():
@@ -30,6 +29,13 @@ def settings(spark: SparkSession, **values: str) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """Change settings of the session within the block (names after "spark.sql.", with __ for dots)."""
+    with set_to(spark, {"spark.sql." + key.replace("__", "."): value for key, value in values.items()}):
+        yield
 
 
 def physical(df: DataFrame) -> str:

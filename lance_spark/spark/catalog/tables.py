@@ -214,9 +214,10 @@ def _drop_folder(store: Store) -> bool:
     if _latest(store) is None:
         return False
     parent, _, name = store.uri.rstrip("/").rpartition("/")
-    _, folders = store.contents("")
-    if others := sorted(set(folders) - {*TABLE_FOLDERS, "_refs", "tree"}):
-        what = f"the folder has other folders than those of a table, such as {others[0]!r}"
+    files, folders = store.contents("")
+    others = {f.name for f in files if not f.name.startswith((".lance-", "_latest"))} | set(folders) - {*TABLE_FOLDERS, "_refs", "tree"}
+    if others:
+        what = f"the folder has other contents than those of a table, such as {min(others)!r}"
         raise UnsupportedFeatureError(f"{store.uri}: {what}; DROP TABLE would delete them: move them first")
     store.at(parent).delete_folder(name)
     return True

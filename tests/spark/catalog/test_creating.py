@@ -183,9 +183,13 @@ def test_tables_are_named_by_their_path(own: Lake, tmp_path: Path) -> None:
         own.sql("SELECT * FROM lance.`/no/such/table`")
     assert own.spark.table(f"lance.`{place}`").where(F.col("id") > 1).count() == 2
     (place / "mine").mkdir()
-    with pytest.raises(UnsupportedOperationException, match="other folders than those of a table, such as 'mine'"):
+    with pytest.raises(UnsupportedOperationException, match="other contents than those of a table, such as 'mine'"):
         own.sql(f"DROP TABLE lance.`{place}`")
     (place / "mine").rmdir()
+    (place / "notes.txt").write_text("mine")
+    with pytest.raises(UnsupportedOperationException, match=r"such as 'notes\.txt'"):
+        own.sql(f"DROP TABLE lance.`{place}`")
+    (place / "notes.txt").unlink()
     own.sql(f"DROP TABLE lance.`{place}`")
     assert not place.exists()
     own.sql(f"DROP TABLE IF EXISTS lance.`{place}`")

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.spark.types import to_spark
-from tests.spark.plans import PUSH_DOWN
+from tests.spark.plans import PUSH_DOWN, set_to
 from tests.spark.sql.rotation.commands import COPY, Command, Commands
 from tests.spark.sql.rotation.queries import RELATION, Queries
 from tests.spark.sql.rotation.rows import Table, random_table
@@ -35,22 +35,6 @@ def random_settings(rng: random.Random) -> dict[str, str]:
         "spark.sql.codegen.factoryMode": "FALLBACK" if generated == "true" else "NO_CODEGEN",
         "spark.sql.autoBroadcastJoinThreshold": rng.choice(["-1", "10MB"]),
     }
-
-
-@contextmanager
-def set_to(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    """Set these settings within the block."""
-    before = {name: spark.conf.get(name, None) for name in values}
-    try:
-        for name, value in values.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 @dataclass(frozen=True)
