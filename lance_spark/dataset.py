@@ -38,6 +38,7 @@ from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
+from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
 
 
@@ -95,7 +96,7 @@ class Dataset(IndexMethods):
             timestamp=timestamp,
             allow_other_stores=allow_other_stores,
         )
-        return cls(replace(snapshot, verify_checksums=verify_checksums))
+        return cls(warn_of_unread(replace(snapshot, verify_checksums=verify_checksums)))
 
     @classmethod
     def write(

@@ -63,9 +63,7 @@ class LanceTable(IndexVerbs):
         Raises TableNotFoundError if there is no table, and InvalidOptionError for other options.
         """
         enable(spark)
-        table = cls(Target(spark, path, locating({key: str(value) for key, value in (options or {}).items()})))
-        table._target.latest()
-        return table
+        return cls(Target(spark, path, locating({key: str(value) for key, value in (options or {}).items()})).opened())
 
     @classmethod
     def create(cls, spark: SparkSession) -> TableBuilder:

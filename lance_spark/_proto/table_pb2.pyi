@@ -331,3 +331,37 @@ class FragmentReuseIndexDetails(_message.Message):
     inline: FragmentReuseIndexDetails.InlineContent
     external: ExternalFile
     def __init__(self, inline: _Optional[_Union[FragmentReuseIndexDetails.InlineContent, _Mapping]] = ..., external: _Optional[_Union[ExternalFile, _Mapping]] = ...) -> None: ...
+
+class MemWalIndexDetails(_message.Message):
+    __slots__ = ("compacted_sstables",)
+    COMPACTED_SSTABLES_FIELD_NUMBER: _ClassVar[int]
+    compacted_sstables: _containers.RepeatedCompositeFieldContainer[CompactedSsTable]
+    def __init__(self, compacted_sstables: _Optional[_Iterable[_Union[CompactedSsTable, _Mapping]]] = ...) -> None: ...
+
+class CompactedSsTable(_message.Message):
+    __slots__ = ("shard_id", "generation")
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    shard_id: UUID
+    generation: int
+    def __init__(self, shard_id: _Optional[_Union[UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class ShardManifest(_message.Message):
+    __slots__ = ("version", "replay_after_wal_entry_position", "sstables", "shard_id")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_AFTER_WAL_ENTRY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SSTABLES_FIELD_NUMBER: _ClassVar[int]
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    replay_after_wal_entry_position: int
+    sstables: _containers.RepeatedCompositeFieldContainer[SsTable]
+    shard_id: UUID
+    def __init__(self, version: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_id: _Optional[_Union[UUID, _Mapping]] = ...) -> None: ...
+
+class SsTable(_message.Message):
+    __slots__ = ("generation", "path")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    path: str
+    def __init__(self, generation: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...

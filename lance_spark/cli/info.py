@@ -23,18 +23,22 @@ def add_to(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the version's overview, tags, branches and configuration."""
     from lance_spark.inspection.overview import overview
+    from lance_spark.table.versions.write_ahead_log import unread_shards
 
     dataset = open_table(arguments)
     shown = overview(dataset.snapshot)
     tags, branches, config = dataset.tags.list(), dataset.branches.list(), dataset.snapshot.manifest.config
+    unread = unread_shards(dataset.snapshot)
     if arguments.json:
-        print_json({"overview": shown, "tags": tags, "branches": branches, "config": config})
+        shards = {"unread": unread.unread, "shards": unread.shards}
+        print_json({"overview": shown, "tags": tags, "branches": branches, "config": config, "write_ahead_log": shards})
         return 0
     print(shown)
     lines = [f"written by: {shown.writer}"] if shown.writer else []
     lines += [f"tag {tag.name}: version {tag.version}" + (f" of branch {tag.branch}" if tag.branch else "") for tag in tags.values()]
     lines += [f"branch {b.name}: from version {b.parent_version} of {b.parent_branch or 'main'}" for b in branches.values()]
     lines += [f"config {key}: {value}" for key, value in config.items()]
+    lines += [f"unread: {unread}"] if unread else []
     if lines:
         print("", *map(printable, lines), sep="\n")
     return 0

@@ -159,7 +159,7 @@ class IndexFiles:
 
     def fits(self, found: pa.DataType) -> bool:
         """Whether values of the type `found` in an index can be those of the indexed column."""
-        return bool(_plain(found) == _plain(self.indexed.type))
+        return bool(plain_type(found) == plain_type(self.indexed.type))
 
 
 def unsigned(values: pa.Array, what: str) -> np.ndarray:
@@ -178,7 +178,7 @@ def bitmaps(values: pa.Array, what: str) -> list[bytes]:
     return found
 
 
-def _plain(t: pa.DataType) -> pa.DataType:
+def plain_type(t: pa.DataType) -> pa.DataType:
     """The type without what does not change values: large offsets, dictionaries, extension types."""
     if isinstance(t, pa.BaseExtensionType):
         t = t.storage_type

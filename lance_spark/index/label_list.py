@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import CorruptFileError
 from lance_spark.index import keyed_rows
 from lance_spark.index.answer import Found, Rows, intersection, of_numbers, union
-from lance_spark.index.files import IndexFile, IndexFiles, bitmaps
+from lance_spark.index.files import IndexFile, IndexFiles, bitmaps, plain_type
 from lance_spark.index.keyed_rows import FILE
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import ROW_ADDRESSES, parse_row_addresses, serialise_row_addresses
@@ -67,7 +67,7 @@ def _found(files: IndexFiles, wanted: Sequence[Sequence[object]], t: pa.DataType
 def _keys(files: IndexFiles, file: IndexFile) -> pa.Array:
     """The distinct items."""
     found, expected = file.schema.types, _item_type(files.indexed.type)
-    if found != [expected, pa.binary()]:
+    if len(found) != 2 or plain_type(found[0]) != plain_type(expected) or found[1] != pa.binary():
         raise CorruptFileError(f"{file.path}: expected keys of {expected} and bitmaps, found columns of {found}")
     return file.read(["keys"]).column(0)
 

@@ -16,11 +16,12 @@ import pyarrow.types as types
 from lance_spark._proto import index_pb2
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, of_numbers, union
-from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zones import FIELDS, Zone, check_complete, rows_in, zones
+from lance_spark.predicate.compare import plain
 from lance_spark.predicate.one_column import holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
 from lance_spark.predicate.tree import Column, Expression
@@ -35,7 +36,7 @@ NULL_BITMAP = "null_bitmap"
 def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:
     """The rows of the zones with a value that may satisfy the condition; exact if only nulls satisfy it."""
     file = files.open(FILE)
-    zone = files.cached("zones", lambda: _zones(files, file), lambda b: b.nbytes)
+    zone = files.cached("zones", lambda: _comparable(files, file), lambda b: b.nbytes)
     nulls, nans, lengths = (zone.column(name).to_numpy() for name in ("null_count", "nan_count", "zone_length"))
     # A zone without values has no bounds; otherwise a missing bound is unknown.
     empty = np.asarray(zone.column("max").is_null()) & (lengths <= nulls) & (nans == 0)
@@ -49,15 +50,31 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     return Found(union(rows), exact)
 
 
+def _comparable(files: IndexFiles, file: IndexFile) -> pa.RecordBatch:
+    """All zones, with bounds that conditions can be evaluated on: none for nested values, and no dictionaries."""
+    names = _schema(pa.null()).names
+    if types.is_nested(files.indexed.type):
+        counts = file.read(names[2:])
+        _check_counts(file, counts.columns)
+        columns = [*[pa.nulls(counts.num_rows, files.indexed.type)] * 2, *counts.columns]
+    else:
+        zone = _zones(files, file)
+        columns = [*map(plain, zone.columns[:2]), *zone.columns[2:]]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
 def _zones(files: IndexFiles, file: IndexFile) -> pa.RecordBatch:
     """All zones, checked."""
     zone = file.read(_schema(pa.null()).names)
-    bounds, counts = zone.schema.types[:2], zone.schema.types[2:]
-    if not all(files.fits(t) for t in bounds) or not all(types.is_unsigned_integer(t) for t in counts):
-        raise CorruptFileError(f"{file.path}: expected bounds of {files.indexed.type} and counts, found columns of {zone.schema.types}")
-    if any(c.null_count for c in zone.columns[2:]):
-        raise CorruptFileError(f"{file.path}: a count is null")
+    if not all(files.fits(t) for t in zone.schema.types[:2]):
+        raise CorruptFileError(f"{file.path}: expected bounds of {files.indexed.type}, found columns of {zone.schema.types}")
+    _check_counts(file, zone.columns[2:])
     return zone
+
+
+def _check_counts(file: IndexFile, counts: Sequence[pa.Array]) -> None:
+    for count in counts:
+        unsigned(count, file.path)
 
 
 def null_rows(files: IndexFiles, file: IndexFile) -> Rows | None:

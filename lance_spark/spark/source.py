@@ -43,6 +43,7 @@ from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
@@ -235,4 +236,4 @@ def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:
             what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
             raise InvalidOptionError(f"{store.uri} {what}") from None
         return with_flags(found, options.allow_other_stores, options.verify_checksums)
-    return replace(snapshot, verify_checksums=options.verify_checksums)
+    return warn_of_unread(replace(snapshot, verify_checksums=options.verify_checksums))

@@ -14,6 +14,7 @@ from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 _PLACE = ("branch", "allow_other_stores", "verify_checksums")
 
@@ -45,6 +46,11 @@ class Target:
         others = self.options.get("allow_other_stores", "false").lower() == "true"
         opened = open_snapshot(self.store(), branch=self.options.get("branch"), allow_other_stores=others)
         return replace(opened, verify_checksums=self.options.get("verify_checksums", "true").lower() == "true")
+
+    def opened(self) -> Target:
+        """This table, which exists; warns of rows that are not read. Raises TableNotFoundError."""
+        warn_of_unread(self.latest())
+        return self
 
     def rows(self, snapshot: Snapshot, *, addressed: bool = True, fragments: Iterable[int] | None = None) -> DataFrame:
         """The rows of a version with the alias, and with the column `_rowaddr` if they will be changed.

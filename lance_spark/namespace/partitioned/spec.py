@@ -24,6 +24,8 @@ SCHEMA = "schema"
 COLUMN = "partition_field_"
 FIELD_ID = b"lance:field_id"
 """The key of a column's id in its field metadata, in the namespace's schema and in the tables."""
+DEPRECATED = b"lance:deprecated"
+"""The key of a column's metadata that says, with the value "true", that the column is not for new partition fields."""
 _KEY = re.compile(rf"{SPEC}([1-9][0-9]{{0,8}})")
 
 FieldDefinition: TypeAlias = str | tuple[Any, ...]
@@ -143,12 +145,14 @@ def new_spec(
 ) -> PartitionSpec:
     """The spec that a user defines over the columns of `schema`, which have ids in their metadata.
 
-    A field with the rule of an older one gets its id, others get new ids. Raises InvalidOptionError for unknown columns and for
-    transforms that do not apply to them, or that cannot be written.
+    A field with the rule of an older one gets its id, others get new ids. So do fields of the draft: their columns are not named
+    after their ids. Raises InvalidOptionError for unknown and deprecated columns, and for transforms that do not apply to them, or cannot
+    be written.
     """
-    known = {f.rule: f for spec in (before or {}).values() for f in spec.fields}
-    used = {f.field_id for f in known.values()}
-    columns = {f.column.lower() for f in known.values()}
+    older = [f for spec in (before or {}).values() for f in spec.fields]
+    known = {f.rule: f for f in older if f.column == f"{COLUMN}{f.field_id}"}
+    used = {f.field_id for f in older}
+    columns = {f.column.lower() for f in older}
     fields: list[PartitionField] = []
     for definition in definitions:
         kind, name, parameter = _definition(definition)
@@ -157,6 +161,8 @@ def new_spec(
         if len(at) != 1:
             raise InvalidOptionError(f"the partition field {definition!r}: no column {name!r}; there are: {', '.join(schema.names)}")
         source = schema.field(at[0])
+        if source.metadata.get(DEPRECATED) == b"true":
+            raise InvalidOptionError(f"the partition field {definition!r}: the column {source.name!r} is deprecated; choose another")
         t = transform.result_type(source.type)
         rule = ((source.metadata[FIELD_ID].decode(),), str(transform))
         if any(f.rule == rule for f in fields):

@@ -109,7 +109,7 @@ def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexe
     for name, segments in groups.items():
         known = [i for i in segments if i.fragment_bitmap]
         empty = [i for i in known if not (fragments_of(i) or BitMap()) & live]
-        if name == FRAGMENT_REUSE or not empty or not is_reuse_readable(indexes):
+        if name in SYSTEM_INDEXES or not empty or not is_reuse_readable(indexes):
             continue
         oldest = min(empty, key=lambda i: i.dataset_version)
         useless.update(i.uuid for i in empty if len(empty) < len(known) or i is not oldest)

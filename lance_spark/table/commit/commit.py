@@ -29,6 +29,7 @@ from lance_spark.table.commit.rebase import read_snapshot, rebased
 from lance_spark.table.commit.restored import check_restored
 from lance_spark.table.commit.since import judged
 from lance_spark.table.commit.twins import separated, separation
+from lance_spark.table.commit.unread_rows import check_unread_rows
 from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
@@ -153,6 +154,8 @@ def _next(
     manifest = current.manifest if current else None
     source = _restored(store, transaction.operation, manifest)
     manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
+    if current is not None:
+        check_unread_rows(current, manifest)
     check()
     path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None

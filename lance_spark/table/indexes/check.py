@@ -105,6 +105,8 @@ def _sample(snapshot: Snapshot, definition: Definition, parts: Sequence[Part]) -
 def _conditions(column: Column | Call, rows: pa.RecordBatch) -> Iterator[Expression]:
     """IS NULL, a condition for half of the values in the sample, and one for each of some values: bounds may be wrong only for these."""
     yield IsNull(column)
+    if pa.types.is_struct(column.type):
+        return
     values, nested = calculate(Formula(column, "the sample"), rows), pa.types.is_nested(column.type)
     if nested:
         values = as_seen(plain(values.flatten()), bind.item_type(column.type))

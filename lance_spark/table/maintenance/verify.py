@@ -19,6 +19,7 @@ from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_ver
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.write_ahead_log import unread_shards
 
 Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
 """The problems of a file: their kinds and messages."""
@@ -39,13 +40,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """The report on one version. `orphans` are files that no version refers to, by path; they may belong to active writers."""
+    """The report on one version. `orphans` are files that no version refers to, by path; they may belong to active writers.
+
+    `unread` says that the table's write-ahead log has rows that are not read; "" if it has none.
+    """
 
     uri: str
     version: int
     files: int
     problems: tuple[Problem, ...]
     orphans: tuple[str, ...]
+    unread: str = ""
 
     @property
     def ok(self) -> bool:
@@ -54,6 +59,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{p.kind}: {p.path}: {p.message}" for p in self.problems] + [f"orphan: {path}" for path in self.orphans]
+        lines += [f"unread: {self.unread}"] if self.unread else []
         return "\n".join([self._summary(), *map(one_line, lines)])
 
     def _summary(self) -> str:
@@ -67,7 +73,8 @@ class Report:
         )
         orphans = Table(("orphans",), [(path,) for path in self.orphans[:SHOWN]], note=left_out(self.orphans))
         tables = "".join(t._repr_html_() for t in (problems, orphans) if t.rows)
-        return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{tables}</div>"
+        unread = f"<div>{escape(self.unread)}</div>" if self.unread else ""
+        return f"<div><div>{mark} <strong>{escape(self._summary())}</strong></div>{unread}{tables}</div>"
 
 
 def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, contents: Iterable[tuple[str, Found]] = ()) -> Report:
@@ -89,7 +96,13 @@ def verify(snapshot: Snapshot, decode: bool = True, track: Track = untracked, co
     except (CorruptFileError, UnsupportedFeatureError) as e:
         # Finding orphans needs all manifests, tags and branches.
         problems.append(Problem("other versions and references", "corrupt", str(e)))
-    return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans)
+    unread = ""
+    try:
+        shards = unread_shards(snapshot)
+        unread = str(shards) if shards else ""
+    except LanceError as e:
+        problems.append(Problem("write-ahead log", "corrupt", str(e)))
+    return Report(snapshot.store.uri, snapshot.version, files, tuple(problems), orphans, unread)
 
 
 def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import lance
@@ -107,6 +108,17 @@ def test_a_namespace_in_the_form_of_the_draft_is_read_by_both_specs(draft: Parti
     assert ids(draft, "event_date = DATE '2025-12-10'") == [0]
     assert draft.scan(filter="event_date >= DATE '2026-01-01'").partitions == (0, 3)
     assert draft.scan(filter="country = 'DE'").partitions == (2, 3)
+
+
+def test_a_new_spec_of_the_draft_s_namespace_prunes_by_columns_that_are_there(draft: PartitionedNamespace) -> None:
+    later = draft.add_spec(["country", ("bucket", "id", 4)])
+    later = later.write(pa.table({"id": [8, 9], "event_date": [date(2026, 1, 1)] * 2, "country": ["FR", "IT"]}))
+    later = PartitionedNamespace.open(later.uri)
+    assert later.scan(filter="country = 'IT'").partitions == (3, 5)
+    assert ids(later, "country = 'IT'") == [9]
+    assert ids(later) == [0, 1, 2, 8, 9]
+    partitions = later.partitions()
+    assert partitions["partition_field_country"].to_pylist().count("IT") == 1, partitions.schema
 
 
 def test_the_draft_s_tables_are_read_at_their_latest_versions(draft: PartitionedNamespace) -> None:

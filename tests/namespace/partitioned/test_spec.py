@@ -101,3 +101,9 @@ def test_other_json_is_no_spec(text: str) -> None:
 def test_invalid_definitions_are_refused(fields: list[Any]) -> None:
     with pytest.raises(InvalidOptionError):
         new_spec(1, fields, SCHEMA)
+
+
+def test_deprecated_columns_are_not_for_new_partition_fields() -> None:
+    schema = pa.schema([pa.field("a", pa.int32(), metadata={"lance:field_id": "0", "lance:deprecated": "true"})])
+    with pytest.raises(InvalidOptionError, match="deprecated"):
+        new_spec(1, ["a"], schema)
