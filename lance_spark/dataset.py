@@ -156,7 +156,8 @@ class Dataset(IndexMethods):
         """Commit an operation of `lance_spark.operations` whose files have already been written.
 
         `read_version` is the version that it is based on; Overwrite, which may also create the table, and Restore need none. Commits
-        of other writers since then are checked for conflicts, see docs/conflicts.md. The rows are not read.
+        of other writers since then are checked for conflicts, see docs/conflicts.md. An Overwrite with the schema of `read_version` keeps
+        the columns: it conflicts with changes of them. The rows are not read.
         """
         properties = {} if commit_message is None else {COMMIT_MESSAGE: commit_message}
         settings = TableSettings(stable_row_ids=enable_stable_row_ids)

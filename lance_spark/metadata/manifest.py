@@ -174,6 +174,14 @@ def parse_timestamp(data: bytes, name: str, version: int | None = None) -> int:
         raise CorruptFileError(f"{name}: {e}") from e
 
 
+def parse_highest_field_id(data: bytes, name: str) -> int:
+    """Only the highest field id of a manifest file, -1 if it has no fields."""
+    try:
+        return max((f.id for f in _locate(data, None)[1].fields), default=-1)
+    except CorruptFileError as e:
+        raise CorruptFileError(f"{name}: {e}") from e
+
+
 def parse_transaction(data: bytes, name: str, version: int | None = None) -> tuple[bytes | None, str, NumberedWrites | None]:
     """Only `Manifest.transaction`, `transaction_file` and `numbered` of a manifest file."""
     try:

@@ -31,12 +31,17 @@ class Delete:
 
 @dataclass(frozen=True)
 class Overwrite:
-    """Creates the table or replaces all of its data and its schema; `config_upsert_values` are merged into the table's config."""
+    """Creates the table or replaces all of its data and its schema; `config_upsert_values` are merged into the table's config.
+
+    With `keeps_columns`, the schema is that of the read version, so the operation conflicts with changes of the schema since. The
+    transaction file does not have this.
+    """
 
     fragments: tuple[Fragment, ...]
     schema: Schema
     config_upsert_values: Mapping[str, str] = field(default_factory=dict)
     initial_bases: tuple[BasePath, ...] = ()
+    keeps_columns: bool = False
 
 
 @dataclass(frozen=True)

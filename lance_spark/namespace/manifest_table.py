@@ -37,8 +37,8 @@ from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.commit.commit import PATIENCE_S, TRIES, commit_next
 from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import NO_OPTIONS, WriteTarget, discard, write_fragments
 
 FOLDER = "__manifest"
@@ -277,5 +277,7 @@ def _with_columns(table: ManifestTable, schema: pa.Schema) -> Schema:
         )
     if table.snapshot is None:
         return from_arrow(schema)
-    new = from_arrow(pa.schema([f for f in schema if f.name not in known]), next_field_id(table.snapshot.manifest))
+    if not (added := [f for f in schema if f.name not in known]):
+        return table.schema
+    new = from_arrow(pa.schema(added), next_field_id(table.snapshot))
     return replace(table.schema, fields=(*table.schema.fields, *new.fields))

@@ -105,7 +105,7 @@ def _schema(merge: Merge, snapshot: Snapshot) -> Schema:
             given = names if clause.values is None else [without_alias(n, manifest.schema, merge.target.alias) for n in clause.values]
             wanted |= dict.fromkeys(name.lower().strip("`") for name in given)
     chosen = merge.source.select(*(merge.source[quoted([names[name]])] for name in wanted if name in names))
-    return widened(manifest, stored(chosen.schema, {}), nested=True)
+    return widened(snapshot, stored(chosen.schema, {}), nested=True)
 
 
 def _insert_group(source: DataFrame) -> Column:

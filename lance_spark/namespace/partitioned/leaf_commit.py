@@ -25,6 +25,7 @@ from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.build.old_writers import highest_fragment_id
 from lance_spark.table.commit.commit import commit, commit_next
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.commit.unseen import fits_by_name
 from lance_spark.table.maintenance.clone import copy_file
 from lance_spark.table.maintenance.progress import untracked
 from lance_spark.table.versions import ref_files as refs
@@ -96,9 +97,7 @@ def _same_rows(a: Snapshot, b: Snapshot) -> bool:
 def _operation(base: Snapshot, schema: Schema, widened: Schema | None, fragments: Sequence[Fragment]) -> Append | Merge:
     """The operation that adds the fragments, whose files have the fields of `schema`; `widened` is the new schema if columns are added."""
     manifest = base.manifest
-    there = {f.id: f.logical_type for f in manifest.schema.walk()}
-    ours = {f.id: f.logical_type for f in schema.walk()}
-    if ours.items() <= there.items():
+    if fits_by_name(schema, manifest.schema):
         return Append(tuple(fragments))
     count = len(manifest.schema.fields)
     if widened is None or widened.fields[:count] != manifest.schema.fields:

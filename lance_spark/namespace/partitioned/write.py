@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -27,9 +28,10 @@ from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.build.old_writers import completed
+from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
-from lance_spark.table.write.new_schema import new_schema, next_field_id
+from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, delete_data_files, discard, fragment_writer
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
@@ -238,7 +240,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     check_writable(current, store.uri)
     if current.data_format not in WRITABLE:
         raise UnsupportedFeatureError(f"{snapshot}: writing data files of storage version {current.data_format} is not supported")
-    whole = _widened(shape, current.schema, place.leaf, target.names, next_field_id(current))
+    whole = _widened(shape, current.schema, place.leaf, target.names, partial(next_field_id, snapshot))
     found = matched(shape, whole)
     ids = {f.id for f in found.values()}
     if required := [f.name for f in whole.fields if f.id not in ids and not f.nullable]:
@@ -250,7 +252,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     )
 
 
-def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: int) -> Schema:
+def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:
     """The table's schema with missing columns of the data, except columns that are constant in the partition."""
     found, wanted = matched(shape, table), {name.lower() for name in names}
     constant = {f.source_id for f in leaf.spec.fields if f.transform is not None and f.transform.kind == "identity"}
@@ -261,7 +263,9 @@ def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], fre
     ]
     if clash := [f.name for f in lacking if f.name.lower() in {there.name.lower() for there in table.fields}]:
         raise SchemaMismatchError(f"the table {leaf.location} has other columns with the names {', '.join(clash)}")
-    added = from_arrow(Schema(tuple(replace(f, nullable=True) for f in lacking)).to_arrow(), free)
+    if not lacking:
+        return table
+    added = from_arrow(Schema(tuple(replace(f, nullable=True) for f in lacking)).to_arrow(), free())
     return replace(table, fields=(*table.fields, *added.fields))
 
 

@@ -33,6 +33,7 @@ from lance_spark.metadata.operations import (
     UpdateBases,
 )
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.build.old_writers import format_of
 from lance_spark.table.build.schema_checks import check_kept_data, check_new_schema
 
@@ -159,7 +160,7 @@ def _check_moved_rows(operation: Rewrite, before: Manifest) -> None:
 
 
 def _check_indexes(indexes: Iterable[IndexMetadata], before: Manifest) -> None:
-    bases = {b.id for b in before.base_paths}
+    bases, fields = {b.id for b in before.base_paths}, {f.id for f in before.schema.walk()}
     seen: set[bytes] = set()
     for index in indexes:
         if len(index.uuid) != 16 or index.uuid in seen:
@@ -167,6 +168,8 @@ def _check_indexes(indexes: Iterable[IndexMetadata], before: Manifest) -> None:
         seen.add(index.uuid)
         if index.fragment_bitmap:
             read_bitmap(index.fragment_bitmap, f"the fragments of the index {index.name!r}")
+        if index.name not in SYSTEM_INDEXES and not fields.issuperset(index.fields):
+            raise InvalidOperationError(f"the index {index.name!r} is of the fields {list(index.fields)}, which the table does not have")
         if index.base_id is not None and index.base_id not in bases:
             raise InvalidOperationError(f"the index {index.name!r} is at base path {index.base_id}, which is not registered")
 

@@ -100,8 +100,7 @@ def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexe
     If no segment of an index covers a fragment, the oldest stays as its definition. If a fragment reuse index cannot be
     read, the coverage is unknown and no segment is removed for it.
     """
-    fields, live = {f.id for f in schema.walk()}, BitMap(fragments)
-    kept = [i for i in indexes if i.name in SYSTEM_INDEXES or fields.issuperset(i.fields)]
+    kept, live = of_fields(indexes, schema), BitMap(fragments)
     groups: dict[str, list[IndexMetadata]] = {}
     for index in kept:
         groups.setdefault(index.name, []).append(index)
@@ -114,6 +113,14 @@ def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexe
         oldest = min(empty, key=lambda i: i.dataset_version)
         useless.update(i.uuid for i in empty if len(empty) < len(known) or i is not oldest)
     return tuple(i for i in kept if i.uuid not in useless)
+
+
+def of_fields(indexes: Indexes, schema: Schema) -> Indexes:
+    """The indexes without those of fields that the table does not have. pylance cannot filter or delete while there is such an index."""
+    if not indexes:
+        return indexes
+    fields = {f.id for f in schema.walk()}
+    return tuple(i for i in indexes if i.name in SYSTEM_INDEXES or fields.issuperset(i.fields))
 
 
 def without(indexes: Indexes, changes: Mapping[int, Collection[int]]) -> Indexes:

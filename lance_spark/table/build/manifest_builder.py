@@ -11,6 +11,7 @@ from typing import Any
 
 from lance_spark.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import read_bitmap
+from lance_spark.metadata.field_ids import with_mark
 from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.manifest import (
@@ -98,7 +99,9 @@ def build(
         transaction_file=transaction.file_name,
         fragments=fragments,
         max_fragment_id=highest if highest >= 0 else None,
+        indexes=index_coverage.of_fields(new.indexes, new.schema),
     )
+    new = with_mark(current, operation, new) if current is not None else new
     check_result(operation, current, new)
     reader, writer = feature_flags(new, stable_row_ids=bool(new.reader_flags & STABLE_ROW_IDS))
     return replace(new, reader_flags=reader, writer_flags=writer)

@@ -14,17 +14,18 @@ from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
+from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow, quoted
 from lance_spark.table.changes.alter_types import RetypePlan, retyped
 from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
+from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.evolving import merge_of, widened
-from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
@@ -63,7 +64,7 @@ def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
     if required := [f.name for f in added if not f.nullable]:
         raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
-    new = from_arrow(added, next_field_id(manifest))
+    new = from_arrow(added, next_field_id(snapshot))
     check_fits(added, new)
     check_not_reserved(new)
     check_no_dots(new.names)
@@ -86,7 +87,7 @@ def add_nested_column(snapshot: Snapshot, path: Sequence[str], column: pa.Field)
         field = column
         for step in reversed(steps):
             field = pa.field(step.name, pa.struct([field]), step.nullable)
-        return merge_of(latest, widened(latest.manifest, pa.schema([field]), nested=True), ())
+        return merge_of(latest, widened(latest, pa.schema([field]), nested=True), ())
 
     return _commit(with_own_ids(snapshot), widen)
 
@@ -141,10 +142,12 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
     schema, tightened = snapshot.manifest.schema, False
     by_id: dict[int, Field] = {}
     cast: dict[str, Field] = {}
-    first_id = next_field_id(snapshot.manifest)
+    first_id = next_field_id(snapshot) if any("data_type" in alteration for alteration in alterations) else 0
     for alteration in alterations:
         path = schema.resolve(alteration["path"])
         old = by_id.get(path[-1].id, path[-1])
+        if alteration.get("nullable") and primary_key_position(old) is not None:
+            raise SchemaMismatchError(f"{snapshot}: column {old.name!r} is in the primary key, so it must not be nullable")
         if alteration.get("nullable") is False and old.nullable:
             tightened = True
             _check_no_nulls(snapshot, path)

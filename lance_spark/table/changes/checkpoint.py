@@ -23,6 +23,7 @@ from lance_spark.metadata.bitmaps import bitmap_of, read_bitmap
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import DATA, check_relative
+from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.column_files import ColumnFile
 from lance_spark.table.versions.snapshot import Snapshot
@@ -97,5 +98,8 @@ def _covers(rows: BitMap, fragment: Fragment, snapshot: Snapshot) -> bool:
 
 def checkpoint_of(snapshot: Snapshot, folder: str, schema: pa.Schema, columns: Sequence[str] | None) -> Checkpoint:
     """The checkpoint of new columns `schema`, calculated from `columns`, in `folder`: a path or URI, with the table's storage options."""
-    meaning = [snapshot.store.uri, [[f.name, str(f.type)] for f in schema], None if columns is None else list(columns)]
+    known = snapshot.manifest.schema
+    read = known.fields if columns is None else [with_row_columns(known).resolve(path)[-1] for path in columns]
+    # The ids tell columns apart that have had one name.
+    meaning = [snapshot.store.uri, [[f.name, str(f.type)] for f in schema], [[f.id, f.name] for f in read]]
     return Checkpoint(snapshot.store.at(folder), hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:24])

@@ -20,9 +20,9 @@ from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
+from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
-from lance_spark.table.write.new_schema import next_field_id
 from lance_spark.table.write.write import WriteTarget, discard
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -35,7 +35,7 @@ def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
     Raises SchemaMismatchError for an existing or reserved name.
     """
     manifest = snapshot.manifest
-    fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(manifest))
+    fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(snapshot))
     check_fits(pa.schema([f.with_nullable(True) for f in columns]), fields)
     check_not_reserved(fields)
     check_no_dots(fields.names)

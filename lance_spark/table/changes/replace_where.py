@@ -17,6 +17,7 @@ from lance_spark.predicate.tree import Column, walk
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
+from lance_spark.table.commit.unseen import fits_by_name
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import WriteTarget
 
@@ -41,6 +42,9 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(target.store)
+        if not fits_by_name(target.schema, snapshot.manifest.schema):
+            what = f"the columns of version {snapshot.version} differ from those of version {target.read_version}"
+            raise CommitConflictError(f"{target.store.uri}: {what}, for which the rows were written; run the write again", retryable=True)
         delta_target = DeltaTarget(replace(target, read_version=snapshot.version), snapshot.version, ())
         tasks = plan_rows(snapshot, delta_target, predicate, cores=os.cpu_count() or 1)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

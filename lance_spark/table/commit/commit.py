@@ -256,6 +256,8 @@ def commit_operation(
         read_version = base.version if base else 0
     else:
         base = find_version(store, read_version) if read_version else None
+        if isinstance(operation, Overwrite) and base is not None and operation.schema == base.manifest.schema:
+            operation = replace(operation, keeps_columns=True)
     return commit(store, Transaction(read_version, operation, properties=properties), settings, base, NewFiles(by_hand=True))
 
 

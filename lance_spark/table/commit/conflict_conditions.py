@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from lance_spark.metadata.operations import (
     REWRITE_ROWS,
+    Append,
     CreateIndex,
     DataReplacement,
     Delete,
@@ -63,6 +64,24 @@ def they_move_our_rows(ours: DataReplacement, theirs: Update) -> bool:
     return same_fragments(ours, theirs) and (moves or not _replaced_fields(ours).isdisjoint(theirs.fields_modified))
 
 
+def _columns(op: Merge | Project) -> frozenset[int]:
+    """The ids of the columns after an operation. A column with a new type has a new id."""
+    return frozenset(f.id for f in op.schema.walk())
+
+
+def they_drop_written_fields(ours: Append, theirs: Merge | Project) -> bool:
+    """they drop a column that we write, or change its type"""
+    layouts = {file.fields for fragment in ours.fragments for file in fragment.files}
+    return not _columns(theirs).issuperset(i for fields in layouts for i in fields if i >= 0)
+
+
+def they_drop_our_files(ours: Delete | Update, theirs: Project) -> bool:
+    """they drop all columns of a data file of a fragment that we change"""
+    there = _columns(theirs)
+    layouts = {file.fields for fragment in ours.updated_fragments for file in fragment.files}
+    return any(there.isdisjoint(fields) for fields in layouts)
+
+
 def they_may_forbid_nulls(ours: Operation, theirs: Merge | Project) -> bool:
     """they may change nullability"""
     return not theirs.preserves_nullability
@@ -99,7 +118,17 @@ def they_index_replaced_fields(ours: DataReplacement, theirs: CreateIndex) -> bo
 
 def they_drop_replaced_fields(ours: DataReplacement, theirs: Project) -> bool:
     """they drop a column that we replace"""
-    return not _replaced_fields(ours) <= {f.id for f in theirs.schema.walk()}
+    return not _replaced_fields(ours) <= _columns(theirs)
+
+
+def they_drop_indexed_fields(ours: CreateIndex, theirs: Merge | Project) -> bool:
+    """they drop a column that we index, or change its type"""
+    return not _indexed_fields(ours) <= _columns(theirs)
+
+
+def they_index_dropped_fields(ours: Merge, theirs: CreateIndex) -> bool:
+    """they index a column whose type we change"""
+    return they_drop_indexed_fields(theirs, ours)
 
 
 def they_change_indexed_fields(ours: CreateIndex, theirs: Update) -> bool:
@@ -205,12 +234,12 @@ def same_metadata(ours: UpdateConfig, theirs: UpdateConfig) -> bool:
 
 def they_drop_our_fields(ours: UpdateConfig, theirs: Merge | Project) -> bool:
     """we change metadata of a column that they drop"""
-    return not ours.field_metadata_updates.keys() <= {f.id for f in theirs.schema.walk()}
+    return not ours.field_metadata_updates.keys() <= _columns(theirs)
 
 
 def they_drop_modified_fields(ours: Update, theirs: Project) -> bool:
     """they drop a column that we rewrite in place"""
-    return not {f.id for f in theirs.schema.walk()}.issuperset(ours.fields_modified)
+    return not _columns(theirs).issuperset(ours.fields_modified)
 
 
 def _changes_schema(op: UpdateConfig) -> bool:
@@ -226,6 +255,16 @@ def we_change_schema_metadata(ours: UpdateConfig, theirs: Operation) -> bool:
 def they_change_schema_metadata(ours: Operation, theirs: UpdateConfig) -> bool:
     """they change metadata of the schema or of a field"""
     return _changes_schema(theirs)
+
+
+def we_keep_the_columns(ours: Overwrite, theirs: Operation) -> bool:
+    """we keep the columns of the version that we read"""
+    return ours.keeps_columns
+
+
+def we_keep_changed_columns(ours: Overwrite, theirs: UpdateConfig) -> bool:
+    """we keep the columns of the version that we read, and they change metadata of the schema or of a field"""
+    return ours.keeps_columns and _changes_schema(theirs)
 
 
 def we_merge_a_write_ahead_log(ours: Update, theirs: Operation) -> bool:

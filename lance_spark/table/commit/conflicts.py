@@ -1,7 +1,8 @@
 """Conflict resolution between an operation to be committed and one that was committed since its read version.
 
-Implements "Conflict Resolution" of the transaction specification, but follows pylance 14.0.2 where the two differ. The rules are data;
-docs/conflicts.md is generated from them. An operation that is not in the tables conflicts with everything.
+Implements "Conflict Resolution" of the transaction specification, but follows pylance 14.0.2 where the two differ. The rules are stricter
+where pylance loses a change of the schema or values of a column (`tests/table/commit/test_every_conflict.py` lists these). The rules are
+data; docs/conflicts.md is generated from them. An operation that is not in the tables conflicts with everything.
 """
 
 from __future__ import annotations
@@ -72,11 +73,12 @@ RULES: dict[type, _Row] = {
     Append: {
         **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
         **_each(OK, UpdateConfig, UpdateBases, Clone),
-        **_each(RETRY, Merge, Project, when=when.they_may_forbid_nulls),
+        **dict.fromkeys((Merge, Project), (Rule(RETRY, when.they_may_forbid_nulls), Rule(RETRY, when.they_drop_written_fields))),
         **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
     },
     Delete: {
-        **_each(OK, Append, CreateIndex, Project, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        **_each(RETRY, Project, when=when.they_drop_our_files),
+        **_each(OK, Append, CreateIndex, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
         **_each(REBASE, Delete, Update, when=when.same_fragments),
         **_each(RETRY, Rewrite, DataReplacement, when=when.same_fragments),
         **_each(RETRY, Merge),
@@ -88,22 +90,28 @@ RULES: dict[type, _Row] = {
         **_each(REBASE, Delete, when=when.same_fragments),
         Update: (Rule(RETRY, when.same_keys), Rule(REBASE, when.same_fragments)),
         **_each(RETRY, Rewrite, DataReplacement, when=when.same_fragments),
-        Project: (Rule(RETRY, when.they_may_forbid_nulls), Rule(RETRY, when.they_drop_modified_fields)),
+        Project: (
+            Rule(RETRY, when.they_may_forbid_nulls),
+            Rule(RETRY, when.they_drop_modified_fields),
+            Rule(RETRY, when.they_drop_our_files),
+        ),
         **_each(RETRY, Merge, DataOverlay),
         **_each(CONFLICT, UpdateMemWalState, when=when.we_merge_a_write_ahead_log),
         **_each(CONFLICT, Overwrite, Restore),
     },
     Overwrite: {
-        **_each(OK, Append, Delete, Update, Rewrite, Merge, Project, Restore, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
         **_each(OK, UpdateBases, Clone),
-        **_each(CONFLICT, UpdateConfig, when=when.same_config_keys),
+        **_each(RETRY, Merge, Project, Restore, when=when.we_keep_the_columns),
+        UpdateConfig: (Rule(CONFLICT, when.same_config_keys), Rule(RETRY, when.we_keep_changed_columns)),
         Overwrite: (Rule(CONFLICT, when.same_config_keys), Rule(RETRY)),
         **_each(CONFLICT, UpdateMemWalState),
     },
     CreateIndex: {
-        **_each(OK, Append, Delete, Project, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        **_each(OK, Append, Delete, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
         **_each(REBASE, Update, when=when.they_change_indexed_fields),
-        Merge: (Rule(RETRY, when.we_install_a_write_ahead_log), Rule(REBASE)),
+        **_each(RETRY, Project, when=when.they_drop_indexed_fields),
+        Merge: (Rule(RETRY, when.we_install_a_write_ahead_log), Rule(RETRY, when.they_drop_indexed_fields), Rule(REBASE)),
         **_each(RETRY, CreateIndex, when=when.same_index),
         **_each(RETRY, Rewrite, when=when.we_index_moved_rows),
         **_each(RETRY, DataReplacement, when=when.we_index_replaced_fields),
@@ -118,13 +126,14 @@ RULES: dict[type, _Row] = {
     },
     Merge: {
         **_each(OK, ReserveFragments, UpdateBases, Clone),
-        **_each(RETRY, CreateIndex, when=when.they_install_a_write_ahead_log),
+        CreateIndex: (Rule(RETRY, when.they_install_a_write_ahead_log), Rule(RETRY, when.they_index_dropped_fields)),
         **_each(RETRY, UpdateConfig, when=when.they_change_schema_metadata),
         **_each(RETRY, Append, Delete, Update, Rewrite, Merge, DataReplacement, DataOverlay),
         **_each(CONFLICT, Overwrite, Restore, Project, UpdateMemWalState),
     },
     Project: {
-        **_each(OK, Delete, Rewrite, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases, Clone),
+        **_each(OK, Delete, Rewrite, CreateIndex, ReserveFragments, UpdateBases, Clone),
+        **_each(RETRY, UpdateConfig, when=when.they_change_schema_metadata),
         **_each(RETRY, Append, Update, DataReplacement, DataOverlay, when=when.we_may_forbid_nulls),
         **_each(RETRY, Merge, Project),
         **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
@@ -207,6 +216,13 @@ Two writers prepare a change of the same version. Theirs (columns) is committed 
   changed the same row, the outcome is *retry*), and fragments whose values they changed are removed from our index.
 - *retry*: `CommitConflictError` with `retryable=True`. Run the operation again on the new version.
 - *conflict*: `CommitConflictError` with `retryable=False`.
+
+The rules are those of pylance 14.0.2, but stricter where it would lose a change of the columns: an append does not go to columns that were
+dropped or got another type, an index is not of such a column, and a change of the columns does not undo metadata of theirs, such as a
+primary key. `Dataset.write` appends rows that are in memory to the new columns then. An overwrite *keeps the columns* with
+`overwriteSchema=false`, and if `Dataset.commit` is given the schema of its read version; any other brings columns of its own.
+
+The id of a dropped column is not used again: the table's metadata has the highest id so far (`lance_spark:field_ids`).
 
 A number refers to a condition below the table. If the condition is false, the cell counts as empty.
 An operation that is not in the table conflicts with every other.

@@ -34,18 +34,26 @@ from lance_spark.table.build.old_writers import format_of
 from lance_spark.table.commit.conflict_conditions import touched
 
 
-def fits(written: Schema, current: Manifest) -> bool:
-    """True if data files with the schema `written` fit the schema of `current`.
+def fits(written: Schema, current: Schema) -> bool:
+    """True if data files with the schema `written` fit the schema `current`.
 
-    Fields with the same id must have the same storage. Fields that the files lack must be nullable.
+    It must have their fields, with the same storage. Fields that the files lack must be nullable.
     """
-    if written.fields == current.schema.fields:
+    if written.fields == current.fields:
         return True
-    files, table = _fields(written), _fields(current.schema)
-    if any(not table[i].nullable for i in table.keys() - files.keys()):
+    files, table = _fields(written), _fields(current)
+    if not files.keys() <= table.keys() or any(not table[i].nullable for i in table.keys() - files.keys()):
         return False
-    both = files.keys() & table.keys()
-    return all(_storage(files[i]) == _storage(table[i]) and files[i].nullable <= table[i].nullable for i in both)
+    return all(_storage(field) == _storage(table[i]) and field.nullable <= table[i].nullable for i, field in files.items())
+
+
+def fits_by_name(written: Schema, current: Schema) -> bool:
+    """True if data files with the schema `written` fit the schema `current`, and their columns have the same names.
+
+    This is to be asked if it is unknown what happened in between: a field id may have been given to another column.
+    """
+    table = _fields(current)
+    return all(i in table and table[i].name == field.name for i, field in _fields(written).items()) and fits(written, current)
 
 
 def _fields(schema: Schema) -> dict[int, Field]:
@@ -67,12 +75,14 @@ def follows_unseen(operation: Operation, read: Manifest | None, current: Manifes
         return True
     if isinstance(operation, Append):
         schema = written or (read.schema if read else None)
-        return schema is not None and _appends(schema, operation, current)
+        return schema is not None and fits_by_name(schema, current.schema) and format_of(operation.fragments) <= {current.data_format}
     if read is None:
         return False
     match operation:
         case Overwrite():
-            return _same_entries(operation.config_upsert_values, read.config, current.config) and bool(_paths(read) & _paths(current))
+            same = not operation.keeps_columns or read.schema == current.schema
+            unset = _same_entries(operation.config_upsert_values, read.config, current.config)
+            return same and unset and bool(_paths(read) & _paths(current))
         case UpdateConfig():
             return _configures(operation, read, current)
     if read.schema != current.schema or {i.uuid for i in read.indexes} != {i.uuid for i in current.indexes}:
@@ -93,13 +103,6 @@ def follows_unseen(operation: Operation, read: Manifest | None, current: Manifes
         case Merge() | Project():
             return read.lazy_fragments == current.lazy_fragments
     return False  # pragma: no cover: what is left cannot be committed
-
-
-def _appends(written: Schema, operation: Append, current: Manifest) -> bool:
-    """True if the new files have the table's columns: field ids may have been reused for other columns."""
-    files, table = _fields(written), _fields(current.schema)
-    named = all(i in table and table[i].name == field.name for i, field in files.items())
-    return named and fits(written, current) and format_of(operation.fragments) <= {current.data_format}
 
 
 def _paths(manifest: Manifest) -> set[tuple[str, int | None]]:

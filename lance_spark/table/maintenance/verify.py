@@ -18,6 +18,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.indexed_columns import missing_column
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import unread_shards
 
@@ -115,6 +116,8 @@ def _checks(snapshot: Snapshot, decode: bool) -> Iterator[tuple[str, Found]]:
             yield fragment.deletion.path(fragment.id), _deletions(fragment, locations)
         yield from _sequences(fragment, locations)
     for index in manifest.indexes:
+        if (reason := missing_column(snapshot, index)) is not None:
+            yield index.name, [("corrupt", reason)]
         for listed in index.files:
             try:
                 store, folder = locations.index_folder(index)

@@ -29,7 +29,8 @@ from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
 from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
-from lance_spark.table.versions.snapshot import Snapshot, reopened
+from lance_spark.table.versions.indexed_columns import other_column
+from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened
 
 _LOG = logging.getLogger(__name__)
 _ANY_OFFSET = 1 << 32
@@ -78,6 +79,7 @@ class Segments:
         self._snapshot = snapshot
         self._stable = snapshot.manifest.has_stable_row_ids
         self._opened: dict[tuple[bytes, int], IndexFiles] = {}
+        self._built_from: dict[int, Snapshot | None] = {}
 
     @property
     def nbytes(self) -> int:
@@ -223,6 +225,8 @@ class Segments:
 
     def _found(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
+        if (reason := self._other_column(index)) is not None:
+            raise CorruptFileError(reason)
         if not may_index(segment.kind.name, field.type):
             raise CorruptFileError(
                 f"column {field.name!r} is of type {field.type}, which an index of the kind {segment.kind.name} cannot be of"
@@ -237,6 +241,13 @@ class Segments:
         rows = within(addresses, segment.sizes)
         exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
         return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
+
+    def _other_column(self, index: IndexMetadata) -> str | None:
+        """Why the index may be of an earlier column with the same field id; None if it is not."""
+        version = index.dataset_version
+        if version not in self._built_from and version < self._snapshot.version:
+            self._built_from[version] = find_version(self._snapshot.store, version)
+        return other_column(self._snapshot, index, self._built_from.get(version))
 
     def _has_every_row_once(self, segment: _Segment) -> bool:
         """Whether the segment cannot have an earlier value of a row beside the present one.

@@ -12,30 +12,32 @@ import pyarrow as pa
 
 from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_columns import check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
+from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.new_schema import next_field_id
 
 TRIES = 10
 
 
-def widened(current: Manifest, data: pa.Schema, nested: bool = False) -> Schema:
+def widened(snapshot: Snapshot, data: pa.Schema, nested: bool = False) -> Schema:
     """The table's schema, followed by the columns of `data` that it lacks, as nullable columns; with `nested`, structs get fields too.
 
     Raises UnsupportedFeatureError for tables of storage version 0.1, where every column needs a file in every fragment.
     """
+    current = snapshot.manifest
     known = {f.name.lower() for f in current.schema.fields}
     added = pa.schema([f.with_nullable(True) for f in data if f.name.lower() not in known])
-    fields, next_id = _with_nested(current.schema.fields, data if nested else (), next_field_id(current))
-    if not len(added) and fields == current.schema.fields:
+    # The ids matter only if there are new fields.
+    if not len(added) and _with_nested(current.schema.fields, data if nested else (), 0)[0] == current.schema.fields:
         return current.schema
-    if current.data_format == "0.1":
+    fields, next_id = _with_nested(current.schema.fields, data if nested else (), next_field_id(snapshot))
+    if completed(current).data_format == "0.1":
         raise UnsupportedFeatureError(
             "tables of storage version 0.1 cannot get columns without values for existing rows; rewrite the table in a newer version"
         )
@@ -71,13 +73,16 @@ def commit_widened(store: Store, read_version: int, schema: Schema, fragments: S
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(store)
-        if not _goes_with(snapshot.manifest.schema, schema, next_field_id(snapshot.manifest)):
+        now = snapshot.manifest.schema
+        if not _goes_with(now, schema, next_field_id(snapshot)):
             raise CommitConflictError(
                 f"{store.uri}: the columns of version {snapshot.version} differ from those of version {read_version}; run the write again",
                 retryable=True,
             )
+        # Others may have changed metadata of the columns.
+        whole = replace(now, fields=(*now.fields, *schema.fields[len(now.fields) :]))
         try:
-            return commit(store, Transaction(snapshot.version, merge_of(snapshot, schema, fragments), properties=noted), base=snapshot)
+            return commit(store, Transaction(snapshot.version, merge_of(snapshot, whole, fragments), properties=noted), base=snapshot)
         except CommitConflictError as e:
             if not e.retryable or attempt == TRIES - 1:
                 raise

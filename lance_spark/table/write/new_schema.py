@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError
-from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import check_not_reserved
 from lance_spark.schema.blobs import of_version
 from lance_spark.schema.schema import BLOB, Field, Schema, from_arrow
@@ -140,9 +139,3 @@ def _numbered(field: Field, ids: Iterator[int]) -> Field:
     if field.id == own and not field.children:
         return field
     return replace(field, id=own, children=tuple(_numbered(child, ids) for child in field.children))
-
-
-def next_field_id(manifest: Manifest) -> int:
-    """The first field id that neither the schema nor any data file uses."""
-    in_files = (i for f in manifest.fragments for file in f.files for i in file.fields)
-    return max(manifest.schema.max_field_id, max(in_files, default=-1)) + 1

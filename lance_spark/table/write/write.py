@@ -53,7 +53,7 @@ from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
-from lance_spark.table.write.evolving import commit_widened, widened
+from lance_spark.table.write.evolving import TRIES, commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 
@@ -139,17 +139,29 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 
 
 def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: WriteOptions = NO_OPTIONS) -> Snapshot:
-    """All phases in one process. Files are deleted if the commit has certainly failed."""
-    reader, begun = as_reader(data), time.monotonic()
-    target, base = _begin(uri, reader.schema, mode, options)
-    fragments = write_fragments(target, reader)
-    try:
-        return commit_write(target, fragments, base, begun)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        discard(target, fragments)
-        raise
+    """All phases in one process. Files are deleted if the commit has certainly failed.
+
+    If the columns have changed meanwhile, rows that are in memory are appended to the new ones.
+    """
+    for attempt in range(TRIES):
+        reader, begun = as_reader(data), time.monotonic()
+        target, base = _begin(uri, reader.schema, mode, options)
+        fragments = write_fragments(target, reader)
+        try:
+            return commit_write(target, fragments, base, begun)
+        except CommitStateUnknownError:
+            raise
+        except LanceError as e:
+            discard(target, fragments)
+            again = isinstance(e, CommitConflictError) and e.retryable and isinstance(data, pa.Table | pa.RecordBatch)
+            if not again or mode != "append" or attempt == TRIES - 1 or base is None or not _has_other_columns(base):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _has_other_columns(snapshot: Snapshot) -> bool:
+    """True if the latest version has other columns than `snapshot`."""
+    return open_snapshot(snapshot.store).manifest.schema.fields != snapshot.manifest.schema.fields
 
 
 def as_reader(data: Data) -> pa.RecordBatchReader:
@@ -199,7 +211,7 @@ def _begin(
             raise TableAlreadyExistsError(f"a Lance table already exists at {store.uri}; append to it or overwrite it")
         check_writable(current, store.uri)
     data_format = _data_format(current, mode, options)
-    table_schema = widened(current, arrow_schema) if current is not None and mode == "append" and options.merge_schema else None
+    table_schema = widened(base, arrow_schema) if base is not None and mode == "append" and options.merge_schema else None
     if table_schema is not None and current is not None and len(table_schema.fields) > len(current.schema.fields):
         current = replace(current, schema=table_schema)
     else:
@@ -297,7 +309,8 @@ def commit_write(
             return open_snapshot(target.store)
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
-    operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config))
+    keeps = target.mode == "overwrite" and bool(target.read_version) and not target.options.overwrite_schema
+    operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config), keeps_columns=keeps)
     try:
         return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)
     except TableAlreadyExistsError:

@@ -12,7 +12,7 @@ from lance_spark.errors import TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata import operations as ops
 from lance_spark.metadata.manifest import BasePath, DataFile, Fragment, IndexMetadata, Manifest
 from lance_spark.metadata.transaction import Transaction
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.table.build.manifest_builder import WRITER, TableSettings, build
 
 KEY, POSITION = "lance-schema:unenforced-primary-key", "lance-schema:unenforced-primary-key:position"
@@ -78,7 +78,10 @@ def test_only_an_overwrite_creates_a_table() -> None:
 
 
 def test_a_primary_key_is_set_once() -> None:
-    keyed = after(metadata(0, position="1"))
+    with pytest.raises(ValueError, match="'a' is in the primary key, so it must not be nullable"):
+        after(metadata(0, position="1"))
+    required = Schema((replace(SCHEMA.fields[0], nullable=False), *SCHEMA.fields[1:]))
+    keyed = after(metadata(0, position="1"), replace(TABLE, schema=required))
     assert [f.metadata for f in keyed.schema.fields[:2]] == [{POSITION.encode(): b"1"}, {}]
     for change in (metadata(0, position=None), metadata(0, position="2"), metadata(1, key="true")):
         with pytest.raises(ValueError, match="cannot be changed"):

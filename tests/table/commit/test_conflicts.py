@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from lance_spark.metadata import operations as ops
 from lance_spark.metadata.fragment import BasePath, DataFile, Fragment, IndexMetadata
 from lance_spark.metadata.transaction import OPERATIONS
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.commit.conflict_conditions import touched
 from lance_spark.table.commit.conflicts import RULES, Outcome, judge, markdown
 
@@ -58,6 +58,21 @@ def _filtered(bloom: bytes) -> ops.Update:
 FRAGMENT = Fragment(5, (), 1)
 MERGE = ops.Merge((), Schema(()), preserves_nullability=True)
 CONFIG_REMOVAL = ops.UpdateConfig(ops.UpdateMap({"k": None}))
+COLUMN, NONE = Schema((Field("x", 3, "int64"),)), Schema(())
+OF_COLUMN = Fragment(5, (DataFile("f", (3,)),), 1)
+OF_FIELD = ops.UpdateConfig(field_metadata_updates={3: ops.UpdateMap({"k": "v"})})
+CONFIG = ops.UpdateConfig(ops.UpdateMap({"k": "v"}))
+
+
+def _project(schema: Schema) -> ops.Project:
+    return ops.Project(schema, preserves_nullability=True)
+
+
+def _merge(schema: Schema) -> ops.Merge:
+    return ops.Merge((), schema, preserves_nullability=True)
+
+
+KEEPING = ops.Overwrite((), COLUMN, keeps_columns=True)
 REPLACED = ops.CreateIndex(_index("i").new_indices, (IndexMetadata(bytes(range(16)), "i", (0,), 1),))
 CASES = {
     "an append is not stopped by a merge that keeps nullability": (
@@ -65,6 +80,49 @@ CASES = {
         ops.Merge((), Schema(()), preserves_nullability=True),
         Outcome.COMPATIBLE,
     ),
+    "an append to a dropped column": (ops.Append((OF_COLUMN,)), _project(NONE), Outcome.RETRYABLE),
+    "an append to a renamed column": (ops.Append((OF_COLUMN,)), _project(COLUMN), Outcome.COMPATIBLE),
+    "an append to a column of a new type": (ops.Append((OF_COLUMN,)), _merge(NONE), Outcome.RETRYABLE),
+    "an append beside a new column": (ops.Append((OF_COLUMN,)), _merge(COLUMN), Outcome.COMPATIBLE),
+    "dropping a column of new rows": (_project(NONE), ops.Append((OF_COLUMN,)), Outcome.COMPATIBLE),
+    "a new type for a column of new rows": (_merge(NONE), ops.Append((OF_COLUMN,)), Outcome.RETRYABLE),
+    "a delete that would keep a dropped file": (ops.Delete((OF_COLUMN,)), _project(NONE), Outcome.RETRYABLE),
+    "a delete beside a renamed column": (ops.Delete((OF_COLUMN,)), _project(COLUMN), Outcome.COMPATIBLE),
+    "dropping a column of deleted rows": (_project(NONE), ops.Delete((OF_COLUMN,)), Outcome.COMPATIBLE),
+    "an update that would keep a dropped file": (ops.Update((), (OF_COLUMN,)), _project(NONE), Outcome.RETRYABLE),
+    "an update beside a renamed column": (ops.Update((), (OF_COLUMN,)), _project(COLUMN), Outcome.COMPATIBLE),
+    "an index of a dropped column": (_index(fields=(3,)), _project(NONE), Outcome.RETRYABLE),
+    "an index of a renamed column": (_index(fields=(3,)), _project(COLUMN), Outcome.COMPATIBLE),
+    "an index of a column of a new type": (_index(fields=(3,)), _merge(NONE), Outcome.RETRYABLE),
+    "an index beside a new column": (_index(fields=(3,)), _merge(COLUMN), Outcome.REBASE),
+    "dropping a column with a new index": (_project(NONE), _index(fields=(3,)), Outcome.COMPATIBLE),
+    "a new type for a column with a new index": (_merge(NONE), _index(fields=(3,)), Outcome.RETRYABLE),
+    "a new column beside a new index": (_merge(COLUMN), _index(fields=(3,)), Outcome.COMPATIBLE),
+    "a rename after new metadata of a column": (_project(COLUMN), OF_FIELD, Outcome.RETRYABLE),
+    "a rename after a new config": (_project(COLUMN), CONFIG, Outcome.COMPATIBLE),
+    "metadata of a renamed column": (OF_FIELD, _project(COLUMN), Outcome.COMPATIBLE),
+    "metadata of a dropped column": (OF_FIELD, _project(NONE), Outcome.INCOMPATIBLE),
+    "a new column after new metadata": (_merge(COLUMN), OF_FIELD, Outcome.RETRYABLE),
+    "metadata after a new column": (OF_FIELD, _merge(COLUMN), Outcome.RETRYABLE),
+    **{
+        f"an overwrite that {'keeps' if keeps else 'gives'} the columns after {name}": (
+            ops.Overwrite((), COLUMN, keeps_columns=keeps),
+            theirs,
+            Outcome.RETRYABLE if keeps and theirs != CONFIG else Outcome.COMPATIBLE,
+        )
+        for keeps in (True, False)
+        for name, theirs in {
+            "a rename": _project(COLUMN),
+            "a new column": _merge(COLUMN),
+            "new metadata": OF_FIELD,
+            "a new config": CONFIG,
+            "a restore": ops.Restore(1),
+        }.items()
+    },
+    "a rename after an overwrite": (_project(COLUMN), KEEPING, Outcome.INCOMPATIBLE),
+    "a new column after an overwrite": (_merge(COLUMN), KEEPING, Outcome.INCOMPATIBLE),
+    "metadata after an overwrite": (OF_FIELD, KEEPING, Outcome.INCOMPATIBLE),
+    "a new config after an overwrite": (CONFIG, KEEPING, Outcome.COMPATIBLE),
     "an index over moved rows": (_index(), _moved(1), Outcome.RETRYABLE),
     "an index over other rows": (_index(), _moved(2), Outcome.COMPATIBLE),
     "an index that does not say what it covers": (_index(covers=None), _moved(2), Outcome.RETRYABLE),
