@@ -62,7 +62,7 @@ class RowLevelWriter(DataSourceArrowWriter):
         key = primary_key_in(schema, command.condition) if command.kind == "MERGE" else ()
         target = rewrite_target(snapshot, settings(options), adds_rows=command.kind != "DELETE")
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
-        self._target = DeltaTarget(target, snapshot.version, tuple(command.assigned), others, verify, key, command.repeats)
+        self._target = DeltaTarget(target, tuple(command.assigned), others, verify, key, command.repeats)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""

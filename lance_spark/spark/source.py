@@ -42,7 +42,7 @@ from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LanceDataSource(DataSource):
         self._snapshot: Snapshot | None = None
         self._partitioned: PartitionedVersion | None = None
         self._mark = b""
-        self._pinned: tuple[Store, int] | LanceError
+        self._pinned: tuple[Store, int, str] | LanceError
         try:
             found = open_version(self._read if self._command is None else self._command.place(self._read))
             if isinstance(found, Snapshot):
@@ -76,7 +76,7 @@ class LanceDataSource(DataSource):
                 self._mark = VERSION_MARK + struct.pack("<q", found.version)
             else:
                 self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
-            self._pinned = self._snapshot.store, self._snapshot.version
+            self._pinned = self._snapshot.store, self._snapshot.version, found.identity
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -160,14 +160,15 @@ class LanceDataSource(DataSource):
         if isinstance(self._pinned, LanceError):
             raise self._pinned
         if self._snapshot is None:
-            store, version = self._pinned
+            store, version, identity = self._pinned
             if self._mark == PARTITIONED_MARK:
                 from lance_spark.namespace.partitioned.root import opened, with_flags
 
                 self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
+                check_identity(self._partitioned, identity)
                 self._snapshot = self._partitioned.shape
             else:
-                snapshot = open_snapshot(store, version=version, allow_other_stores=self._read.allow_other_stores)
+                snapshot = open_pinned(store, version, identity, self._read.allow_other_stores)
                 self._snapshot = replace(snapshot, verify_checksums=self._read.verify_checksums)
         return self._snapshot
 

@@ -35,6 +35,8 @@ _CLIENT_ERRORS = {
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError, RuntimeError)
 """Errors that clients raise for settings and names that they do not validate."""
 _MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")
+_SUFFIX_RANGES = ("s3", "gs")
+"""Stores whose clients can ask for the last bytes of a file without its size."""
 _UPLOAD_BLOCK = 16 << 20
 _MEMORY_LOCK = threading.Lock()
 
@@ -90,6 +92,16 @@ class RemoteFiles:
         data = self.fs.cat_file(path, start=max(size - n, 0), end=size) if size and n else b""
         return np.frombuffer(data, dtype=np.uint8), size
 
+    def read_end(self, path: str, n: int) -> Bytes:
+        if self.kind not in _SUFFIX_RANGES:
+            return self.read_tail(path, n)[0]
+        try:
+            return np.frombuffer(self.fs.cat_file(path, start=-n), dtype=np.uint8)
+        except OSError as e:
+            if _code(e) in ("InvalidRange", "416"):
+                return np.empty(0, np.uint8)  # only an empty file has no last byte
+            raise
+
     def about(self, path: str) -> Entry:
         info = self.fs.info(path)
         if info["type"] != "file":
@@ -120,6 +132,9 @@ class RemoteFiles:
 
     def delete_folder(self, folder: str) -> None:
         self.fs.rm(folder, recursive=True)
+
+    def remove_empty_folders(self, folder: str) -> None:
+        pass
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self.fs.pipe_file(path, data)

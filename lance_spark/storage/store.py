@@ -43,6 +43,8 @@ _HINTS = {
     errno.EMFILE: "the process has too many files open (see ulimit -n)",
     errno.ENAMETOOLONG: "the path is too long for the file system",
 }
+_NO_BUCKET = "the bucket or container does not exist"
+_GONE_FOLDER = "its folder was removed during the write: the table was dropped"
 _NUMBERS = ((PermissionError, errno.EACCES), (FileNotFoundError, errno.ENOENT))
 _MAX_READ = 32 << 20
 _KEEPS_CONDITIONS: set[tuple[int, str, str, str]] = set()
@@ -155,6 +157,13 @@ class Store:
             data, size = self._files().read_tail(full, n)
         self._count(1, len(data))
         return data, size
+
+    def read_end(self, path: str, n: int) -> Bytes:
+        """Read the last `n` bytes, or the whole file if it is smaller: one request, unlike `read_tail`."""
+        with self._explained(path) as full:
+            data = self._files().read_end(full, n)
+        self._count(1, len(data))
+        return data
 
     def about(self, path: str) -> Entry:
         """The name, the size in bytes and the modification time (on the store's clock) of a file."""
@@ -274,6 +283,11 @@ class Store:
         with self._explained(folder) as full, contextlib.suppress(FileNotFoundError):
             self._files().delete_folder(full)
 
+    def remove_empty_folders(self) -> None:
+        """Remove the root and the folders below it that contain no file. Object stores have no folders."""
+        with self._explained("") as full, contextlib.suppress(FileNotFoundError):
+            self._files().remove_empty_folders(full.rstrip("/"))
+
     def move_folder(self, folder: str, to: str) -> None:
         """Move a folder at once. Raises UnsupportedFeatureError in object stores, where folders cannot be moved."""
         files = self._files()
@@ -320,7 +334,7 @@ class Store:
             raise
         except FileNotFoundError as e:
             if writes:
-                raise self._failed(path, e, "the bucket or container does not exist") from None
+                raise self._failed(path, e, _GONE_FOLDER if self.location.kind == "file" else _NO_BUCKET) from None
             raise MissingFileError(errno.ENOENT, "no such file", f"{self.uri}/{path}") from None
         except OSError as e:
             raise self._failed(path, e, _HINTS.get(e.errno or 0, "")) from None

@@ -80,6 +80,14 @@ class FaultyFiles:
         with self._connection():
             return self._inner.read_tail(path, n)
 
+    def read_end(self, path: str, n: int) -> Bytes:
+        with self._connection():
+            return self._inner.read_end(path, n)
+
+    def remove_empty_folders(self, folder: str) -> None:
+        with self._connection():
+            self._inner.remove_empty_folders(folder)
+
     def about(self, path: str) -> Entry:
         with self._connection():
             return self._inner.about(path)

@@ -43,6 +43,9 @@ class InterruptedFiles:
     def read_tail(self, path: str, n: int) -> tuple[Bytes, int]:
         return self._called().read_tail(path, n)
 
+    def read_end(self, path: str, n: int) -> Bytes:
+        return self._called().read_end(path, n)
+
     def about(self, path: str) -> Entry:
         return self._called().about(path)
 
@@ -60,6 +63,9 @@ class InterruptedFiles:
 
     def delete_folder(self, folder: str) -> None:
         self._called().delete_folder(folder)
+
+    def remove_empty_folders(self, folder: str) -> None:
+        self._called().remove_empty_folders(folder)
 
     def put(self, path: str, data: bytes, durable: bool = True) -> None:
         self._called().put(path, data, durable)

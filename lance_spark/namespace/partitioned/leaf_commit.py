@@ -29,7 +29,7 @@ from lance_spark.table.commit.unseen import fits_by_name
 from lance_spark.table.maintenance.clone import copy_file
 from lance_spark.table.maintenance.progress import untracked
 from lance_spark.table.versions import ref_files as refs
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, reopened
 
 TRIES = 60
 _LONGEST_WAIT_S = 1.0
@@ -68,7 +68,7 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
     for attempt in range(TRIES):
         if attempt:
             time.sleep(min((time.monotonic() - started) / attempt * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
-        base: Snapshot | None = open_snapshot(store)
+        base: Snapshot | None = reopened(pinned)
         assert base is not None
         if exact and base.version != pinned.version and not _same_rows(base, pinned):
             base = commit_next(store, Transaction(base.version, Restore(pinned.version)), base)
@@ -84,7 +84,7 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
 
 def restored(pinned: Snapshot) -> Snapshot | None:
     """The latest version of a table, after making it equal to `pinned`; None if another writer was first."""
-    latest = open_snapshot(pinned.store)
+    latest = reopened(pinned)
     if latest.version == pinned.version or _same_rows(latest, pinned):
         return latest
     return commit_next(pinned.store, Transaction(latest.version, Restore(pinned.version)), latest)

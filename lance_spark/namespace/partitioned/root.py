@@ -71,6 +71,11 @@ class PartitionedVersion:
         """An empty table with the namespace's schema, for planning scans."""
         return Snapshot(self.root, Manifest(self.version, from_arrow(self.schema)), "", self.allow_other_stores, self.verify_checksums)
 
+    @property
+    def identity(self) -> str:
+        """What distinguishes the version from that of another namespace at the same root; see `table.versions.identity`."""
+        return self.manifest.snapshot.identity if self.manifest.snapshot is not None else ""
+
     @cached_property
     def leaves(self) -> pa.Table:
         """The rows of the namespace's tables, with the number of their spec in the column `spec`. Rows of other tables are omitted."""

@@ -247,9 +247,8 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
         raise SchemaMismatchError(f"{snapshot}: the columns {', '.join(required)} may not be null, and are not in the namespace")
     schema = replace(whole, fields=tuple(f for f in whole.fields if f.id in ids))
     table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
-    return WriteTarget(
-        snapshot.store, schema, current.data_format, "append", current.version, options, table_schema, target.job, target.since
-    )
+    there = WriteTarget(snapshot.store, schema, current.data_format, "append", 0, options, table_schema, target.job, target.since)
+    return there.based_on(snapshot)
 
 
 def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:

@@ -24,13 +24,12 @@ from lance_spark.table.changes.new_columns import (
     Formulas,
     add_columns_of,
     commit_columns,
-    discard_columns,
     new_fields,
     plan_columns,
 )
 from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
-from lance_spark.table.write.write import WriteOptions, WriteTarget, rewrite_target
+from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
     try:
         for attempt in range(TRIES):
             fields = new_fields(snapshot, source.schema)
-            write = replace(write or rewrite_target(snapshot, options), schema=fields, read_version=snapshot.version)
+            write = replace(write or rewrite_target(snapshot, options), schema=fields).based_on(snapshot)
             if source.checkpoint is not None and attempt == 0:
                 noted_before = source.checkpoint.found(snapshot)
                 known = {i: (fragment, file) for i, (fragment, file, _) in noted_before.items()}
@@ -90,7 +89,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
         raise
     except LanceError:
         if write is not None and source.checkpoint is None:
-            discard_columns(write, [file for _, file in known.values()])
+            discard_job(write)
         raise
     raise AssertionError("unreachable")
 

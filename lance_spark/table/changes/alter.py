@@ -23,7 +23,7 @@ from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
-from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
+from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
 from lance_spark.table.write.conform import check_fits
 from lance_spark.table.write.evolving import merge_of, widened
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
@@ -237,9 +237,10 @@ def set_primary_key(snapshot: Snapshot, columns: Sequence[str], noted: Mapping[s
 
 def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Commit the snapshot's version again as the latest one."""
-    check_whole(snapshot)
-    latest = max(list_versions(snapshot.store))
-    return commit(snapshot.store, Transaction(latest, Restore(snapshot.version), properties=noted))
+    with of_same_table(snapshot):
+        check_whole(snapshot)
+    latest = reopened(snapshot)
+    return commit(snapshot.store, Transaction(latest.version, Restore(snapshot.version), properties=noted), base=latest)
 
 
 def _commit(snapshot: Snapshot, plan: Callable[[Snapshot], Operation], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:

@@ -23,7 +23,7 @@ from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Schema
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.plan import BATCH_ROWS
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.conform import conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.write import WriteTarget, delete_data_files
@@ -43,15 +43,19 @@ class ColumnTarget:
     """
 
     write: WriteTarget
-    version: int
     keeps_old: bool = False
     allow_other_stores: bool = False
     verify_checksums: bool = True
 
+    @property
+    def version(self) -> int:
+        """The number of the version that the row addresses refer to."""
+        return self.write.read_version
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version that the row addresses refer to."""
-        opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        opened = open_pinned(self.write.store, self.version, self.write.read_identity, self.allow_other_stores)
         return replace(opened, verify_checksums=self.verify_checksums)
 
     def __getstate__(self) -> dict[str, object]:
@@ -60,7 +64,7 @@ class ColumnTarget:
 
 def column_target(snapshot: Snapshot, write: WriteTarget, keeps_old: bool = False) -> ColumnTarget:
     """The target for columns of a snapshot."""
-    return ColumnTarget(write, snapshot.version, keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
+    return ColumnTarget(write.based_on(snapshot), keeps_old, snapshot.allow_other_stores, snapshot.verify_checksums)
 
 
 @dataclass(frozen=True)

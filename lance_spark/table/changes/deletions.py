@@ -14,6 +14,7 @@ from lance_spark.metadata.deletion_file import read_deletions, write_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import DELETIONS
 from lance_spark.storage.store import Store
+from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.snapshot import Snapshot
 
 _WRITERS = 16
@@ -69,3 +70,4 @@ def discard(store: Store, fragments: Iterable[Fragment]) -> None:
             path = fragment.deletion.path(fragment.id)
             with logged(f"{store.uri}: deleting {path}, which no version refers to"):
                 store.delete(path)
+    remove_dropped(store)

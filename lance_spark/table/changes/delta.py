@@ -25,7 +25,7 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.evolving import merge_of
 from lance_spark.table.write.write import WriteTarget
 
@@ -46,17 +46,21 @@ class DeltaTarget:
     """
 
     write: WriteTarget
-    version: int
     assigned: tuple[str, ...]
     allow_other_stores: bool = False
     verify_checksums: bool = True
     key: tuple[Field, ...] = ()
     repeats: bool = False
 
+    @property
+    def version(self) -> int:
+        """The number of the version that the row addresses refer to."""
+        return self.write.read_version
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version that the row addresses refer to."""
-        opened = open_snapshot(self.write.store, version=self.version, allow_other_stores=self.allow_other_stores)
+        opened = open_pinned(self.write.store, self.version, self.write.read_identity, self.allow_other_stores)
         return replace(opened, verify_checksums=self.verify_checksums)
 
     def __getstate__(self) -> dict[str, object]:

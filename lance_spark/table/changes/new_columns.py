@@ -23,7 +23,7 @@ from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
-from lance_spark.table.write.write import WriteTarget, discard
+from lance_spark.table.write.write import WriteTarget
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Compute the new columns of a batch, with the same rows in the same order."""
@@ -123,8 +123,3 @@ def commit_columns(snapshot: Snapshot, target: WriteTarget, files: Mapping[int, 
 
 def _with_file(fragment: Fragment, new: ColumnFile | None) -> Fragment:
     return fragment if new is None else replace(fragment, files=(*fragment.files, new.file))
-
-
-def discard_columns(target: WriteTarget, files: Iterable[ColumnFile]) -> None:
-    """Delete the files of an abandoned change."""
-    discard(target, [Fragment(0, (f.file,), 0) for f in files])

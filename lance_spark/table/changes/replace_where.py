@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from lance_spark.predicate.tree import Column, walk
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
+from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.commit.unseen import fits_by_name
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import WriteTarget
@@ -42,10 +42,11 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(target.store)
+        check_continues(snapshot, target.read_version, target.read_identity)
         if not fits_by_name(target.schema, snapshot.manifest.schema):
             what = f"the columns of version {snapshot.version} differ from those of version {target.read_version}"
             raise CommitConflictError(f"{target.store.uri}: {what}, for which the rows were written; run the write again", retryable=True)
-        delta_target = DeltaTarget(replace(target, read_version=snapshot.version), snapshot.version, ())
+        delta_target = DeltaTarget(target.based_on(snapshot), ())
         tasks = plan_rows(snapshot, delta_target, predicate, cores=os.cpu_count() or 1)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             parts = list(pool.map(run_row_task, tasks))

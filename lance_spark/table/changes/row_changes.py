@@ -106,7 +106,7 @@ class DeltaPlan:
         snapshot = self.snapshot
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         target = replace(target, schema=self.intent.schema or target.schema)
-        parts = self.parts(DeltaTarget(target, snapshot.version, self.assigned, others, verify, self.key, self.repeats))
+        parts = self.parts(DeltaTarget(target, self.assigned, others, verify, self.key, self.repeats))
         delta = united(parts, self.repeats)
         files = [file for fragment in delta.new_fragments for file in fragment.files]
         changes = RowChanges(

@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, TableNotFoundError, logged
+from lance_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    LanceError,
+    MissingFileError,
+    TableNotFoundError,
+    VersionNotFoundError,
+    logged,
+)
 from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.numbered_writes import APP_ID
@@ -27,6 +35,7 @@ from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_dat
 from lance_spark.table.commit.put import put
 from lance_spark.table.commit.rebase import read_snapshot, rebased
 from lance_spark.table.commit.restored import check_restored
+from lance_spark.table.commit.same_table import check_continues, made_anew, remove_dropped
 from lance_spark.table.commit.since import judged
 from lance_spark.table.commit.twins import separated, separation
 from lance_spark.table.commit.unread_rows import check_unread_rows
@@ -34,6 +43,7 @@ from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.identity import Standing
 from lance_spark.table.versions.snapshot import (
     VERSIONS,
     Snapshot,
@@ -43,6 +53,7 @@ from lance_spark.table.versions.snapshot import (
     manifest_path,
     open_snapshot,
     reopened,
+    standing,
 )
 
 TRIES = 20
@@ -58,16 +69,19 @@ def commit(
     base: Snapshot | None = None,
     files: NewFiles = UNKNOWN_FILES,
     latest_at: float | None = None,
+    identity: str = "",
 ) -> Snapshot:
     """Commit `transaction` as the next version of the table at `store`. Read version 0 creates the table.
 
     `base` may be the snapshot of the read version, to avoid reading it again; `latest_at` is a monotonic time at which it was the latest
-    version, None if it may not have been. `settings` apply if the table is created or overwritten. The
-    new files must exist (see `table.commit.new_files`); `files` describes them. A numbered transaction that was committed before is
-    skipped, and the version of another transaction is returned (see `table.commit.idempotence`).
+    version, None if it may not have been. Without `base`, `identity` is that of the read version (see `table.versions.identity`), "" if
+    it is unknown. `settings` apply if the table is created or overwritten. The new files must exist (see `table.commit.new_files`);
+    `files` describes them. A numbered transaction that was committed before is skipped, and the version of another transaction is returned
+    (see `table.commit.idempotence`).
 
-    Raises CommitConflictError if it conflicts with a version since the read version, TableAlreadyExistsError, and CommitStateUnknownError
-    if it is unknown whether the version was written. Only in the last case, the files of the transaction must be kept.
+    Raises CommitConflictError if it conflicts with a version since the read version or if the table was dropped and made anew,
+    TableAlreadyExistsError, TableNotFoundError if the table was dropped, and CommitStateUnknownError if it is unknown whether the version
+    was written. Only in the last case, the files of the transaction must be kept.
     """
     if APP_ID in transaction.properties and transaction.read_version:
         is_latest = base is not None and latest_at is not None and is_still_latest(base, latest_at)
@@ -76,11 +90,13 @@ def commit(
             return latest
     names: list[str] = []
     try:
-        done = _commit(store, transaction, settings, base, files, names, latest_at)
+        done = _commit(store, transaction, settings, base, files, names, latest_at, base.identity if base is not None else identity)
     except CommitStateUnknownError:
         raise
     except (LanceError, ValueError):
         _discard(store, names)
+        if transaction.read_version:
+            remove_dropped(store)
         raise
     # Transaction files of tries that were rebased later, or of a write that another job has already committed.
     _discard(store, [name for name in names if name != done.manifest.transaction_file])
@@ -102,6 +118,7 @@ def _commit(
     files: NewFiles,
     names: list[str],
     latest_at: float | None,
+    identity: str,
 ) -> Snapshot:
     """Commit the transaction. The names of all transaction files that are written are appended to `names`."""
     content, check = _prepared(store, transaction, base, files, names)
@@ -115,6 +132,8 @@ def _commit(
                 found = latest_at
             else:
                 current = _latest(store, base, known)
+            if current is not None:
+                check_continues(current, transaction.read_version, identity, base)
             before, overlaps = judged(store, transaction, seen, current, base, files.schema)
             if before:
                 return before
@@ -130,7 +149,7 @@ def _commit(
                     ready = rebased(transaction, read_snapshot(store, transaction, base), current)
                     content = _put_transaction(store, ready, names)
                 done = _next(store, current, ready, content, settings, check)
-        if done and not withdrawn(done, time.monotonic() - found):
+        if done and not withdrawn(done, current, time.monotonic() - found):
             names.remove(done.manifest.transaction_file)
             if isinstance(transaction.operation, Restore):
                 check_restored(done, transaction.operation.version)
@@ -152,11 +171,16 @@ def _next(
     `content` is the serialised transaction. `check` is called right before the write.
     """
     manifest = current.manifest if current else None
-    source = _restored(store, transaction.operation, manifest)
-    manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
-    if current is not None:
-        check_unread_rows(current, manifest)
-    check()
+    try:
+        source = _restored(store, transaction.operation, manifest)
+        manifest = replace(build(manifest, transaction, settings, time.time_ns(), source), transaction=content)
+        if current is not None:
+            check_unread_rows(current, manifest)
+        check()
+    except (MissingFileError, VersionNotFoundError) as e:
+        if current is not None and standing(current) is not Standing.SAME:
+            raise made_anew(store, current.version) from e
+        raise
     path = manifest_path(manifest.version, v2=current is None or is_v2_path(current.path))
     return Snapshot(store, manifest, path) if put(store, manifest, path, transaction) else None
 
@@ -164,7 +188,8 @@ def _next(
 def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, files: NewFiles = UNKNOWN_FILES) -> Snapshot | None:
     """Commit `transaction` as the version right after `base`, for which it was prepared (None: it creates the table), without a rebase.
 
-    Returns None if another writer has committed a version since `base`. Raises CommitStateUnknownError, as `commit`.
+    Returns None if another writer has committed a version since `base`, or has dropped the table and made it anew. Raises
+    CommitStateUnknownError, as `commit`.
     """
     names: list[str] = []
     try:
@@ -172,14 +197,15 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         # A cleanup may have removed the next version. Its name is then free, and the put alone would succeed.
         started = time.monotonic()
         latest = _latest(store, base, transaction.read_version)
-        overtaken = (latest.version if latest else 0) != transaction.read_version
+        read = (0, "") if base is None else (base.version, base.identity)
+        overtaken = ((0, "") if latest is None else (latest.version, latest.identity)) != read
         done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
     except CommitStateUnknownError:
         raise
     except (LanceError, ValueError):
         _discard(store, names)
         raise
-    if done is None or withdrawn(done, time.monotonic() - started):
+    if done is None or withdrawn(done, base, time.monotonic() - started):
         _discard(store, names)
         return None
     _follow_up(done)
@@ -214,7 +240,9 @@ def _separate(store: Store, current: Snapshot) -> None:
     names: list[str] = []
     transaction = Transaction(current.version, separation(current, highest_fragment_id(current.manifest) + 1))
     content = _put_transaction(store, transaction, names)
-    if done := _next(store, current, transaction, content, NO_SETTINGS, lambda: None):
+    started = time.monotonic()
+    done = _next(store, current, transaction, content, NO_SETTINGS, lambda: None)
+    if done and not withdrawn(done, current, time.monotonic() - started):
         _follow_up(done)
     else:
         _discard(store, names)
@@ -272,7 +300,7 @@ def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
             return newer
         if not latest:
             return None
-        if base is not None and latest == base.version:
+        if base is not None and latest == base.version and standing(base) is Standing.SAME:
             return base
         if (found := find_version(store, latest)) is not None:
             return found

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from lance_spark.errors import VersionNotFoundError, logged
+from lance_spark.errors import TableNotFoundError, VersionNotFoundError, logged
 from lance_spark.metadata.manifest import serialise
 from lance_spark.metadata.operations import Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.table.build.manifest_builder import TableSettings, build
-from lance_spark.table.manifest_store.external import put_manifest
+from lance_spark.table.manifest_store.external import put_manifest, withdraw_manifest
 from lance_spark.table.versions.hint import move_hint
 from lance_spark.table.versions.history import TRANSACTIONS
+from lance_spark.table.versions.identity import Standing
 from lance_spark.table.versions.named_files import check_whole
-from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_path, open_snapshot
+from lance_spark.table.versions.snapshot import Snapshot, is_v2_path, manifest_path, open_snapshot, standing
 
 
 def check_restored(restored: Snapshot, version: int) -> None:
@@ -31,7 +32,10 @@ def check_restored(restored: Snapshot, version: int) -> None:
             check_whole(open_snapshot(store, version=version))
         except VersionNotFoundError as e:
             reason = e
-    if reason is not None:
+        except TableNotFoundError:
+            return  # dropped after the commit
+    # If the table was dropped after the commit, nothing is to be corrected.
+    if reason is not None and standing(restored) is Standing.SAME:
         raise VersionNotFoundError(f"{store.uri}: version {version} was removed while it was restored; {_go_back(restored)}") from reason
 
 
@@ -43,10 +47,14 @@ def _go_back(restored: Snapshot) -> str:
     source = open_snapshot(store, version=before).manifest
     manifest = replace(build(restored.manifest, transaction, TableSettings(), time.time_ns(), source), transaction=content)
     store.put(f"{TRANSACTIONS}/{transaction.file_name}", content)
+    path = manifest_path(manifest.version, is_v2_path(restored.path))
     try:
-        put_manifest(store, manifest.version, manifest_path(manifest.version, is_v2_path(restored.path)), serialise(manifest))
+        put_manifest(store, manifest.version, path, serialise(manifest))
     except FileExistsError:  # pragma: no cover: another writer is faster in this very moment
         return f"version {restored.version}, which may lack files, is no longer the latest: restore version {before}"
+    if standing(restored) is not Standing.SAME:
+        withdraw_manifest(store, manifest.version, path)
+        return "the table was dropped meanwhile"
     move_hint(store, manifest.version)
     store.delete(restored.path)
     return f"version {manifest.version} has the content of version {before}"

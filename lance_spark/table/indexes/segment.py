@@ -23,6 +23,7 @@ from lance_spark.predicate.json_paths import lance_path
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.storage.store import Store
+from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.scan.plan import ScanPlan, ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -151,6 +152,7 @@ def discard(store: Store, *uuids: bytes) -> None:
             store.delete_folder(folder(unique))
         except StorageError:
             continue
+    remove_dropped(store)
 
 
 def build_segment(task: BuildTask) -> IndexMetadata:

@@ -70,6 +70,12 @@ class DynamoDBManifests:
         """Replace the path of an existing version."""
         self._put(base, version, path, size, "attribute_exists(base_uri) AND attribute_exists(version)")
 
+    def remove(self, base: str, version: int, path: str) -> None:
+        """Remove a version if it has this path."""
+        names, values = {"#path": "path"}, {":path": {"S": path}}
+        condition = {"ConditionExpression": "#path = :path", "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+        self._ask("delete_item", refused={}, Key=_key(base, version), **condition)
+
     def forget(self, base: str) -> bool:
         """Remove all versions of a table. True if there were any."""
         known = False

@@ -44,6 +44,9 @@ class Manifests(Protocol):
     def replace(self, base: str, version: int, path: str, size: int) -> None:
         """Replace the path of an existing version."""
 
+    def remove(self, base: str, version: int, path: str) -> None:
+        """Remove a version if it has this path."""
+
     def forget(self, base: str) -> bool:
         """Remove all versions of a table. True if there were any."""
 
@@ -87,6 +90,10 @@ class External:
         # The version is committed. If a later step fails, the next reader completes it.
         with logged(f"{self.store.uri}: copying the manifest of version {version} to its final name"):
             self._in_place(version, f"{self._base}/{staged}")
+
+    def remove(self, version: int, path: str) -> None:
+        """Remove the version whose manifest is at `path`."""
+        self.manifests.remove(self._base, version, f"{self._base}/{path}")
 
     def _in_place(self, version: int, path: str) -> str:
         """Copy a staged manifest to its final name. Returns the final path, relative to the table's root."""
@@ -136,3 +143,10 @@ def put_manifest(store: Store, version: int, path: str, data: bytes) -> None:
         manifests.commit(version, path, data)
     else:
         store.put_if_absent(path, data)
+
+
+def withdraw_manifest(store: Store, version: int, path: str) -> None:
+    """Remove a version that `put_manifest` has written, and that must not stay."""
+    if (manifests := external(store)) is not None:
+        manifests.remove(version, path)
+    store.delete(path)

@@ -52,6 +52,11 @@ class SqliteManifests:
         with self._connected() as db:
             db.execute("UPDATE manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?", (path, size, base, version))
 
+    def remove(self, base: str, version: int, path: str) -> None:
+        """Remove a version if it has this path."""
+        with self._connected() as db:
+            db.execute("DELETE FROM manifests WHERE base_uri = ? AND version = ? AND path = ?", (base, version, path))
+
     def forget(self, base: str) -> bool:
         """Remove all versions of a table. True if there were any."""
         with self._connected() as db:

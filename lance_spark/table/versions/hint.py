@@ -13,7 +13,7 @@ import contextlib
 import json
 import time
 
-from lance_spark.errors import MissingFileError, logged
+from lance_spark.errors import MissingFileError, TableNotFoundError, logged
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import VERSIONS, latest_version, manifest_path
 
@@ -59,6 +59,19 @@ def move_hint(store: Store, version: int) -> None:
             if found is not None and found >= version:
                 return
             store.put(PATH, json.dumps({"version": version}, separators=(",", ":")).encode(), durable=False)
+            if not any(store.exists(manifest_path(version, v2)) for v2 in (True, False)) and not _has_versions(store):
+                # The table was dropped after the commit, and its folder must not be listed as a table.
+                store.delete(PATH)
+                store.remove_empty_folders()
+                return
             # If the write was this quick, no version was both committed and removed meanwhile, so checking the next one is enough.
             if time.monotonic() > begun + _SHORT_S or any(store.exists(manifest_path(version + 1, v2)) for v2 in (True, False)):
                 version, _ = latest_version(store)
+
+
+def _has_versions(store: Store) -> bool:
+    try:
+        latest_version(store)
+    except TableNotFoundError:
+        return False
+    return True

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import Protocol
 
 from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
+from lance_spark.table.versions.identity import Standing, identity, standing_at
 from lance_spark.table.versions.other_formats import how_to_read
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
@@ -31,7 +33,15 @@ _DETACHED = 1 << 63
 _DETACHED_NAME = f"{_MAX_U64 - _DETACHED:0{_V2_DIGITS}}{SUFFIX}"
 """The V2 name of the first version that would be detached: versions of the history have greater names."""
 
+MADE_ANEW = "no longer exists: the table was dropped and made anew; open it again"
+
+_TRIES = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Identified(Protocol):
+    @property
+    def identity(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,11 @@ class Snapshot:
     def version(self) -> int:
         """The version's number."""
         return self.manifest.version
+
+    @property
+    def identity(self) -> str:
+        """What distinguishes the version from that of another table at the same path; see `table.versions.identity`."""
+        return identity(self.manifest)
 
     @property
     def root(self) -> Store:
@@ -67,20 +82,85 @@ class Snapshot:
 
 
 def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
-    """Another version of the same table or branch (None: the latest), with the settings that this one was opened with."""
-    other = open_snapshot(snapshot.store, version=version)
+    """Another version of the same table or branch (None: the latest), with the settings that this one was opened with.
+
+    Raises VersionNotFoundError if the table was dropped and made anew.
+    """
+    with of_same_table(snapshot):
+        other = open_snapshot(snapshot.store, version=version)
     return replace(other, allow_other_stores=snapshot.allow_other_stores, verify_checksums=snapshot.verify_checksums)
 
 
 @contextlib.contextmanager
 def in_use(snapshot: Snapshot) -> Iterator[None]:
-    """Wrap reads of a version: if they fail because a cleanup removed the version, raise VersionNotFoundError."""
+    """Wrap reads of a version: if they fail because it was removed, or its table dropped, raise VersionNotFoundError."""
     try:
         yield
     except (CorruptFileError, MissingFileError) as e:
-        if snapshot.store.exists(snapshot.path):
+        if standing(snapshot) is Standing.SAME:
             raise
-        raise VersionNotFoundError(f"{snapshot}, was removed while it was read; open the table again") from e
+        removed = VersionNotFoundError(f"{snapshot}, was removed while it was read; open the table again")
+        raise _lost(snapshot) or removed from e
+
+
+def standing(snapshot: Snapshot) -> Standing:
+    """What is stored in the place of the snapshot's version now."""
+    if (manifests := external(snapshot.store)) is not None:
+        manifests.path_of(snapshot.version)  # completes a commit
+    found = standing_at(snapshot.store, snapshot.path, snapshot.manifest)
+    if found is Standing.GONE:
+        # A migration may have renamed it.
+        other = manifest_path(snapshot.version, not is_v2_path(snapshot.path))
+        return standing_at(snapshot.store, other, snapshot.manifest)
+    return found
+
+
+@contextlib.contextmanager
+def of_same_table(snapshot: Snapshot) -> Iterator[None]:
+    """Wrap the opening of another version: raise VersionNotFoundError if the table of the snapshot was dropped, and perhaps made anew."""
+    try:
+        yield
+    except (VersionNotFoundError, MissingFileError):
+        _check_not_lost(snapshot)
+        raise
+    _check_not_lost(snapshot)
+
+
+def _check_not_lost(snapshot: Snapshot) -> None:
+    if standing(snapshot) is not Standing.SAME and (error := _lost(snapshot)):
+        raise error
+
+
+def _lost(snapshot: Snapshot) -> VersionNotFoundError | None:
+    """The error that the table of a version, which is no longer stored, was dropped; None if only the version was removed."""
+    try:
+        latest = latest_version(snapshot.store)[0]
+    except TableNotFoundError:
+        return VersionNotFoundError(f"{snapshot}, cannot be read: the table was dropped")
+    if latest >= snapshot.version and standing(snapshot) is not Standing.OTHER:
+        return None
+    return VersionNotFoundError(f"{snapshot}, {MADE_ANEW}")
+
+
+def open_pinned(store: Store, version: int, identity: str, allow_other_stores: bool = False) -> Snapshot:
+    """Open a version that was opened before, when it had this identity.
+
+    Raises VersionNotFoundError if it is no longer there, also if a version of another table has its number now.
+    """
+    try:
+        found = open_snapshot(store, version=version, allow_other_stores=allow_other_stores)
+    except VersionNotFoundError as e:
+        if latest_version(store)[0] < version:
+            raise VersionNotFoundError(f"{store.uri}, version {version}, {MADE_ANEW}") from e
+        raise
+    check_identity(found, identity)
+    return found
+
+
+def check_identity(found: _Identified, identity: str) -> None:
+    """Raise VersionNotFoundError if a version has another identity than the one with its number that was opened before."""
+    if found.identity != identity:
+        raise VersionNotFoundError(f"{found}, {MADE_ANEW}")
 
 
 def manifest_path(version: int, v2: bool = True) -> str:
@@ -183,10 +263,18 @@ def open_snapshot(
     if version is not None:
         return _open_version(store, _number(version), allow_other_stores)
     if timestamp is None:
-        return _open(store, *latest_version(store), allow_other_stores)
+        return _open_latest(store, allow_other_stores)
     versions = list_versions(store)
     wanted = _as_of(store, versions, _moment(timestamp))
     return _open(store, wanted, versions[wanted], allow_other_stores)
+
+
+def _open_latest(store: Store, allow_other_stores: bool) -> Snapshot:
+    for _ in range(_TRIES):
+        with contextlib.suppress(MissingFileError):
+            return _open(store, *latest_version(store), allow_other_stores)
+        # After the listing, a newer version was committed and a cleanup removed this one, or the table was dropped and made anew.
+    return _open(store, *latest_version(store), allow_other_stores)
 
 
 def _resolve_tag(store: Store, name: str) -> tuple[int, str | None]:

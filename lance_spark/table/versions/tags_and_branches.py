@@ -20,16 +20,22 @@ from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.ref_files import Branch, Tag
-from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, open_snapshot
+from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
 
 Reference: TypeAlias = int | str | tuple[str | None, int | None]
 TABLE_FOLDERS = (VERSIONS, "_transactions", DATA, DELETIONS, INDICES)
 
 
 def resolve(snapshot: Snapshot, reference: Reference | None) -> Snapshot:
-    """Open the version that `reference` refers to; None is the snapshot itself. Raises VersionNotFoundError."""
-    if reference is None:
-        return snapshot
+    """Open the version that `reference` refers to; None is the snapshot itself. Raises VersionNotFoundError.
+
+    It also raises that if the table was dropped and made anew: the numbers and tags would be those of another table.
+    """
+    with of_same_table(snapshot):
+        return snapshot if reference is None else _opened(snapshot, reference)
+
+
+def _opened(snapshot: Snapshot, reference: Reference) -> Snapshot:
     allow = snapshot.allow_other_stores
     if isinstance(reference, int):
         return open_snapshot(snapshot.store, version=reference, allow_other_stores=allow)

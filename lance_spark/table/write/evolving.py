@@ -19,6 +19,7 @@ from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
@@ -66,13 +67,16 @@ def _with_nested(fields: Sequence[Field], data: Iterable[pa.Field], next_id: int
     return tuple(done), next_id
 
 
-def commit_widened(store: Store, read_version: int, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]) -> Snapshot:
+def commit_widened(
+    store: Store, read_version: int, identity: str, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]
+) -> Snapshot:
     """Add `fragments`, whose files were written for `schema`, and the columns of `schema` that the table lacks.
 
-    Raises CommitConflictError if the columns of the table have changed since.
+    Raises CommitConflictError if the columns of the table have changed since the read version, which had this `identity`.
     """
     for attempt in range(TRIES):
         snapshot = open_snapshot(store)
+        check_continues(snapshot, read_version, identity)
         now = snapshot.manifest.schema
         if not _goes_with(now, schema, next_field_id(snapshot)):
             raise CommitConflictError(

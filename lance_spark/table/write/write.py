@@ -49,6 +49,7 @@ from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS
 from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
@@ -115,7 +116,8 @@ class WriteOptions:
 class WriteTarget:
     """The target of a write, for executors and the commit.
 
-    `schema` is that of the data files: the table's fields that the data has. `read_version` 0 means that there is no table yet.
+    `schema` is that of the data files: the table's fields that the data has. `read_version` 0 means that there is no table yet;
+    `read_identity` is the identity of that version (see `table.versions.identity`).
     `table_schema` is the table's new schema if the write adds columns. `job` is in the name of every data file of this write, so
     that files of lost tasks can be found. `since` is when the write began, in seconds since 1970.
     """
@@ -129,6 +131,11 @@ class WriteTarget:
     table_schema: Schema | None = None
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     since: float = field(default_factory=time.time)
+    read_identity: str = ""
+
+    def based_on(self, snapshot: Snapshot) -> WriteTarget:
+        """This target for a change of another version."""
+        return replace(self, read_version=snapshot.version, read_identity=snapshot.identity)
 
 
 NO_OPTIONS = WriteOptions()
@@ -225,7 +232,8 @@ def _begin(
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
-    return WriteTarget(store, schema, data_format, mode, current.version if current is not None else 0, options, table_schema), base
+    target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema)
+    return target if base is None else target.based_on(base), base
 
 
 def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = True) -> WriteTarget:
@@ -239,7 +247,7 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
-    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", snapshot.version, options)
+    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options).based_on(snapshot)
 
 
 def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
@@ -300,7 +308,8 @@ def commit_write(
     settings = TableSettings(target.data_format, target.options.stable_row_ids)
     properties = target.options.noted
     if target.table_schema is not None:
-        snapshot = commit_widened(target.store, target.read_version, target.table_schema, fragments, properties)
+        read = target.read_version, target.read_identity
+        snapshot = commit_widened(target.store, *read, target.table_schema, fragments, properties)
         if APP_ID in properties:
             discard(target, fragments)  # only those that no version refers to: the write was committed before
         return snapshot
@@ -328,7 +337,7 @@ def _commit(
     latest_at: float | None,
 ) -> Snapshot:
     schema = target.schema if isinstance(transaction.operation, Append) else None
-    snapshot = commit(target.store, transaction, settings, base, NewFiles(schema, target.since), latest_at)
+    snapshot = commit(target.store, transaction, settings, base, NewFiles(schema, target.since), latest_at, target.read_identity)
     if APP_ID in transaction.properties:
         with logged(f"{target.store.uri}: deleting the files of a write that was done before"):
             if transaction_of(snapshot).uuid != transaction.uuid:
@@ -344,7 +353,7 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
         raise CommitConflictError(
             f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
         )
-    return commit_write(replace(target, read_version=snapshot.version), fragments)
+    return commit_write(target.based_on(snapshot), fragments)
 
 
 def discard(target: WriteTarget, fragments: Iterable[Fragment]) -> None:
@@ -369,6 +378,8 @@ def _discard(target: WriteTarget, find: Callable[[], Sequence[str]]) -> None:
                 if version > target.read_version:
                     named.update(_paths(open_snapshot(target.store, version=version).manifest.fragments))
         delete_data_files(target, [path for path in paths if path not in named])
+    if target.read_version:
+        remove_dropped(target.store)
 
 
 def _paths(fragments: Iterable[Fragment]) -> list[str]:

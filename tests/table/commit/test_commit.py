@@ -341,7 +341,10 @@ def test_a_recreated_table_conflicts(tmp_path: Path) -> None:
 
 def test_a_base_that_is_still_the_latest_is_not_read_again(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    pylance_table(uri)
+    wide = TABLE
+    for i in range(500):
+        wide = wide.append_column(f"column {i}", TABLE["a"])
+    lance.write_dataset(wide, uri)
     base = open_snapshot(Store(uri))
     store = Store(uri)
     assert commit(store, Transaction(1, Append(new_fragments(uri))), base=base).version == 2
