@@ -88,7 +88,7 @@ docs: $(VENV)/.docs ## Build the documentation into site/; a broken link is an e
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env --doctree-dir $(VENV)/doctrees docs site
 	@echo "site/index.html"
 
-build: $(VENV)/.build ## Build the wheel and the source archive into dist/
+build: $(VENV)/.build ## Build the wheel and the source archive into dist/ (REPOSITORY=https://..: with its addresses, to be published)
 	$(BIN)/python -m build
 
 protos: ## Generate lance_spark/_proto from protos/
@@ -124,7 +124,7 @@ clean: ## Remove what was built, the virtual environment too
 	rm -rf $(VENV) $(VENV)-protos $(VENV)-spark-* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lance-spark needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "lance-spark needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 

@@ -87,4 +87,9 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    try:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] not in ("pyspark", "py4j", "pandas"):
+            raise
+        raise ModuleNotFoundError(f"lance_spark.{name} needs the package {e.name}: pip install 'lance-spark[spark]'", name=e.name) from None

@@ -392,5 +392,5 @@ class Dataset(IndexMethods):
         return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows with these ids (of the column `_rowid`), in the given order. Missing ids are skipped."""
+        """Return the rows with these ids (of the column `_rowid`), in the given order. Raises IndexError for an id that no row has."""
         return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))

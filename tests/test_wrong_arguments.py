@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lance_spark import Dataset, InvalidOperationError, SchemaMismatchError, StorageError, TableNotFoundError
+from lance_spark import Dataset, InvalidOperationError, InvalidOptionError, SchemaMismatchError, StorageError, TableNotFoundError
 
 
 @pytest.fixture
@@ -105,6 +105,19 @@ WRONG_USES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.take(["0"]), TypeError, "indices must be integers of 64 bits, not .*'0'"),
     (lambda t: t.take([2**70]), TypeError, "indices must be integers of 64 bits, not 1180591620717411303424"),
     (lambda t: t.take_rows([-1]), ValueError, "row_ids must be at least 0, not -1"),
+    (lambda t: t.take_rows([99999]), IndexError, "1 of the rows do not exist in .*, such as the one with the id 99999"),
+    (
+        lambda t: t.update({"id": "hello world"}),
+        InvalidOptionError,
+        "the value 'hello world' of 'id' has a syntax error: .*'world'; if it is",
+    ),
+    (lambda t: t.update({"id": "hello"}), SchemaMismatchError, "no column 'hello'; .*; if it is text, quote it: 'hello'$"),
+    (
+        lambda t: t.add_columns({"q": "id +"}),
+        InvalidOptionError,
+        r"the value 'id \+' of 'q' has a syntax error: an operand is missing at '\+'",
+    ),
+    (lambda t: t.delete("id = 3 AND"), InvalidOptionError, "the filter 'id = 3 AND' has a syntax error: an operand is missing at 'AND'"),
     (lambda t: t.take_rows([True]), TypeError, "row_ids must be integers"),
     (lambda t: t.history("3"), TypeError, "limit must be an integer, not '3'"),
     (lambda t: t.checkout_version(["main", 1]), TypeError, r"a version must be a number, the name of a tag or \(branch, number\)"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
+
+from lance_spark.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
@@ -58,6 +61,22 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, found {text!r}")
     return value
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """`--yes`."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before anything is removed")
+
+
+def confirmed(arguments: argparse.Namespace, question: str) -> bool:
+    """Whether the user agrees, on the terminal or by --yes. Raises InvalidOptionError if there is nobody to ask."""
+    if arguments.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InvalidOptionError(f"{question} Nobody can be asked without a terminal; add --yes to agree")
+    # Standard output may be for a program.
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def open_table(arguments: argparse.Namespace) -> Dataset:

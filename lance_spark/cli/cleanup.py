@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lance_spark.cli.arguments import add_json, add_table, open_table, positive
+from lance_spark.cli.arguments import add_json, add_table, add_yes, confirmed, open_table, positive
 from lance_spark.cli.output import print_json
 from lance_spark.display.words import counted, one_line, size
+
+if TYPE_CHECKING:
+    from lance_spark.dataset import Dataset
+    from lance_spark.table.maintenance.cleanup import CleanupStats
 
 
 def add_to(commands: Any) -> None:
@@ -28,6 +32,7 @@ def add_to(commands: Any) -> None:
         help="remove versions older than this, such as 1h (default: 14d, or no limit with --retain-versions)",
     )
     parser.add_argument("--retain-versions", metavar="N", type=positive, help="the number of latest versions to keep at any age")
+    add_yes(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -42,16 +47,27 @@ def _time(text: str) -> timedelta:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove, or print what would be removed."""
-    stats = open_table(arguments).cleanup_old_versions(
-        arguments.older_than, arguments.retain_versions, error_if_tagged_old_versions=False, dry_run=arguments.dry_run
-    )
+    """Ask and remove, or print what would be removed."""
+    table = open_table(arguments)
+    stats = _cleanup(table, arguments, dry_run=True) if arguments.dry_run or not arguments.yes else None
+    if not arguments.dry_run:
+        if stats is not None and stats.files and not confirmed(arguments, f"Remove {_counted(stats)} of {table.uri}?"):
+            return 1
+        stats = _cleanup(table, arguments, dry_run=False)
+    assert stats is not None
     if arguments.json:
         print_json({"dry_run": arguments.dry_run, "removed": stats})
         return 0
-    done = "would remove" if arguments.dry_run else "removed"
-    print(f"{done} {counted(stats.old_versions, 'version')}, {counted(len(stats.files), 'file')}, {size(stats.bytes_removed)}")
+    print(f"{'would remove' if arguments.dry_run else 'removed'} {_counted(stats)}")
     if arguments.dry_run:
         for path in stats.files:
             print(one_line(path))
     return 0
+
+
+def _cleanup(table: Dataset, arguments: argparse.Namespace, dry_run: bool) -> CleanupStats:
+    return table.cleanup_old_versions(arguments.older_than, arguments.retain_versions, error_if_tagged_old_versions=False, dry_run=dry_run)
+
+
+def _counted(stats: CleanupStats) -> str:
+    return f"{counted(stats.old_versions, 'version')}, {counted(len(stats.files), 'file')}, {size(stats.bytes_removed)}"

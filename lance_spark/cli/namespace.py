@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lance_spark.cli.arguments import add_json, add_storage_options, key_and_value
+from lance_spark.cli.arguments import add_json, add_storage_options, add_yes, confirmed, key_and_value
 from lance_spark.cli.output import print_json
 from lance_spark.display.table import Table
 from lance_spark.display.words import printable
@@ -48,6 +48,8 @@ def add_to(commands: Any) -> None:
         action.add_argument("id", metavar="ID", nargs="?" if not least else None, type=_id, default=(), help="names with dots between")
         if name == "ls":
             action.add_argument("-r", "--recursive", action="store_true", help="also list what is in the namespaces below")
+        if name == "drop":
+            add_yes(action)
         add_json(action)
         action.set_defaults(run=run)
 
@@ -109,16 +111,19 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def _drop(arguments: argparse.Namespace) -> int:
-    namespace, kind = _open(arguments), "table"
+    namespace, kind, name = _open(arguments), "table", ".".join(arguments.id)
     if namespace.namespace_exists(arguments.id):
         kind = "namespace"
-        namespace.drop_namespace(arguments.id)
-    else:
-        namespace.drop_table(arguments.id)
+    elif not arguments.yes:
+        namespace.describe_table(arguments.id)
+    if not confirmed(arguments, printable(f"Drop the {kind} {name}{' and all its files' if kind == 'table' else ''}?")):
+        return 1
+    drop = namespace.drop_table if kind == "table" else namespace.drop_namespace
+    drop(arguments.id)
     if arguments.json:
         print_json(Entry(arguments.id, kind))
     else:
-        print(printable(f"dropped the {kind} {'.'.join(arguments.id)}"))
+        print(printable(f"dropped the {kind} {name}"))
     return 0
 
 

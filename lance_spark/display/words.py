@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from datetime import datetime
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -35,6 +37,13 @@ def percent(part: float, whole: float) -> str:
         return ""
     share = 100 * part / whole
     return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: "; did you mean 'x'?", or "" if no known name is similar."""
+    names = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def moment(time: datetime) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError
 from lance_spark.namespace.client import ClientNamespace
 from lance_spark.namespace.directory import DirectoryNamespace
@@ -93,8 +93,7 @@ def _check(properties: Mapping[str, str], kind: str, known: Sequence[str]) -> No
     """Raise InvalidOptionError for unknown properties, and if the first of the known ones is missing."""
     for name in properties:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; expected: {', '.join(known)}"
+            hint = nearest(name, known) or f"; expected: {', '.join(known)}"
             raise InvalidOptionError(f"a {kind} namespace has no property {name!r}{hint}")
     if known[0] not in properties:
         raise InvalidOptionError(f"a {kind} namespace needs the property {known[0]!r}")

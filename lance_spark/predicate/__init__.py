@@ -15,8 +15,8 @@ def parse(text: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     return from_sql.parse(text, schema, zone)
 
 
-def parse_formula(text: str, schema: Schema, zone: str | None = "UTC") -> Formula:
+def parse_formula(text: str, schema: Schema, zone: str | None = "UTC", column: str | None = None) -> Formula:
     """The value of a Spark SQL expression, see `from_sql.parse_formula`."""
     from lance_spark.predicate import from_sql
 
-    return from_sql.parse_formula(text, schema, zone)
+    return from_sql.parse_formula(text, schema, zone, column)

@@ -18,11 +18,13 @@ from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE, SYNONYMS, Function
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
-from lance_spark.predicate.sql_text import condition_tree
+from lance_spark.predicate.sql_text import AmbiguousPrecedenceError, condition_tree
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
 
 _MAX_LENGTH = 1 << 20
+_WORDS = re.compile(r"[\w .,;:!?-]+")
+"""What could be a text whose quotes are missing."""
 Result = TypeVar("Result")
 _TYPES = {
     "BOOLEAN": pa.bool_(),
@@ -49,29 +51,41 @@ def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     and to strings, and the functions of FUNCTIONS, ARRAY_FUNCTIONS and JSON_FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone`
     is where current_date() is today; None if unknown. Raises InvalidOptionError for anything else, SchemaMismatchError for other columns.
     """
-    return _translated(sql, schema, zone, lambda node: bind.predicate(node, sql))
+    return _translated(sql, schema, zone, "the filter {}", lambda node: bind.predicate(node, sql))
 
 
-def parse_formula(sql: str, schema: Schema, zone: str | None = "UTC") -> Formula:
-    """The expression `sql` (Spark's dialect) over the columns of `schema`; supports and raises the same as `parse`."""
-    return _translated(sql, schema, zone, lambda node: Formula(node, sql))
+def parse_formula(sql: str, schema: Schema, zone: str | None = "UTC", column: str | None = None) -> Formula:
+    """The expression `sql` (Spark's dialect) over the columns of `schema`; supports and raises the same as `parse`.
+
+    `column` is the column whose value it is, for messages.
+    """
+    subject = "the value {}" if column is None else f"the value {{}} of {_braced(repr(column))}"
+    try:
+        return _translated(sql, schema, zone, subject, lambda node: Formula(node, sql))
+    except (InvalidOptionError, SchemaMismatchError) as e:
+        if column is None or not _WORDS.fullmatch(sql):
+            raise
+        raise type(e)(f"{e}; if it is text, quote it: '{sql}'") from e
 
 
-def _translated(sql: str, schema: Schema, zone: str | None, made: Callable[[Expression], Result]) -> Result:
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _translated(sql: str, schema: Schema, zone: str | None, subject: str, made: Callable[[Expression], Result]) -> Result:
     if not isinstance(sql, str):
         raise TypeError(f"a condition must be SQL text, such as 'id > 3', not {type(sql).__name__}: {_short(str(sql))}")
+    about = subject.format(_short(sql))
     if len(sql) > _MAX_LENGTH:
-        raise InvalidOptionError(f"the filter is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
+        raise InvalidOptionError(f"{about} is {len(sql)} characters long; the maximum is {_MAX_LENGTH}")
     try:
-        tree = condition_tree(sql)
-    except ValueError as e:
-        raise InvalidOptionError(f"the filter {_short(sql)} is not a SQL condition: {e}") from e
+        return made(_Translation(schema, about, zone).node(condition_tree(sql)))
+    except SyntaxError as e:
+        raise InvalidOptionError(f"{about} has a syntax error: {e}") from e
+    except AmbiguousPrecedenceError as e:
+        raise InvalidOptionError(f"{about} is ambiguous: {e}") from e
     except RecursionError as e:
-        raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
-    try:
-        return made(_Translation(schema, sql, zone).node(tree))
-    except RecursionError as e:
-        raise InvalidOptionError(f"the filter {_short(sql)} is nested too deeply") from e
+        raise InvalidOptionError(f"{about} is nested too deeply") from e
 
 
 def _written(e: Any) -> str:
@@ -84,10 +98,10 @@ def _short(sql: str) -> str:
 
 
 class _Translation:
-    """Translates one sqlglot tree into our nodes; `schema` has the columns, `sql` is the text for messages, `zone` as in `parse`."""
+    """Translates one sqlglot tree into our nodes; `schema` has the columns, `about` is the subject of messages, `zone` as in `parse`."""
 
-    def __init__(self, schema: Schema, sql: str, zone: str | None) -> None:
-        self.schema, self.sql, self.zone = schema, sql, zone
+    def __init__(self, schema: Schema, about: str, zone: str | None) -> None:
+        self.schema, self.about, self.zone = schema, about, zone
 
     def node(self, e: Any) -> Expression:
         translate = NODES.get(type(e))
@@ -99,7 +113,7 @@ class _Translation:
         raise self.unsupported(e)
 
     def unsupported(self, e: Any) -> InvalidOptionError:
-        return InvalidOptionError(f"the filter {_short(self.sql)} uses {_written(e)!r}, which filters do not support")
+        return InvalidOptionError(f"{self.about} uses {_written(e)!r}, which filters do not support")
 
     def column(self, e: Any) -> Expression:
         try:
@@ -118,8 +132,7 @@ class _Translation:
             return Literal(now.astimezone(zoneinfo.ZoneInfo(self.zone or "")).date(), pa.date32())
         except (ValueError, OSError) as e:
             raise InvalidOptionError(
-                f"{name}() in the filter {_short(self.sql)} depends on the time zone of the session, which is unknown here; "
-                "write the date as a literal"
+                f"{name}() in {self.about} depends on the time zone of the session, which is unknown here; write the date as a literal"
             ) from e
 
     def field_of(self, e: Any) -> Expression:
@@ -143,7 +156,7 @@ class _Translation:
     def condition(self, e: Any) -> Expression:
         node = self.node(e)
         if bind.kind(node.type) not in ("bool", "null"):
-            raise InvalidOptionError(f"{_written(e)!r} in the filter {_short(self.sql)} is not a condition: its type is {node.type}")
+            raise InvalidOptionError(f"{_written(e)!r} in {self.about} is not a condition: its type is {node.type}")
         return node
 
     def negation(self, e: Any) -> Expression:
@@ -289,7 +302,7 @@ class _Translation:
         if f is None or not known or not {*kinds[1:]} <= {*f.others, "null"}:
             types = ", ".join(str(v.type) for v in values)
             possible = f"the functions of filters are {', '.join(KNOWN)}" if f is None else f"expected {_signature(name, f)}"
-            raise InvalidOptionError(f"the filter {_short(self.sql)} calls {name}({types}), which filters do not support; {possible}")
+            raise InvalidOptionError(f"{self.about} calls {name}({types}), which filters do not support; {possible}")
         if name in SAME_TYPE:
             first = SAME_TYPE[name]
             for i in range(first + 1, len(values)):
@@ -297,7 +310,7 @@ class _Translation:
             values[first:] = [bind.convert(v, values[first].type) for v in values[first:]]
         values = [bind.typed(v, (f.kinds if i == 0 else f.others)[0]) for i, v in enumerate(values)]
         if name in CONSTANT_ARGUMENTS and not all(isinstance(v, Literal) and v.value is not None for v in values[1:]):
-            raise InvalidOptionError(f"{name} in the filter {_short(self.sql)} takes only literals after the first argument")
+            raise InvalidOptionError(f"{name} in {self.about} takes only literals after the first argument")
         t = values[SAME_TYPE.get(name, 0)].type if f.type is None else f.type
         return Call(name, tuple(values), t)
 

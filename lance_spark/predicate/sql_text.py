@@ -61,29 +61,54 @@ class _Parser(Spark.Parser):  # type: ignore[misc]
     NO_PAREN_FUNCTION_PARSERS: dict[str, Any] = {}  # noqa: RUF012
 
 
+class AmbiguousPrecedenceError(ValueError):
+    """Operators without parentheses, which Spark and the parser read differently."""
+
+
 _KNOWN = Cache(8 << 20)
 _BYTES_PER_CHARACTER = 256
 """About the memory of a tree."""
 
 
 def condition_tree(sql: str) -> Any:
-    """Parse the expression `sql`, whose tree stays in memory. Raises ValueError with the reason for an invalid text."""
+    """Parse the expression `sql`, whose tree stays in memory.
+
+    Raises SyntaxError with the reason for an invalid text, and AmbiguousPrecedenceError.
+    """
     return _KNOWN.get(sql, lambda: _parsed(sql), lambda _: _BYTES_PER_CHARACTER * len(sql))
 
 
 def _parsed(sql: str) -> Any:
     try:
         text = _plain(sql)
-        (tree,) = _Parser(dialect="spark").parse_into(exp.Condition, Spark.Tokenizer(dialect="spark").tokenize(text), text)
+        trees = _Parser(dialect="spark").parse_into(exp.Condition, Spark.Tokenizer(dialect="spark").tokenize(text), text)
     except SqlglotError as e:
         if errors := getattr(e, "errors", None):
             found = errors[0]
-            raise ValueError(f"{found['description'].split(' for <')[0]} at {found['highlight']!r}{_hint(sql)}") from e
-        raise ValueError("a string, a name or a comment is not closed") from e
+            raise SyntaxError(f"{_described(found['description'])} at {found['highlight']!r}{_hint(sql)}") from e
+        raise SyntaxError("a string, a name or a comment is not closed") from e
+    if len(trees) > 1:
+        raise SyntaxError("a semicolon ends it")
+    (tree,) = trees
     if tree is None:
-        raise ValueError("it is empty")
+        raise SyntaxError("it is empty")
     _check_precedence(tree)
     return tree
+
+
+def _described(reason: str) -> str:
+    """The parser's reason in words that do not speak of the parser."""
+    if missing := re.match(r"Required keyword: '(\w+)' missing", reason):
+        return "an operand is missing" if missing[1] in ("this", "expression") else f"{missing[1]} is missing"
+    reason = reason.split(" for <")[0].rstrip(".")
+    return "unexpected text" if reason.startswith("Invalid expression") else f"{reason[:1].lower()}{reason[1:]}"
+
+
+def _check_operators(tokens: Sequence[Any]) -> None:
+    """Raise SyntaxError for `> >` and `< <`, which sqlglot reads as a shift of bits."""
+    for a, b in itertools.pairwise(tokens):
+        if a.token_type == b.token_type and a.token_type in (TokenType.GT, TokenType.LT) and b.start > a.end + 1:
+            raise SyntaxError(f"an operand is missing between {a.text!r} and {b.text!r}")
 
 
 def _hint(sql: str) -> str:
@@ -92,7 +117,7 @@ def _hint(sql: str) -> str:
 
 
 def _check_precedence(tree: Any) -> None:
-    """Raise ValueError where operators without parentheses bind otherwise in Spark: sqlglot reads `a = b < c` as `a = (b < c)`."""
+    """Raise AmbiguousPrecedenceError where operators bind otherwise in Spark: sqlglot reads `a = b < c` as `a = (b < c)`."""
     for node in tree.walk():
         level = _LEVEL.get(type(node))
         if level is None or isinstance(node, exp.And | exp.Or):
@@ -105,7 +130,7 @@ def _check_precedence(tree: Any) -> None:
         else:
             fits = left >= level and right > level
         if not fits:
-            raise ValueError(f"write parentheses around the operands of {node.key.upper()}, which Spark may read differently")
+            raise AmbiguousPrecedenceError(f"write parentheses around the operands of {node.key.upper()}, which Spark may read differently")
 
 
 def _level(operand: Any) -> int:
@@ -118,6 +143,7 @@ def _plain(sql: str) -> str:
     Spark 4 reads two quotes inside a string as one; sqlglot reads two strings, so the quotes are escaped.
     """
     tokens = _Tokenizer(dialect="spark").tokenize(sql)
+    _check_operators(tokens)
     edits = {at: (0, "`") for token in _names(tokens) for at in (token.start, token.end + 1)}
     for a, b in itertools.pairwise(tokens):
         if a.token_type == b.token_type == TokenType.STRING and b.start == a.end + 1:

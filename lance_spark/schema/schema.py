@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import (
     EXTENSION_METADATA,
@@ -222,6 +223,8 @@ def _union(full: Field, a: Field, b: Field) -> Field:
     return replace(full, children=tuple(children))
 
 
+_SHOWN = 20
+"""Maximum number of columns that a message names."""
 _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`(?:\.(.+))?", re.DOTALL)
 
 
@@ -247,7 +250,21 @@ def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field,
             return (found[0],)
         if found[0].children and found[0].logical_type == "struct":
             return (found[0], *_resolve(found[0].children, rest, full_path))
-    raise SchemaMismatchError(f"no column {full_path!r}; existing columns: {', '.join(f.name for f in fields) or 'none'}")
+    hint = nearest(_unquoted(path), [f.name for f in fields]) or _existing(fields)
+    raise SchemaMismatchError(f"no column {_unquoted(full_path)!r}{hint}")
+
+
+def _unquoted(path: str) -> str:
+    """A path for messages: without backticks if it is one name."""
+    in_backticks = _IN_BACKTICKS.fullmatch(path)
+    return in_backticks[1].replace("``", "`") if in_backticks and not in_backticks[2] else path
+
+
+def _existing(fields: Sequence[Field]) -> str:
+    """The end of a message about an unknown column: the first columns. Those that are not stored are left out."""
+    names = [f.name for f in fields if f.id >= -1]
+    shown = ", ".join(names[:_SHOWN]) or "none"
+    return f"; existing columns: {shown}{f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''}"
 
 
 def _shown(f: Field) -> pa.Field:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.spark.types import is_bfloat16
 
@@ -130,9 +131,8 @@ def _child_index(parent: pa.Schema | pa.StructType, name: str, path: str) -> int
     names = parent.names
     found = [i for i, n in enumerate(names) if n == name] or [i for i, n in enumerate(names) if n.lower() == name.lower()]
     if len(found) != 1:
-        raise SchemaMismatchError(
-            f"{'no' if not found else 'more than one'} column {path!r}; existing columns: {', '.join(names) or 'none'}"
-        )
+        hint = nearest(name, names) or f"; existing columns: {', '.join(names) or 'none'}"
+        raise SchemaMismatchError(f"{'no' if not found else 'more than one'} column {path!r}{hint}")
     return found[0]
 
 

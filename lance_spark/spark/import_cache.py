@@ -1,11 +1,15 @@
-"""Keeps the cost of a task low in Python workers, which Spark reuses for many tasks."""
+"""Keeps the cost of a task low in Python workers, which Spark reuses for many tasks, and the messages of its errors short."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import sys
 import zipimport
+from collections.abc import Iterator
 
+from lance_spark.errors import LanceError
 from lance_spark.spark.types import SPARK_VERSION
 
 _frozen_modules = 0
@@ -38,3 +42,19 @@ def _freeze_modules() -> None:
     if _frozen_modules != len(sys.modules):
         gc.freeze()
         _frozen_modules = len(sys.modules)
+
+
+@contextlib.contextmanager
+def brief_errors() -> Iterator[None]:
+    """Let a LanceError leave a worker as its message alone, not below a traceback of dozens of lines.
+
+    For the outermost functions, which Spark calls. The variable is Spark's own switch, which the setting
+    spark.sql.execution.pyspark.udf.hideTraceback.enabled sets, too. A worker reads it when it writes its error, and then ends. Other
+    processes have no such error to write.
+    """
+    try:
+        yield
+    except LanceError:
+        if any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise

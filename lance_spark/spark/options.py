@@ -6,7 +6,6 @@ InvalidOptionError, and an option of another connector that is not implemented r
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.namespace.protocol import parse_id
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling
@@ -360,10 +360,9 @@ def _unknown(key: str) -> InvalidOptionError | UnsupportedFeatureError:
         return UnsupportedFeatureError(f"the option {shown!r} is not implemented" + (f": {hint}" if hint else ""))
     if any(name in table for table in STORAGE_OPTIONS.values()):
         return InvalidOptionError(f"unknown option {key!r}; storage options are named '{STORAGE}{name}'")
-    known = {known.lower(): known for option in OPTIONS for known in (option.name, *option.aliases)}
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {known[close[0]]!r}?" if close else f"expected: {', '.join(known.values())}, {STORAGE}*, <col>{_SIZE_SUFFIX}"
-    return InvalidOptionError(f"unknown option {key!r}; {hint}")
+    known = [known for option in OPTIONS for known in (option.name, *option.aliases)]
+    hint = nearest(name, known) or f"; expected: {', '.join(known)}, {STORAGE}*, <col>{_SIZE_SUFFIX}"
+    return InvalidOptionError(f"unknown option {key!r}{hint}")
 
 
 _ignored_before: set[str] = set()

@@ -17,7 +17,7 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
@@ -52,6 +52,7 @@ class PartitionedWriter(DataSourceArrowWriter):
             self._replaced, mode = parse(options.replaceWhere, from_arrow(version.schema), None), "replace"
         self._target = begin(version.root, stored(schema, options.sizes), mode, settings(options))
 
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:
         """Write one task's rows to data files that no version refers to yet; they are deleted if this fails."""
         start_task()
@@ -60,6 +61,7 @@ class PartitionedWriter(DataSourceArrowWriter):
         partitions = tuple(write_partitions(self._target, clock.rows(iterator), check))
         return PartitionedCommitMessage(clock.report(f for p in partitions for f in p.fragments), partitions)
 
+    @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit everything that the tasks have written. After an error the files are deleted, unless the version may exist."""
         if None in messages:

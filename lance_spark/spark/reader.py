@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_spark.spark.aggregation.partial import Aggregation, partial
 from lance_spark.spark.batches import Conversion, blank
-from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import report
 from lance_spark.table.scan.cost import Cost, FragmentName
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, ScanTask, plan_tasks
@@ -97,6 +97,7 @@ class LanceReader(DataSourceReader):
         self._aggregation = aggregation
         self._reports = reports
 
+    @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
         # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
@@ -125,7 +126,8 @@ class LanceReader(DataSourceReader):
         start_task()
         assert isinstance(partition, LancePartition)
         cost = Cost(partition.elsewhere)
-        yield from self._read(partition, cost)
+        with brief_errors():
+            yield from self._read(partition, cost)
         if self._reports:
             report(cost)
 

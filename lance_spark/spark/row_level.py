@@ -21,7 +21,7 @@ from lance_spark.errors import CommitConflictError, CommitStateUnknownError, Lan
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.spark.command import Command
-from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
@@ -64,12 +64,14 @@ class RowLevelWriter(DataSourceArrowWriter):
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         self._target = DeltaTarget(target, tuple(command.assigned), others, verify, key, command.repeats)
 
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
         return _message(clock, write_rows(self._target, map(_with_operation, clock.rows(iterator))))
 
+    @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
         target = self._target
@@ -102,6 +104,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
         self._schema = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
         self._target = write.begin_write(store, self._schema, "create", settings(options))
 
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
         """Write the inserted rows of a task to data files."""
         start_task()
@@ -115,6 +118,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
         rows = keep_rows(batch, pc.equal(batch.column(OPERATION), pa.scalar(INSERTED, pa.int32())))
         return rows.select([name for name in rows.schema.names if name not in _NOT_VALUES])
 
+    @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Create the table with the rows of all tasks. Without rows, nothing happens."""
         parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
@@ -146,10 +150,12 @@ class TruncationWriter(DataSourceArrowWriter):
         self._snapshot = snapshot
         self._options = replace(settings(options), properties=command.properties)
 
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Raise UnsupportedFeatureError: Spark requires this method, but TRUNCATE has no tasks."""
         raise UnsupportedFeatureError("TRUNCATE TABLE only deletes rows; write rows with INSERT INTO")
 
+    @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit."""
         if self._snapshot is not None:

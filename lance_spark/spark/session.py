@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Literal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -26,6 +25,9 @@ def enable(spark: SparkSession) -> None:
     Without this call, Spark finds the format if the package is installed, but not with --py-files. See
     docs/planner.md.
 
+    Spark starts its Python workers with this Python, unless PYSPARK_PYTHON, spark.pyspark.python or a `python3` with this package says
+    otherwise. Raises InvalidOptionError if these name a Python with which queries would fail.
+
     Examples:
         >>> import lance_spark
         >>> from pyspark.sql import SparkSession
@@ -34,13 +36,22 @@ def enable(spark: SparkSession) -> None:
     """
     if not hasattr(spark, "dataSource"):
         raise TypeError(f"spark must be a SparkSession, not {spark!r}")
+    if not is_remote():
+        _settle_python(spark)
     _teach(spark)
-    try:
+    if is_remote():
         spark.dataSource.register(LanceDataSource)
-    except AnalysisException as e:
-        # Spark 4.0 rejects duplicate names, and registers our format itself if the package is installed.
-        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
+    else:
+        from lance_spark.spark.worker_python import register
+
+        register(spark, LanceDataSource)
+
+
+def _settle_python(spark: SparkSession) -> None:
+    # A pure Connect client lacks the SparkContext that this module imports, and py4j, which the planner imports.
+    from lance_spark.spark.worker_python import settle_python
+
+    settle_python(spark.sparkContext)
 
 
 def _teach(spark: SparkSession) -> None:
@@ -48,7 +59,6 @@ def _teach(spark: SparkSession) -> None:
         if "lancespark." not in (spark.conf.get("spark.sql.extensions", "") or ""):
             warn("with Spark Connect, install the jar of `python -m lance_spark jar` on the server")
         return
-    # This import needs py4j, which a pure Connect client lacks.
     from lance_spark.spark.planner import install as planner
 
     planner.install(spark)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -33,7 +33,7 @@ from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
-from lance_spark.spark.import_cache import keep_import_cache_small
+from lance_spark.spark.import_cache import brief_errors, keep_import_cache_small
 from lance_spark.spark.options import ReadOptions, WriteOptions
 from lance_spark.spark.places import store_of, store_to_write
 from lance_spark.spark.planner.request import Request
@@ -53,10 +53,17 @@ if TYPE_CHECKING:
 OVERWRITE = "__lance_overwrite"
 """The option in which NamedTable.java passes the conditions, as JSON, of the rows that a write replaces."""
 
+NO_STREAM = (
+    "a stream cannot read a lance table; read versions with spark.read.format('lance') in a loop or a scheduled job, and only the new rows "
+    "with the option filter: _row_created_at_version > the version that was read last"
+)
+"""The message for readStream, also in LanceResolution.java."""
+
 
 class LanceDataSource(DataSource):
     """Spark's view of a version of a Lance table or of a partitioned namespace, or of the location of a table to be written."""
 
+    @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
         self._command = Command.of(options)
@@ -86,11 +93,13 @@ class LanceDataSource(DataSource):
         """The name of the format."""
         return "lance"
 
+    @brief_errors()
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
         snapshot = self.opened()
         return to_spark(_shown(self._plan(snapshot).checked(snapshot).fields(snapshot)))
 
+    @brief_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader. `schema` is the source's own, or a selection of its columns by the user or the planner."""
         try:
@@ -122,6 +131,12 @@ class LanceDataSource(DataSource):
         request = self._request
         return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
 
+    @brief_errors()
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises UnsupportedFeatureError. With the planner, `load` raises the same, see LanceResolution.java."""
+        raise UnsupportedFeatureError(NO_STREAM)
+
+    @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
         options = WriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))

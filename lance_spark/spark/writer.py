@@ -15,7 +15,7 @@ from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, Lanc
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import stored
@@ -67,6 +67,7 @@ class LanceWriter(DataSourceArrowWriter):
             new = pa.schema(_as_nullable(list(new), list(there)))
         self._target = write.begin_write(place, new, mode, settings(options))
 
+    @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
@@ -75,6 +76,7 @@ class LanceWriter(DataSourceArrowWriter):
         fragments = write.write_fragments(self._target, clock.rows(iterator), check)
         return LanceCommitMessage(clock.report(fragments), fragments)
 
+    @brief_errors()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks. After an error they are deleted, unless the version may exist."""
         fragments = _fragments(messages)

@@ -6,11 +6,11 @@ name is an error.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError
 
 Arguments = dict[str, Any]
@@ -141,9 +141,7 @@ def check_names(options: Mapping[str, str]) -> None:
     """Raise InvalidOptionError for an unknown name and suggest the most similar one. Values are never shown."""
     for name in options:
         if not is_known(name):
-            near = difflib.get_close_matches(name.lower(), _KNOWN, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidOptionError(f"unknown storage option {name!r}{hint}")
+            raise InvalidOptionError(f"unknown storage option {name!r}{nearest(name, _KNOWN)}")
 
 
 def arguments(scheme: str, options: Mapping[str, str]) -> Arguments:

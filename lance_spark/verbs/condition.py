@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from lance_spark.errors import InvalidOptionError, LanceError, check_type
 from lance_spark.metadata.row_columns import with_row_columns
@@ -25,9 +26,24 @@ _OF_UNICODE = ("lower", "upper")
 
 
 def as_column(condition: Condition) -> SparkColumn:
-    """The condition or value as a Column. Raises TypeError for anything else than SQL text and Columns."""
+    """The condition or value as a Column.
+
+    Raises TypeError for anything else than SQL text and Columns, and InvalidOptionError for text that ends in an alias.
+    """
     check_type("a condition or value", condition, (str, SparkColumn), "SQL text, such as '1' or 'id + 1', or a Column, such as F.lit(1)")
-    return F.expr(condition) if isinstance(condition, str) else condition
+    if not isinstance(condition, str):
+        return condition
+    column = F.expr(condition)
+    if is_remote():
+        return F.expr(f"({condition}\n)")  # parsed by the server, later
+    try:
+        # Spark reads the last word of `id = 3 AND` as an alias, which it does not accept in parentheses. A comment ends with the line.
+        F.expr(f"({condition}\n)")
+    except ParseException as e:
+        raise InvalidOptionError(
+            f"{condition!r} has a syntax error: after its last word, which Spark takes for an alias, an operand is missing; or leave it out"
+        ) from e
+    return column
 
 
 def check_deterministic(rows: DataFrame, conditions: Iterable[Condition | None]) -> None:

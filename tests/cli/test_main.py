@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -166,7 +167,31 @@ def test_cleanup_reports_what_it_would_remove_and_removes_it(capsys: pytest.Capt
     listed = Run(capsys, ["cleanup", uri, "--dry-run", "--older-than", "0s"]).out.splitlines()
     assert listed[0].startswith("would remove 1 version, 2 files, ")
     assert len(listed) == 3
-    assert Run(capsys, ["cleanup", uri, "--older-than", "0s"]).out.startswith("removed 1 version, 2 files, ")
+    assert Run(capsys, ["cleanup", uri, "--older-than", "0s", "--yes"]).out.startswith("removed 1 version, 2 files, ")
+    assert [v.version for v in Dataset.open(uri).versions()] == [2, 3]
+
+
+class Terminal(io.StringIO):
+    """Standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_cleanup_asks_before_it_removes(capsys: pytest.CaptureFixture[str], uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, question = ["cleanup", uri, "--older-than", "0s"], "Remove 1 version, 2 files, "
+    refused = Run(capsys, remove)
+    assert refused.code == 2
+    assert question in refused.err
+    assert "add --yes" in refused.err
+    for answer in ("\n", "n\n", ""):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        asked = Run(capsys, remove)
+        assert (asked.code, asked.out) == (1, "")
+        assert question in asked.err
+    assert [v.version for v in Dataset.open(uri).versions()] == [1, 2, 3]
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert Run(capsys, remove).out.startswith("removed 1 version, 2 files, ")
     assert [v.version for v in Dataset.open(uri).versions()] == [2, 3]
 
 

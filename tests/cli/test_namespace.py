@@ -49,11 +49,15 @@ def test_describe_tells_of_tables_and_namespaces(capsys: pytest.CaptureFixture[s
 
 
 def test_drop_removes_tables_and_empty_namespaces(capsys: pytest.CaptureFixture[str], root: str) -> None:
-    code, text = run(capsys, root, "drop", "shop")
+    code, text = run(capsys, root, "drop", "shop", "--yes")
     assert code == 2
     assert "not empty" in text
-    assert run(capsys, root, "drop", "shop.orders") == (0, "dropped the table shop.orders\n")
-    assert run(capsys, root, "drop", "shop") == (0, "dropped the namespace shop\n")
+    code, text = run(capsys, root, "drop", "shop.orders")
+    assert (code, text) == (2, "lance-spark: error: Drop the table shop.orders and all its files? "
+                               "Nobody can be asked without a terminal; add --yes to agree\n")  # fmt: skip
+    assert lance_spark.namespace(root).table_exists(["shop", "orders"])
+    assert run(capsys, root, "drop", "shop.orders", "--yes") == (0, "dropped the table shop.orders\n")
+    assert run(capsys, root, "drop", "shop", "-y") == (0, "dropped the namespace shop\n")
     assert lance_spark.namespace(root).list_namespaces() == []
 
 

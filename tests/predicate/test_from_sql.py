@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError
+from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema import schema as lance_schema
+from lance_spark.schema.schema import from_arrow
 from tests.predicate.conditions import CONDITIONS, ODD_CONDITIONS, ODD_TABLE, TABLE
 
 SCHEMA = lance_schema.from_arrow(TABLE.schema)
@@ -202,9 +204,50 @@ def test_any_text_is_a_predicate_or_our_error(text: Any) -> None:
 
 
 def test_messages_of_the_parser_are_plain_text() -> None:
-    with pytest.raises(InvalidOptionError, match="is not a SQL condition") as e:
+    with pytest.raises(InvalidOptionError, match="has a syntax error") as e:
         parse("i >", SCHEMA)
     assert str(e.value).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("id = 3 AND", "the filter 'id = 3 AND' has a syntax error: an operand is missing at 'AND'"),
+        ("id > > 3", "the filter 'id > > 3' has a syntax error: an operand is missing between '>' and '>'"),
+        ("id < < 3", "the filter 'id < < 3' has a syntax error: an operand is missing between '<' and '<'"),
+        ("hello world", "the filter 'hello world' has a syntax error: unexpected text at 'world'"),
+        ("(id = 3", "the filter '(id = 3' has a syntax error: expecting ) at '3'"),
+        ("id = 3; id = 4", "the filter 'id = 3; id = 4' has a syntax error: a semicolon ends it"),
+        ("s = 'x", 'the filter "s = \'x" has a syntax error: a string, a name or a comment is not closed'),
+        ("", "the filter '' has a syntax error: it is empty"),
+        ("id >> 3 = 1", "the filter 'id >> 3 = 1' uses 'SHIFTRIGHT(`id`, 3)', which filters do not support"),
+    ],
+)
+def test_a_syntax_error_is_called_one(sql: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError) as e:
+        parse(sql, SCHEMA)
+    assert str(e.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("_rowadr", "no column '_rowadr'; did you mean '_rowaddr'?"),
+        ("IDD", "no column 'IDD'; did you mean 'id'?"),
+        ("`idd`", "no column 'idd'; did you mean 'id'?"),
+        ("nothing", "no column 'nothing'; existing columns: id, name"),
+    ],
+)
+def test_a_wrong_column_gets_the_similar_one_or_those_that_are_stored(name: str, message: str) -> None:
+    schema = with_row_columns(from_arrow(pa.schema({"id": pa.int64(), "name": pa.string()})))
+    with pytest.raises(SchemaMismatchError) as e:
+        parse(f"{name} = 3", schema)
+    assert str(e.value) == message
+
+
+def test_of_many_columns_the_first_are_named() -> None:
+    with pytest.raises(SchemaMismatchError, match=r"existing columns: column0, .*column19 and 30 more$"):
+        parse("x = 3", from_arrow(pa.schema({f"column{i}": pa.int64() for i in range(50)})))
 
 
 def test_today_is_that_of_the_zone_and_is_refused_where_the_zone_is_unknown() -> None:

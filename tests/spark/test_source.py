@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +12,11 @@ from typing import Any, cast
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PySparkException, PythonException, UnsupportedOperationException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 
+from lance_spark import UnsupportedFeatureError
 from lance_spark.spark.reader import LancePartition
 from lance_spark.spark.source import LanceDataSource
 
@@ -177,11 +179,42 @@ def test_more_errors_describe_the_problem(spark: SparkSession, load: Load, three
         spark.read.format("lance").load()
 
 
+def test_an_error_is_one_sentence_without_a_traceback(spark: SparkSession, load: Load, three_versions: str, uri: str) -> None:
+    def message(action: Callable[[], object]) -> str:
+        with pytest.raises(PySparkException) as e:
+            action()
+        return str(e.value)
+
+    creating, planning = "[PYTHON_DATA_SOURCE_ERROR] Failed to create", "[PYTHON_DATA_SOURCE_ERROR] Failed to plan"
+    found = message(lambda: load(three_versions, version=7))
+    assert found.startswith(f"{creating} Python data source instance: lance_spark.errors.VersionNotFoundError: ")
+    assert found.count("\n") <= 1
+    assert "SQLSTATE: 38000" in found
+    wrong = message(lambda: spark.range(3).selectExpr("id AS other").write.format("lance").mode("append").save(three_versions))
+    assert wrong.startswith(f"{planning} Python data source write in Python: lance_spark.errors.SchemaMismatchError: ")
+    assert "Traceback" not in wrong
+
+    def failing(_: object) -> Iterator[pa.RecordBatch]:
+        raise ValueError("of the user")
+        yield
+
+    # Errors of others keep their tracebacks.
+    assert "in failing" in message(lambda: spark.range(1).mapInArrow(failing, "id long").collect())
+
+
+def test_a_stream_is_refused_where_it_is_loaded(spark: SparkSession, three_versions: str) -> None:
+    with pytest.raises(UnsupportedOperationException, match=r"a stream cannot read a lance table; read versions with spark\.read"):
+        spark.readStream.format("lance").load(three_versions)
+    with pytest.raises(UnsupportedFeatureError, match="a stream cannot read a lance table"):
+        LanceDataSource({"path": three_versions}).streamReader(StructType())
+
+
 def test_a_broken_file_is_named_by_the_executor(load: Load, three_versions: str) -> None:
     for file in Path(three_versions, "data").iterdir():
         file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(PythonException, match=r"CorruptFileError: .*table\.lance, version 3.*data/.*\.lance"):
+    with pytest.raises(PythonException, match=r"CorruptFileError: .*table\.lance, version 3.*data/.*\.lance") as e:
         load(three_versions).collect()
+    assert "fragment_reader.py" not in str(e.value)
 
 
 def test_a_column_that_spark_cannot_hold_can_be_left_out(spark: SparkSession, load: Load, uri: str) -> None:

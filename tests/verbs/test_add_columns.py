@@ -80,6 +80,15 @@ def test_existing_names_and_invalid_results_are_refused(table: LanceTable, uri: 
         table.addColumns({"name": "id"})
     with pytest.raises(SchemaMismatchError, match="rows, not 1 rows"):
         table.addColumns(lambda batch: pa.record_batch({"a": [1]}), schema=pa.schema({"a": pa.int64()}))
+    two = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    for names, found in ((["zz", "b"], "'zz', 'b'"), (["a"], "'a'"), (["a", "b", "c"], "'a', 'b', 'c'"), ([], "none")):
+
+        def other(batch: pa.RecordBatch, names: list[str] = names) -> pa.RecordBatch:
+            empty = pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+            return pa.RecordBatch.from_arrays([batch["id"]] * len(names), names) if names else empty
+
+        with pytest.raises(SchemaMismatchError, match=f"returned the columns {found}; expected those of its schema: 'a', 'b'$"):
+            table.addColumns(other, schema=two, columns=["id"])
     assert lance.dataset(uri).version == 2
     assert len(list(Path(uri, "data").iterdir())) == 4
 

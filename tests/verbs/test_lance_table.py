@@ -9,6 +9,7 @@ from typing import Any, cast
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
@@ -159,6 +160,11 @@ def test_wrong_arguments_are_named_and_change_nothing(spark: SparkSession, uri: 
         (lambda: table.merge(source, None).whenMatchedDelete().execute(), TypeError, "condition must be SQL text, such as 't.id = s.id'"),
         (lambda: table.merge("s", "id = 1").whenMatchedDelete().execute(), TypeError, "source must be a DataFrame, not 's'"),
         (lambda: table.delete(5), TypeError, "a condition or value must be SQL text"),
+        (lambda: table.delete("id = 1 AND"), InvalidOptionError, "'id = 1 AND' has a syntax error: after its last word"),
+        (lambda: table.update("id = 1 OR", {"id": "2"}), InvalidOptionError, "'id = 1 OR' has a syntax error"),
+        (lambda: table.update("id = 1", {"id": "id + 2 more"}), InvalidOptionError, r"'id \+ 2 more' has a syntax error"),
+        (lambda: table.addColumns({"w": "id + 2 more"}), InvalidOptionError, r"'id \+ 2 more' has a syntax error"),
+        (lambda: table.delete("id = 1) OR (id = 2"), ParseException, "PARSE_SYNTAX_ERROR"),
         (lambda: table.update("id = 1", {"id": 1}), TypeError, r"must be SQL text, such as '1' .* such as F.lit\(1\), not 1"),
         (lambda: table.update("id = 1", "id = 2"), TypeError, "set must be a mapping"),
         (lambda: table.addColumns(lambda batch: batch, schema="y bigint"), TypeError, "schema must be a schema of pyarrow, not 'y bigint'"),
@@ -174,3 +180,8 @@ def test_wrong_arguments_are_named_and_change_nothing(spark: SparkSession, uri: 
         with pytest.raises(error, match=message):
             use()
     assert [entry.version for entry in table.history()] == [1]
+
+
+def test_a_comment_may_end_a_condition(spark: SparkSession, uri: str) -> None:
+    lance_spark.write(spark.range(3), uri)
+    assert LanceTable.forPath(spark, uri).delete("id = 1 AND rand(1) >= 0 IS NOT NULL -- the second").num_deleted_rows == 1

@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.spark.catalog import alter, namespaces, procedures, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.import_cache import keep_import_cache_small, start_task
+from lance_spark.spark.import_cache import brief_errors, keep_import_cache_small, start_task
 from lance_spark.spark.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -59,6 +59,7 @@ _RESULT = "result"
 class CatalogSource(DataSource):
     """Executes the request in the option `request`, which is JSON: `operation`, `settings` of the catalog, and `arguments`."""
 
+    @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
         keep_import_cache_small()
         super().__init__(dict(options))
@@ -76,6 +77,7 @@ class CatalogSource(DataSource):
         """The name, which no user needs."""
         return "lance catalog"
 
+    @brief_errors()
     def schema(self) -> StructType:
         """Execute the request. The answer is in the metadata of the only column."""
         if self._operation == "tasks":
@@ -87,6 +89,7 @@ class CatalogSource(DataSource):
             answer = {"error": next(kind.__name__ for kind in _KNOWN_TO_SPARK if isinstance(e, kind)), "message": str(e)}
         return StructType([StructField("answer", StringType(), True, {"answer": json.dumps(answer)})])
 
+    @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of the rows of a new table, or of one that is replaced: its commit makes the table."""
         given = self._arguments
@@ -112,6 +115,7 @@ class _TaskReader(DataSourceReader):
     def __init__(self, catalog: Catalog, arguments: Mapping[str, Any]) -> None:
         self._catalog, self._arguments = catalog, arguments
 
+    @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
         return [_Task(task) for task in procedures.tasks(self._catalog, **self._arguments)]

@@ -110,7 +110,7 @@ def _still_good(
 def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], options: WriteOptions) -> ColumnsAdded:
     """Add columns in this process. `values` are SQL expressions by column name."""
     schema = with_row_columns(snapshot.manifest.schema)
-    compute = Formulas({name: parse_formula(text, schema) for name, text in values.items()})
+    compute = Formulas({name: parse_formula(text, schema, column=name) for name, text in values.items()})
 
     def write(snapshot: Snapshot, target: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
         tasks = plan_columns(snapshot, target, compute.columns, fragments)

@@ -75,7 +75,7 @@ def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | 
     """Run one task, and note in `checkpoint` that it is finished."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
-    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.reads_address))
+    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.target.write.schema.names, task.reads_address))
     if checkpoint is not None:
         fragments = {part.fragment.id: part.fragment for part in task.scan.parts}
         for file in files:
@@ -83,12 +83,16 @@ def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | 
     return files
 
 
-def _computed(batches: Iterable[pa.RecordBatch], compute: Compute, reads_address: bool) -> Iterator[pa.RecordBatch]:
+def _computed(batches: Iterable[pa.RecordBatch], compute: Compute, columns: Iterable[str], reads_address: bool) -> Iterator[pa.RecordBatch]:
+    names = sorted(columns)
     for batch in batches:
         new = compute(batch if reads_address else batch.drop_columns([ROW_ADDRESS]))
         if not isinstance(new, pa.RecordBatch) or new.num_rows != batch.num_rows:
             found = f"{new.num_rows} rows" if isinstance(new, pa.RecordBatch) else type(new).__name__
             raise SchemaMismatchError(f"the function must return a record batch of {batch.num_rows} rows, not {found}")
+        if sorted(new.schema.names) != names:
+            found, expected = (", ".join(map(repr, given)) or "none" for given in (new.schema.names, names))
+            raise SchemaMismatchError(f"the function returned the columns {found}; expected those of its schema: {expected}")
         yield new.append_column(ROW_ADDRESS, batch.column(ROW_ADDRESS))
 
 

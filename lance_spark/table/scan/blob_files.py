@@ -101,8 +101,6 @@ def take_blobs(
         rows = take(snapshot, indices, plan)
     else:
         rows = take_by_row_id(snapshot, given[0], plan, are_addresses=addresses is not None)
-    if rows.num_rows != len(given[0]):
-        raise IndexError(f"{len(given[0]) - rows.num_rows} of the rows do not exist in {snapshot}")
     descriptors: pa.ChunkedArray = rows[steps[0].name]
     for step in steps[1:]:
         descriptors = pc.struct_field(descriptors, [descriptors.type.get_field_index(step.name)])

@@ -55,7 +55,7 @@ def row_numbers(name: str, values: Sequence[int]) -> np.ndarray:
 
 
 def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
-    """The rows with these ids, in the given order, with duplicates; ids of rows that do not exist are skipped.
+    """The rows with these ids, in the given order, with duplicates. Raises IndexError for an id that no row has.
 
     Of `plan`, only the columns are used. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with
     `are_addresses` in any table.
@@ -79,8 +79,10 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *
             places[which[order]] = np.arange(found, found + len(which))
             found += len(which)
             chosen.append((fragment, offsets[order] - np.searchsorted(deleted, offsets[order]), first))
-    at = places[back.reshape(-1)]
-    return take_rows(_read(snapshot, fields, chosen), pa.array(at[at >= 0]))
+    if (missing := np.flatnonzero(places < 0)).size:
+        what, first = "address" if are_addresses else "id", wanted[missing[0]]
+        raise IndexError(f"{missing.size} of the rows do not exist in {snapshot}, such as the one with the {what} {first}")
+    return take_rows(_read(snapshot, fields, chosen), pa.array(places[back.reshape(-1)]))
 
 
 def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stable: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
+import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -53,7 +54,7 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     String name = id.name().toLowerCase(Locale.ROOT);
     boolean isOfSystem = id.namespace().length == 1 && id.namespace()[0].equalsIgnoreCase(SYSTEM);
     if (!isOfSystem || !all.has(name)) {
-      throw new IllegalArgumentException("there is no procedure " + id + "; there are " + String.join(", ", names(all)) + " in " + catalog.name() + "." + SYSTEM);
+      throw new UnknownProcedure("there is no procedure " + id + "; there are " + String.join(", ", names(all)) + " in " + catalog.name() + "." + SYSTEM);
     }
     return new LanceProcedure(catalog, name, CatalogPython.at(all, name), DayTimeIntervalType.apply());
   }
@@ -234,4 +235,13 @@ class Rows implements LocalScan {
     }
     return all;
   }
+}
+
+/** Spark shows the message of an error only if it has an error class; otherwise it says that the routine cannot be loaded. */
+class UnknownProcedure extends IllegalArgumentException implements SparkThrowable {
+  UnknownProcedure(String message) { super("[ROUTINE_NOT_FOUND] " + message + " SQLSTATE: 42883"); }
+
+  public String getCondition() { return "ROUTINE_NOT_FOUND"; }
+  public String getErrorClass() { return getCondition(); }
+  public String getSqlState() { return "42883"; }
 }

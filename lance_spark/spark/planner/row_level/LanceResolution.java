@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -24,6 +25,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
 public class LanceResolution extends Rule {
+  /** As in lance_spark.spark.source. */
+  private static final String NO_STREAM = "a stream cannot read a lance table; read versions with spark.read.format('lance') in a loop or a scheduled job, "
+      + "and only the new rows with the option filter: _row_created_at_version > the version that was read last";
+
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -59,6 +64,7 @@ public class LanceResolution extends Rule {
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
+      if (plan instanceof StreamingRelationV2 && LancePlanner.isLance(((StreamingRelationV2) plan).table())) throw new UnsupportedOperationException(NO_STREAM);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (LancePlanner.isLance(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());

@@ -1,0 +1,30 @@
+"""What depends on where the project is published: the addresses in the metadata, and the links of the README on a package index.
+
+With REPOSITORY=https://host/owner/name, links to files become addresses in that repository. Without it, they stay relative, and there are
+no addresses. Everything else is in pyproject.toml.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from setuptools import setup
+
+repository = os.environ.get("REPOSITORY", "").rstrip("/")
+readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+files = f"{repository}/blob/main"
+if repository:
+    readme = re.sub(r"\]\((?![a-z]+:|#)", f"]({files}/", readme)
+setup(
+    long_description=readme,
+    long_description_content_type="text/markdown",
+    project_urls={
+        "Homepage": repository,
+        "Documentation": f"{files}/docs/index.md",
+        "Source": repository,
+        "Issues": f"{repository}/issues",
+        "Changelog": f"{files}/CHANGELOG.md",
+    }
+    if repository
+    else {},
+)
