@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,17 +34,15 @@ def as_column(condition: Condition) -> SparkColumn:
     check_type("a condition or value", condition, (str, SparkColumn), "SQL text, such as '1' or 'id + 1', or a Column, such as F.lit(1)")
     if not isinstance(condition, str):
         return condition
-    column = F.expr(condition)
-    if is_remote():
-        return F.expr(f"({condition}\n)")  # parsed by the server, later
-    try:
-        # Spark reads the last word of `id = 3 AND` as an alias, which it does not accept in parentheses. A comment ends with the line.
-        F.expr(f"({condition}\n)")
-    except ParseException as e:
+    session = None if is_remote() else SparkSession.getActiveSession()
+    if session is None:
+        return F.expr(f"({condition}\n)")  # Spark accepts no alias in parentheses; a comment ends with the line
+    java: Any = session._jsparkSession
+    if java.sessionState().sqlParser().parseExpression(condition).getClass().getSimpleName() == "Alias":
         raise InvalidOptionError(
             f"{condition!r} has a syntax error: after its last word, which Spark takes for an alias, an operand is missing; or leave it out"
-        ) from e
-    return column
+        )
+    return F.expr(condition)
 
 
 def check_deterministic(rows: DataFrame, conditions: Iterable[Condition | None]) -> None:

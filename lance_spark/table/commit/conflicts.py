@@ -209,7 +209,9 @@ def markdown() -> str:
 
 _INTRODUCTION = """# Conflicts of concurrent changes
 
-Two writers prepare a change of the same version. Theirs (columns) is committed first. The table shows what happens to ours (rows):
+Two writers start from the same version, and the other one (columns) commits first. The table shows what happens to our commit (rows).
+Its names are those of Lance's transactions: *Update* is made by `UPDATE` and `MERGE INTO`, *Merge* by new columns with values, *Project* by
+dropped and altered columns, and *Rewrite* by compaction.
 
 - An empty cell: ours is committed after theirs.
 - *rebase*: ours is adapted and committed after theirs. Rows that both deleted from the same fragments are merged (if both deleted or
