@@ -113,6 +113,7 @@ public class SparkInternals {
     { LOGICAL + "UpdateTable" },
     { LOGICAL + "View", "child/0", "isTempView/0" },
     { "org.apache.spark.unsafe.types.UTF8String", "fromString/1", "toString/0" },
+    { "org.apache.spark.SparkThrowable" },
     { "org.apache.spark.api.python.PythonFunction" },
     { SQL + "Row", "get/1" },
     { SQL + "classic.Dataset", "collectAsList/0" },
