@@ -193,3 +193,18 @@ def on_failure(undo: Callable[[], object]) -> Iterator[None]:
     except BaseException:
         undo()
         raise
+
+
+@contextlib.contextmanager
+def on_refusal(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the block raises one of our errors, but not if the outcome of its commit is unknown: its files may be needed.
+
+    For a block that commits. Unlike `on_failure`, an interrupt undoes nothing: the commit may have landed.
+    """
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except (LanceError, ValueError):
+        undo()
+        raise

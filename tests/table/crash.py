@@ -17,10 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from lance_spark import Dataset
+from lance_spark.errors import on_refusal
 from lance_spark.predicate import parse
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.maintenance import cleanup
-from lance_spark.table.write.write import begin_write, write_fragments
+from lance_spark.table.write.write import begin_write, discard, write_fragments
 
 NEW = pa.table({"a": pa.array([10, 11], pa.int64()), "s": ["new", None]})
 SOURCE = pa.table({"a": pa.array([2, 12], pa.int64()), "s": ["changed", "inserted"]})
@@ -66,7 +67,8 @@ def replaced(uri: str, condition: str, rows: pa.Table) -> None:
     """Write with replaceWhere, without Spark."""
     target = begin_write(uri, rows.schema, "append")
     fragments = write_fragments(target, rows.to_batches())
-    replace_where(target, parse(condition, target.schema), fragments)
+    with on_refusal(lambda: discard(target, fragments)):
+        replace_where(target, parse(condition, target.schema), fragments)
 
 
 def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:

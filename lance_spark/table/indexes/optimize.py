@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, check_type, on_failure
+from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, check_type, on_failure, on_refusal
 from lance_spark.index import json_path
 from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
@@ -149,7 +149,8 @@ def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, pr
     added = [segment for uuid, segment in new.items() if uuid not in temporary]
     # An index whose new segments were refused when they were planned keeps its old ones.
     removed = [r for r in removed if any(a.name == r.name for a in added)]
-    done = commit_segments(snapshot, added, removed, properties) if added else snapshot
+    with on_refusal(lambda: discard(snapshot.store, *temporary)):
+        done = commit_segments(snapshot, added, removed, properties) if added else snapshot
     discard(snapshot.store, *temporary)
     return done
 

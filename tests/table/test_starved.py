@@ -1,0 +1,97 @@
+"""A disk that is full, a disk that is read-only, too many open files: a change is made or refused by our error, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import RefConflictError
+from tests.table.crash import CHANGES
+from tests.table.test_crash import FULL, OLD, goes_on, state, table_at
+
+NAMESPACE = ["unshare", "--map-root-user", "--mount"]
+"""A program with mounts of its own, which also a user who is not root may make where the system allows it."""
+CREATIONS = ("create", "shallow_clone", "deep_clone")
+SAMPLE = ("append", "merge", "compact_with_indexes", "create_index", "create")
+can_mount = pytest.mark.skipif(
+    not shutil.which("unshare") or bool(subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode),
+    reason="this system does not let its users mount disks of their own",
+)
+
+
+@pytest.fixture
+def template(name: str, tmp_path: Path) -> str:
+    """Version 1: three rows; 2: six; 3: one of them deleted; for changes of indexes: 4: an index; 5: rows that it does not cover."""
+    uri = str(tmp_path / "template")
+    lance.write_dataset(OLD, uri)
+    lance.write_dataset(OLD, uri, mode="append")
+    lance.dataset(uri).delete("a = 3 AND s = 'z' AND _rowid < 5")
+    if "ind" in name:
+        lance.dataset(uri).create_scalar_index("a", "BTREE")
+        lance.write_dataset(OLD, uri, mode="append")
+    return uri
+
+
+def outcomes(need: str, name: str, template: str, folder: Path) -> list[str]:
+    """What a writer reports with each amount; with more than the last one it succeeds."""
+    command = [sys.executable, "-m", "tests.table.starved", need, name, template, str(folder)]
+    mounts = [] if need == "descriptors" else NAMESPACE
+    done = subprocess.run([*mounts, *command], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
+    told: list[str] = json.loads(done.stdout)
+    assert [one for one in told if not one.startswith(("done", "StorageError: "))] == []
+    return told
+
+
+def check(name: str, template: str, folder: Path, told: list[str]) -> None:
+    """A change that was refused has changed nothing, and can be repeated; one that was made is whole."""
+    before = state(template)
+    for number, one in enumerate(told):
+        uri = str(folder / str(number))
+        if name == "create" or name == "deep_clone":
+            assert (table_at(f"{uri}/new") is not None) == (one == "done")
+        if one != "done":
+            assert state(uri) == before
+            assert Dataset.open(uri).verify(decode=False).orphans == (), one
+            try:
+                CHANGES[name](uri)
+            except RefConflictError:
+                Dataset.open(uri).branches.delete("dev")
+                CHANGES[name](uri)
+        if name not in CREATIONS:
+            goes_on(uri)
+
+
+@can_mount
+@pytest.mark.parametrize("name", [name for name in CHANGES if FULL or name in SAMPLE])
+def test_a_full_disk_refuses_a_change_and_keeps_the_table(name: str, template: str, tmp_path: Path) -> None:
+    told = outcomes("disk", name, template, tmp_path)
+    assert told[-1] == "done"
+    assert name in ("cleanup", "drop_index", "create_tag") or len(told) > 1
+    assert [one for one in told[:-1] if "the disk is full" not in one] == []
+    check(name, template, tmp_path, told)
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if FULL or name in SAMPLE])
+def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, template: str, tmp_path: Path) -> None:
+    told = outcomes("descriptors", name, template, tmp_path)
+    assert told[-1] == "done"
+    assert len(told) > 1
+    assert [one for one in told[:-1] if "Too many open files" not in one] == []
+    check(name, template, tmp_path, told)
+
+
+@can_mount
+@pytest.mark.parametrize("name", [name for name in CHANGES if name != "cleanup"])
+def test_a_disk_that_cannot_be_written_refuses_every_change(name: str, template: str, tmp_path: Path) -> None:
+    told = outcomes("read-only", name, template, tmp_path)
+    assert len(told) == 1
+    assert "Read-only file system" in told[0]
+    assert state(str(tmp_path / "0")) == state(template)
