@@ -1,7 +1,8 @@
 """A writer that is killed at every storage call: `python -m tests.table.crash CHANGE TEMPLATE FOLDER`.
 
 For every number n from 1 on, the table TEMPLATE is copied to FOLDER/n and a process changes it that kills itself before its n-th call that
-has to do with files of that folder; until one lives long enough to end. Prints how many were killed.
+has to do with files of that folder; until one lives long enough to end. Prints how many were killed. If FOLDER is a place on S3, the calls
+are requests, and the environment has the address and the keys of the store.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -79,20 +81,44 @@ def counts(event: str, arguments: tuple[object, ...], uri: str) -> bool:
     return event != "open" or path == "." or not (isinstance(flags := arguments[2], int) and flags & os.O_DIRECTORY)
 
 
+def kill_at_call(number: int, uri: str) -> None:
+    """Kill this process before its call with this number."""
+    calls = 0
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal calls
+        if counts(event, arguments, uri):
+            calls += 1
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+
+
+def kill_at_request(number: int) -> None:
+    """Kill this process before it sends the request with this number to S3."""
+    from aiobotocore.client import AioBaseClient
+
+    calls, send = 0, AioBaseClient._make_api_call
+
+    async def count(self: Any, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await send(self, *arguments)
+
+    AioBaseClient._make_api_call = count
+
+
 def killed_at(number: int, uri: str, change: Callable[[str], object]) -> bool:
     """Run a process that makes the change. True if it was killed before it ended."""
     pid = os.fork()
     if pid == 0:
-        calls = 0
-
-        def count(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal calls
-            if counts(event, arguments, uri):
-                calls += 1
-                if calls == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(count)
+        if uri.startswith("s3://"):
+            kill_at_request(number)
+        else:
+            kill_at_call(number, uri)
         change(uri)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
@@ -100,6 +126,20 @@ def killed_at(number: int, uri: str, change: Callable[[str], object]) -> bool:
         return True
     assert os.WEXITSTATUS(status) == 0
     return False
+
+
+def copy(template: str, uri: str) -> None:
+    """Copy the files of a local table."""
+    if not uri.startswith("s3://"):
+        shutil.copytree(template, uri)
+        return
+    import boto3  # unlike the client of the package it leaves no thread behind, which a fork would not survive
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    client = boto3.client("s3")
+    for file in Path(template).rglob("*"):
+        if file.is_file():
+            client.put_object(Bucket=bucket, Key=f"{key}/{file.relative_to(template)}", Body=file.read_bytes())
 
 
 def main() -> None:
@@ -110,8 +150,8 @@ def main() -> None:
     Dataset.write("memory://crash/warm", NEW).delete("a = 10").scan().to_table()
     number = 1
     while True:
-        uri = str(Path(folder) / str(number))
-        shutil.copytree(template, uri)
+        uri = f"{folder}/{number}"
+        copy(template, uri)
         if not killed_at(number, uri, CHANGES[name]):
             break
         number += 1

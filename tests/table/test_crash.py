@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from lance_spark import Dataset, TableNotFoundError
 from lance_spark.errors import RefConflictError
+from lance_spark.storage.store import Store
 from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
@@ -24,14 +26,24 @@ LEAST_CALLS = {"create_tag": 5, "update_config": 8}
 """Fewer calls than these would mean that they are not counted."""
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+def made(uri: str, stable: bool = False) -> str:
     """Version 1: three rows; 2: six; 3: one of them deleted."""
-    uri = str(tmp_path_factory.mktemp("crash") / "template")
-    lance.write_dataset(OLD, uri)
+    lance.write_dataset(OLD, uri, enable_stable_row_ids=stable)
     lance.write_dataset(OLD, uri, mode="append")
     lance.dataset(uri).delete("a = 3 AND s = 'z' AND _rowid < 5")
     return uri
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table whose rows have only addresses."""
+    return made(str(tmp_path_factory.mktemp("crash") / "template"))
+
+
+@pytest.fixture(scope="module")
+def with_stable_row_ids(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same table with stable row ids."""
+    return made(str(tmp_path_factory.mktemp("crash") / "stable"), stable=True)
 
 
 def rows(table: pa.Table) -> Rows:
@@ -62,7 +74,7 @@ def goes_on(uri: str) -> None:
     Dataset.open(uri).cleanup_old_versions(timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False)
     assert Dataset.open(uri).verify().orphans == ()
     assert lance.dataset(uri).count_rows() == before + 2
-    assert not [path for path in Path(uri, "_versions").iterdir() if path.name.endswith(".tmp")]
+    assert not [name for name in Store(uri).names("_versions") if name.endswith(".tmp")]
 
 
 def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
@@ -91,6 +103,33 @@ def test_a_killed_change_is_applied_or_not(name: str, template: str, tmp_path: P
     assert found[0] == before
 
 
+@pytest.fixture
+def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder on S3. The environment tells all processes and both libraries how to reach it."""
+    keys = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "DEFAULT_REGION": "us-east-1"}
+    for name, value in {**keys, "ENDPOINT": s3_server, "ENDPOINT_URL": s3_server, "ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    return f"s3://tables/{uuid.uuid4().hex}"
+
+
+@pytest.mark.parametrize(
+    "name", ["append", "merge", *(["overwrite", "delete", "restore", "compact", "create_index", "cleanup"] if FULL else [])]
+)
+def test_a_change_that_is_killed_between_two_requests_to_s3_is_applied_or_not(name: str, template: str, s3_folder: str) -> None:
+    command = [sys.executable, "-m", "tests.table.crash", name, template, s3_folder]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
+    killed = int(done.stdout)
+    assert killed >= 7
+    before, after = state(template), state(f"{s3_folder}/{killed + 1}")
+    found = [state(f"{s3_folder}/{number}") for number in range(1, killed + 2)]
+    assert [one for one in found if one not in (before, after)] == []
+    assert found == sorted(found, key=lambda s: s == after)
+    assert found[0] == before
+    for number in range(1, killed + 2, 1 if FULL else 4):
+        goes_on(f"{s3_folder}/{number}")
+
+
 VERBS = (
     "update",
     "update_in_place",
@@ -106,8 +145,13 @@ VERBS = (
 )
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(name: str, template: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "stable"), [(name, stable) for i, name in enumerate(VERBS) for stable in (False, True) if FULL or stable == i % 2]
+)
+def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(
+    name: str, stable: bool, template: str, with_stable_row_ids: str, tmp_path: Path
+) -> None:
+    template = with_stable_row_ids if stable else template
     tables = crashed(name, template, tmp_path)
     before, after = described(template), described(tables[-1])
     assert before != after
@@ -161,7 +205,10 @@ def described(uri: str) -> list[object]:
     latest = lance.dataset(uri)
     latest.validate()
     fragments = [(fragment.count_rows(), fragment.physical_rows) for fragment in latest.get_fragments()]
-    return [*state(uri), fragments, [field.nullable for field in latest.schema]]
+    ids = Dataset.open(uri).scan(columns=[], with_row_id=True).to_table()["_rowid"].to_pylist()
+    assert ids == latest.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
+    assert len(set(ids)) == len(ids)
+    return [*state(uri), fragments, ids, [field.nullable for field in latest.schema]]
 
 
 def table_at(uri: str) -> Rows | None:
