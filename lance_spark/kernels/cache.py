@@ -13,6 +13,8 @@ from typing import Any
 
 from numba.core.caching import FunctionCache
 
+from lance_spark.errors import logged
+
 _PATIENCE_S = 60.0
 _POLL_S = 0.02
 
@@ -32,18 +34,27 @@ class LockedCache:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function, or None if it has to be compiled: then the lock is held until it is saved."""
-        found = self._cache.load_overload(sig, target_context)
+        found = self._load(sig, target_context)
         if found is None and self._lock is None:
             self._lock = _locked(self._lock_path)
-            found = self._cache.load_overload(sig, target_context)
+            found = self._load(sig, target_context)
             if found is not None:
                 self._release_lock()
         return found
 
+    def _load(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function. A file that a crash of the machine or a full disk cut short is logged, and compiled anew."""
+        with logged(f"loading a compiled function from {self.cache_path}"):
+            return self._cache.load_overload(sig, target_context)
+        with logged(f"removing damaged functions from {self.cache_path}"):
+            self._cache.flush()
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save the compiled function."""
+        """Save the compiled function. Without a place for it, each process compiles it."""
         try:
-            self._cache.save_overload(sig, data)
+            with logged(f"saving a compiled function to {self.cache_path}"):
+                self._cache.save_overload(sig, data)
         finally:
             self._release_lock()
 

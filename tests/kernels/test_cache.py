@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -29,8 +31,9 @@ def total(values):
 """
 
 
-def start(folder: Path, types: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SCRIPT, str(folder), types]
+def start(folder: Path, types: str, first: str = "") -> subprocess.Popen[str]:
+    """A process that sums values of these types once it is told to; `first` is what it does before."""
+    command = [sys.executable, "-c", first + SCRIPT, str(folder), types]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "NUMBA_DISABLE_JIT": "0"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -54,3 +57,20 @@ def test_each_signature_is_compiled_by_one_process_and_kept(tmp_path: Path) -> N
     assert other[:2] == ["45.0", "45"]
     assert int(one[2]) + int(other[2]) == 2
     assert finish([start(tmp_path, "u4 f8")]) == [["45", "45.0", "0"]]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x80\x05nonsense", None], ids=["empty", "nonsense", "cut short"])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_file_is_compiled_anew_and_replaced(tmp_path: Path, suffix: str, damage: bytes | None) -> None:
+    (tmp_path / "sums.py").write_text(KERNEL)
+    assert finish([start(tmp_path, "u4")]) == [["45", "1"]]
+    (file,) = (tmp_path / "cache").rglob(f"*{suffix}")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2] if damage is None else damage)
+    assert finish([start(tmp_path, "u4")]) == [["45", "1"]]
+    assert finish([start(tmp_path, "u4")]) == [["45", "0"]]
+
+
+def test_a_full_disk_costs_only_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(KERNEL)
+    assert finish([start(tmp_path, "u4", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))")]) == [["45", "1"]]
+    assert finish([start(tmp_path, "u4")]) == [["45", "1"]]
