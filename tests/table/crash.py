@@ -97,7 +97,7 @@ def kill_at_call(number: int, uri: str) -> None:
 
 def kill_at_request(number: int) -> None:
     """Kill this process before it sends the request with this number to S3."""
-    from aiobotocore.client import AioBaseClient
+    from aiobotocore.client import AioBaseClient  # type: ignore[import-untyped]
 
     calls, send = 0, AioBaseClient._make_api_call
 

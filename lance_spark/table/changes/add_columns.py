@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
@@ -113,11 +113,8 @@ def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], option
     compute = Formulas({name: parse_formula(text, schema, column=name) for name, text in values.items()})
 
     def write(snapshot: Snapshot, target: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
-        files: list[ColumnFile] = []
-        with on_failure(lambda: discard_columns(target.write, files)):
-            for task in plan_columns(snapshot, target, compute.columns, fragments):
-                files += add_columns_of(task, compute)
-        return files
+        tasks = plan_columns(snapshot, target, compute.columns, fragments)
+        return [file for task in tasks for file in add_columns_of(task, compute)]
 
     types = pa.schema([pa.field(name, formula.root.type) for name, formula in compute.formulas.items()])
     if snapshot.manifest.data_format != "0.1" and all(_is_typed_null(formula) for formula in compute.formulas.values()):
