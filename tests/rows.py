@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from lance_spark.reading.steps import Rows
@@ -49,3 +50,23 @@ def without_dictionaries(t: pa.DataType) -> pa.DataType:
     if pa.types.is_map(t):
         return pa.map_(t.key_field.with_type(without_dictionaries(t.key_type)), t.item_field.with_type(without_dictionaries(t.item_type)))
     return t
+
+
+def values_in_nulls(array: pa.Array, path: str = "") -> list[str]:
+    """The paths of children that have values where their struct is null, which Arrow allows and readers may show."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    t = array.type
+    if pa.types.is_map(t):
+        return values_in_nulls(array.keys, f"{path}.key") + values_in_nulls(array.items, f"{path}.value")
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return values_in_nulls(array.flatten(), f"{path}[]")
+    if not pa.types.is_struct(t):
+        return []
+    found = []
+    for i, field in enumerate(t):
+        child = array.field(i)
+        if pc.any(pc.and_(array.is_null(), child.is_valid())).as_py():
+            found.append(f"{path}.{field.name}")
+        found += values_in_nulls(child, f"{path}.{field.name}")
+    return found

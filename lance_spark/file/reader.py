@@ -20,6 +20,7 @@ from lance_spark.file.source import Source, open_source
 from lance_spark.file.whole_structs import pruned, unpruned_field
 from lance_spark.layouts import read_column as layouts
 from lance_spark.layouts.nodes.encoded_page import EncodedPage
+from lance_spark.layouts.nodes.page_layouts import has_values_in_nulls, parse_layout
 from lance_spark.layouts.nodes.version_grammar import GRAMMARS
 from lance_spark.layouts.page_pruning import distinct_values
 from lance_spark.layouts.read_alike import open_alike
@@ -189,6 +190,19 @@ class DataFileReader:
             )
         for page in metadata.pages:
             yield EncodedPage(page.encoding_type, page.encoding, tuple(self._source.read(page.buffers, f"column {column}")), page.num_rows)
+
+    def columns_with_values_in_nulls(self) -> list[int]:
+        """The columns with values in null structs, which some readers show (see `has_values_in_nulls`)."""
+        if self.version < (2, 1) or not any(f.children for f in self.schema.fields):
+            return []
+        assert isinstance(self._layout, Footer)
+        found = []
+        for i, column in enumerate(self._source.run("column metadata", read_columns(self._layout, range(self.num_columns)))):
+            pages = {(page.encoding_type, page.encoding) for page in column.pages}
+            layouts = self._source.checked(f"column {i}", lambda pages=pages: [parse_layout(*page) for page in pages])  # type: ignore[misc]
+            if any(has_values_in_nulls(layout.structure) for layout in layouts):
+                found.append(i)
+        return found
 
     def global_buffer(self, number: int) -> bytes:
         """A global buffer of a file of version 2.0 or later. Raises CorruptFileError if it does not exist."""

@@ -176,7 +176,7 @@ class _Events:
                     levels[tag] = levels[tag | _DEAD] = level
             layers.append(_layer(self._is_list[i], null, empty))
         definition = _look_up(levels, self._tags) if level and self._tags is not None else None
-        if leaf.null_count == len(leaf) or pa.types.is_null(leaf.type):
+        if not len(leaf) or (self._tags is not None and not used[0]):
             values, dictionary = None, None
         else:
             values, dictionary = to_blocks(leaf)
@@ -184,9 +184,9 @@ class _Events:
         return Shredded(num_rows, self._count, len(leaf), tuple(layers), self._repetition, definition, max_visible, values, dictionary)
 
     def _has_nulls(self, used: np.ndarray, layer: int) -> bool:
-        """Whether slots of a layer are null. Lists in null structs count as null too: otherwise pylance cannot read constants."""
-        if used[2 * layer + 1] or not self._is_list[layer]:
-            return bool(used[2 * layer + 1])
+        """Whether slots of a layer are null, whatever Arrow says: in a null struct they are, and pylance shows them if the layer has no nulls."""
+        if used[2 * layer + 1]:
+            return True
         for outer in range(layer - 1, -1, -1):
             if self._is_list[outer]:
                 break

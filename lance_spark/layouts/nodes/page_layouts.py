@@ -149,6 +149,21 @@ class Blob:
 Layout = MiniBlock | FullZip | Indexed | Constant | Blob
 
 
+def has_values_in_nulls(structure: Structure) -> bool:
+    """Whether structs are null but layers within them are not: readers differ on whether a null struct has values there.
+
+    Writers declare such layers nullable. lance-spark 0.1.0 did not if Arrow's children were valid.
+    """
+    if isinstance(structure, Sparse):
+        return False
+    visible = False  # a layer, from the leaf to the next list, that has no nulls
+    for layer in structure.layers:
+        if visible and not layer.is_list and layer.null:
+            return True
+        visible = not layer.null if layer.is_list else visible or not layer.null
+    return False
+
+
 def parse_layout(encoding_type: str, encoding: bytes) -> Layout:
     """The layout of a page, from the type and the bytes of its encoding message. Small ones stay in memory, since pages are alike."""
     return (_known_layout if len(encoding) <= _SMALL else _parsed)(encoding_type, encoding)

@@ -62,12 +62,14 @@ def _with_copied_pages(task: CompactionTask) -> tuple[Fragment, ...]:
     target = task.target
     if not _can_copy(task.group, target, task.rows_per_fragment):
         return ()
+    # Such pages mean other rows to other readers, so they are encoded again.
+    readers = [open_data_file(*task.locations.data_file(f.files[0]), f.files[0].size) for f in task.group]
+    if any(reader.columns_with_values_in_nulls() for reader in readers):
+        return ()
     name = fresh_name(target.job)
     with target.store.create(f"data/{name}", sync_name=False) as out:
         writer = DataFileWriter(out, target.schema, WRITABLE[target.data_format])
-        for fragment in task.group:
-            store, path = task.locations.data_file(fragment.files[0])
-            reader = open_data_file(store, path, fragment.files[0].size)
+        for fragment, reader in zip(task.group, readers, strict=True):
             for column in range(len(fragment.files[0].fields)):
                 writer.copy_pages(column, reader.encoded_pages(column))
             writer.count_copied(fragment.physical_rows)

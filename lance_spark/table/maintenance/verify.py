@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
 from lance_spark.metadata.manifest import DataFile, Fragment
 from lance_spark.metadata.row_ids import load_sequence, parse_row_ids, parse_versions
+from lance_spark.schema.schema import Schema, quoted
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.cleanup import CleanupPolicy, cleanup_old_versions
 from lance_spark.table.maintenance.progress import Track, untracked
@@ -22,7 +23,9 @@ from lance_spark.table.versions.indexed_columns import missing_column
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import unread_shards
 
-Found = list[tuple[Literal["missing", "size", "rows", "corrupt"], str]]
+Kind = Literal["missing", "size", "rows", "nulls", "corrupt"]
+
+Found = list[tuple[Kind, str]]
 """The problems of a file: their kinds and messages."""
 
 _ALL_VERSIONS = 2**62
@@ -32,10 +35,13 @@ _BATCH_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a file: it is missing, its size or row count differs from the manifest, or it cannot be decoded."""
+    """A problem of a file: it is missing, its size or row count differs from the manifest, or it cannot be decoded.
+
+    Of the kind "nulls" are files with values in null structs, which our readers do not show, but others do.
+    """
 
     path: str
-    kind: Literal["missing", "size", "rows", "corrupt"]
+    kind: Kind
     message: str
 
 
@@ -153,6 +159,7 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
         file.check_version(reader.version)
         if fragment.physical_rows and reader.num_rows != fragment.physical_rows:
             return [("rows", f"it has {reader.num_rows} rows, expected {fragment.physical_rows} as in the manifest")]
+        found = _values_in_nulls(reader.columns_with_values_in_nulls(), snapshot.manifest.schema, file)
         if decode:
             reader.check()
             columns = file.columns
@@ -163,7 +170,18 @@ def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: b
                     array.validate(full=True)
     except (LanceError, ValueError) as e:
         return [("corrupt", str(e))]
-    return []
+    return found
+
+
+def _values_in_nulls(columns: Sequence[int], schema: Schema, file: DataFile) -> Found:
+    ids = {i for i, column in file.columns.items() if column in columns}
+    paths = [path for path in schema.paths() if path[-1].id in ids]
+    if not paths:
+        return []
+    names = ", ".join(repr(".".join(f.name for f in path)) for path in paths[:SHOWN])
+    tops = {path[0].name: quoted([path[0].name]) for path in paths}
+    wrong = f"null structs have values in {names}, as lance-spark 0.1.0 wrote them, which other readers show"
+    return [("nulls", f"{wrong}; write these columns anew by update({tops}), which sets them to themselves")]
 
 
 def _deletions(fragment: Fragment, locations: Locations) -> Found:

@@ -101,7 +101,7 @@ def kinds_outside_in(t: pa.DataType) -> list[bool]:
 
 
 def nulls_around(kinds: list[bool], ways: set[tuple[str, int]], layer: int) -> bool:
-    """Whether a struct directly around this list has a null."""
+    """Whether a struct directly around this layer has a null."""
     outer = layer
     while outer and not kinds[outer - 1]:
         outer -= 1
@@ -131,11 +131,11 @@ def test_levels_are_those_of_a_plain_walk(t: pa.DataType, seed: int, count: int,
     levels = page.definition.tolist() if page.definition is not None else [0] * page.num_events
     assert len(levels) == len(found)
     # Each way to end has a level of its own; deeper layers have lower levels, and in a layer null comes before empty.
-    # A list that is in a struct that is null somewhere has a level for null, used or not.
+    # A layer in a struct that is null somewhere has a level for null, used or not.
     kinds = kinds_outside_in(t)
     ways = {e for e in found if isinstance(e, tuple)}
-    for layer, is_list in enumerate(kinds):
-        if is_list and layer and not kinds[layer - 1] and nulls_around(kinds, ways, layer):
+    for layer in range(len(kinds) + 1):
+        if layer and not kinds[layer - 1] and nulls_around(kinds, ways, layer):
             ways.add(("null", layer))
     ends = sorted(ways, key=lambda e: (-e[1], e[0] == "empty"))
     numbers = {end: i + 1 for i, end in enumerate(ends)}
