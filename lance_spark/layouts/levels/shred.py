@@ -184,7 +184,7 @@ class _Events:
         return Shredded(num_rows, self._count, len(leaf), tuple(layers), self._repetition, definition, max_visible, values, dictionary)
 
     def _has_nulls(self, used: np.ndarray, layer: int) -> bool:
-        """Whether slots of a layer are null, whatever Arrow says: in a null struct they are, and pylance shows them if the layer has no nulls."""
+        """Whether slots of a layer are null. In a null struct all are, whatever Arrow says: else pylance shows values there."""
         if used[2 * layer + 1]:
             return True
         for outer in range(layer - 1, -1, -1):
