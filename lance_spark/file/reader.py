@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.buffers.byte_ranges import ByteRange
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file import legacy
+from lance_spark.file.batch_limits import BatchLimits
 from lance_spark.file.checksums import ChecksumError, refuse_lost_trailer
 from lance_spark.file.contents import Contents, read_contents
 from lance_spark.file.footer import Footer, file_version, read_columns, read_descriptor, read_footer
@@ -142,9 +143,10 @@ class DataFileReader:
         self._count_pages(metadata, rows)
         readers = self._open_fields(fields, metadata, rows)
         count = self._first_batch(fields, metadata, batch_bytes)
+        limits = BatchLimits(metadata.values(), spans.from_rows(rows), self.num_rows)
         done = 0
         while done < len(rows):
-            stop = min(len(rows), done + min(count, batch_rows))
+            stop = limits.stop(done, min(len(rows), done + min(count, batch_rows)))
             arrays = self._read_batch(fields, metadata, readers, done, stop)
             size = max(1, sum(a.nbytes for a in arrays) // (stop - done))
             fitting = max(1, batch_bytes // size)

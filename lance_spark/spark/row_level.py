@@ -37,6 +37,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write import write
 from lance_spark.table.write.write import discard_job, rewrite_target
 
+_SPARK_OPERATION = "__row_operation"
 _NOT_VALUES = ("_rowaddr", OPERATION)
 
 
@@ -168,9 +169,10 @@ def _message(clock: WriteClock, part: DeltaPart) -> RowLevelMessage:
 
 
 def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The delta rows of a batch. Spark leaves out the operation if a MERGE only inserts rows."""
-    if OPERATION in batch.schema.names:
-        return batch
+    """The delta rows of a batch, whose operation has a name of Spark's. It leaves out the operation if a MERGE only inserts rows."""
+    names = batch.schema.names
+    if _SPARK_OPERATION in names:
+        return batch.rename_columns([OPERATION if name == _SPARK_OPERATION else name for name in names])
     return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
 
 

@@ -28,6 +28,7 @@ from lance_spark.verbs.job import write_delta
 from lance_spark.verbs.matching import matching_rows, used_columns
 from lance_spark.verbs.merge_clauses import Clause, Merge, key_of, with_key
 from lance_spark.verbs.merge_rows import When
+from lance_spark.verbs.nested_values import completed
 
 _CLAUSE, _IN_TARGET, _IN_SOURCE, _GROUP = "__lance_clause", "__lance_in_target", "__lance_in_source", "__lance_group"
 _INSERT_GROUPS = 64
@@ -61,7 +62,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
     added = {f.name for f in schema.fields[len(old.fields) :]}
     joined = _joined(merge, target)
     applied = joined.withColumn(_CLAUSE, _applied(merge.clauses)).where(F.col(_CLAUSE).isNotNull())
-    values = [_values(clause, applied, schema, merge) for clause in merge.clauses]
+    values = _with_nested([_values(clause, applied, schema, merge) for clause in merge.clauses], applied, old, merge)
     # Columns that the table lacks have no old values to be kept.
     updated = _names(values, merge.clauses, UPDATED) | added
     inserted = _names(values, merge.clauses, INSERTED)
@@ -170,6 +171,20 @@ def _values(clause: Clause, joined: DataFrame, schema: Schema, merge: Merge) -> 
     return checked(joined, schema, given)
 
 
+def _with_nested(values: list[dict[str, Column]], joined: DataFrame, table: Schema, merge: Merge) -> list[dict[str, Column]]:
+    """The values, with those of the table in nested fields that they lack, if a clause updates the column."""
+    updated = _names(values, merge.clauses, UPDATED)
+    for f in table.fields:
+        if not f.children or f.name not in updated:
+            continue
+        own = _own(f.name, merge)
+        for given in values:
+            if f.name in given:
+                new, known = (t.dataType for t in joined.select(given[f.name].alias("new"), own.alias("old")).schema)
+                given[f.name] = completed(given[f.name], new, own, known, f.name)
+    return values
+
+
 def _check_required(schema: Schema, given: Mapping[str, Column]) -> None:
     if missing := [f.name for f in schema.fields if not f.nullable and f.name not in given]:
         raise SchemaMismatchError(f"an insert must assign the columns that are not nullable: {', '.join(missing)}")
@@ -196,7 +211,11 @@ def _names(values: Sequence[Mapping[str, Column]], clauses: Sequence[Clause], op
 
 def _column(name: str, values: Sequence[Mapping[str, Column]], kept: set[str], merge: Merge) -> Column:
     """A column of the delta rows. Updated rows keep their value if it is one of `kept` and only another clause assigns it."""
-    alias = merge.target.alias
-    own = F.col(quoted([alias, name] if alias else [name]))
+    own = _own(name, merge)
     keeps = [c.operation == UPDATED and name in kept for c in merge.clauses]
     return _by_clause(merge.clauses, [given.get(name, own if keep else None) for given, keep in zip(values, keeps)])
+
+
+def _own(name: str, merge: Merge) -> Column:
+    """A column of the table."""
+    return F.col(quoted([merge.target.alias, name] if merge.target.alias else [name]))

@@ -23,7 +23,7 @@ from lance_spark.predicate.tree import And, Column, Compare, Expression, walk
 from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, DeltaPart, DeltaTarget
-from lance_spark.table.changes.delta_writer import read_rows, write_rows
+from lance_spark.table.changes.delta_writer import rows_at, write_rows
 from lance_spark.table.scan.key_hash import KeySet, are_hashed, key_hashes
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_tasks
 from lance_spark.table.scan.runner import Runner
@@ -290,21 +290,10 @@ def _changed(merge: MergeRows, target: DeltaTarget, pairs: _Pairs) -> Iterator[p
         if clauses and chosen.any():
             addresses, source = pairs.addresses[chosen], pairs.source[chosen]
             formulas = [formula for clause in clauses for formula in clause.formulas]
-            sides = {TARGET: _known(target, addresses, columns_of(formulas, TARGET))}
+            sides = {TARGET: rows_at(target.snapshot, addresses, columns_of(formulas, TARGET))}
             if names := columns_of(formulas, SOURCE):
                 sides[SOURCE] = _taken(merge.source, source, names)
             yield from _applied(clauses, sides, addresses, len(addresses), target.write.schema)
-
-
-def _known(target: DeltaTarget, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
-    """Columns of the rows at these addresses, which may repeat."""
-    if not names:
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    fields = target.snapshot.manifest.schema.select([quoted([name]) for name in names])
-    distinct, places = np.unique(addresses, return_inverse=True)
-    rows = read_rows(target.snapshot, distinct, fields)
-    columns = [take(rows.column(i).combine_chunks(), pa.array(places)) for i in range(rows.num_columns)]
-    return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def _inserted(merge: MergeRows, target: DeltaTarget, rows: np.ndarray) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import Formula, parse_formula
-from lance_spark.predicate.tree import Literal
+from lance_spark.predicate.tree import Column, Literal, walk
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
@@ -116,10 +116,16 @@ def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], option
         tasks = plan_columns(snapshot, target, compute.columns, fragments)
         return [file for task in tasks for file in add_columns_of(task, compute)]
 
-    types = pa.schema([pa.field(name, formula.root.type) for name, formula in compute.formulas.items()])
+    types = pa.schema([pa.field(name, _column_type(formula)) for name, formula in compute.formulas.items()])
     if snapshot.manifest.data_format != "0.1" and all(_is_typed_null(formula) for formula in compute.formulas.values()):
         return ColumnsAdded(alter.add_columns(snapshot, types).version)
     return add_columns(snapshot, Source(types, write), options)
+
+
+def _column_type(formula: Formula) -> pa.DataType:
+    """The type of a column of the formula's values. Conditions join texts as large_string, in which a column of texts is not kept."""
+    large = any(isinstance(node, Column) and pa.types.is_large_string(node.type) for node in walk(formula.root))
+    return pa.string() if pa.types.is_large_string(formula.root.type) and not large else formula.root.type
 
 
 def _is_typed_null(formula: Formula) -> bool:

@@ -29,7 +29,8 @@ from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.evolving import merge_of
 from lance_spark.table.write.write import WriteTarget
 
-OPERATION = "__row_operation"
+OPERATION = "_rowaddr.operation"
+"""A column of delta rows. No column of a table has this name: pylance has none with dots."""
 ROW_ADDRESS = "_rowaddr"
 ADDRESS_PATHS = (ROW_ADDRESS, quoted([ROW_ADDRESS]))
 """Both ways in which columns of a scan name it."""

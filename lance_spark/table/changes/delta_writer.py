@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lance_spark.arrow.selection import keep_rows, take_rows
+from lance_spark.arrow.selection import keep_rows, take, take_rows
 from lance_spark.errors import LanceError, on_failure
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
@@ -204,3 +204,14 @@ def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.T
         reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
         batches.extend(reader.read(positions, columns, BATCH_ROWS))
     return pa.Table.from_batches(batches, schema=columns.target)
+
+
+def rows_at(snapshot: Snapshot, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
+    """Top-level columns (exact names) of the rows at these addresses, in their order; addresses may repeat."""
+    if not names:
+        return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    fields = snapshot.manifest.schema.select([quoted([name]) for name in names])
+    distinct, places = np.unique(addresses, return_inverse=True)
+    rows = read_rows(snapshot, distinct, fields)
+    columns = [take(rows.column(i).combine_chunks(), pa.array(places)) for i in range(rows.num_columns)]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))

@@ -16,7 +16,9 @@ from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.changes.delta_writer import rows_at, write_rows
+from lance_spark.table.changes.merge_keys import equal_keys
+from lance_spark.table.changes.nested_values import completed, lacks_fields
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -25,7 +27,6 @@ from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.write import NO_OPTIONS, Data, WriteOptions, read_all
 
 Result = TypeVar("Result")
-_PLACE = "__source_row"
 _CHUNK_ROWS = 1 << 20
 
 
@@ -76,16 +77,18 @@ def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, optio
 
 
 def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], source: pa.Table) -> Iterator[pa.RecordBatch]:
-    numbered = source.append_column(_PLACE, pa.array(np.arange(source.num_rows)))
+    fields = Schema(tuple(f for f in snapshot.manifest.schema.fields if f.name in keys))
+    batches = [conform(batch, fields) for batch in source.to_batches()]
+    wanted = pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in fields.fields]))
     used = np.zeros(source.num_rows, dtype=np.int64)
     for target in _chunks(snapshot, merge, keys):
-        place, found = _matches(target, numbered, keys, snapshot)
+        place, found = equal_keys(wanted, target, fields.fields)
         np.add.at(used, place, 1)
         if (merge.update or merge.delete) and len(np.unique(found)) < len(found):
             twice = np.sort(found)
             address = int(target[ROW_ADDRESS].to_numpy()[twice[1:][twice[1:] == twice[:-1]][0]])
             raise AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the row at address {address}", address)
-        yield from _matched(merge, target, source, place, found)
+        yield from _matched(merge, snapshot, target, source, place, found)
         if merge.delete_by_source is not None:
             yield from _unmatched(merge, snapshot, target, found)
     if merge.insert and (used == 0).any():
@@ -113,19 +116,9 @@ def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iter
         yield pa.Table.from_batches(waiting)
 
 
-def _matches(target: pa.Table, source: pa.Table, keys: Sequence[str], snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of source and target rows with equal keys. Nulls are not equal to anything."""
-    fields = Schema(tuple(f for f in snapshot.manifest.schema.fields if f.name in keys))
-    wanted = pa.Table.from_batches(
-        [conform(b, fields) for b in source.to_batches()], schema=pa.schema([f.to_arrow() for f in fields.fields])
-    )
-    left = wanted.append_column(_PLACE, source[_PLACE])
-    right = target.select([f.name for f in fields.fields]).append_column("__target_row", pa.array(np.arange(target.num_rows)))
-    both = right.join(left, keys=[f.name for f in fields.fields], join_type="inner")
-    return both[_PLACE].to_numpy(), both["__target_row"].to_numpy()
-
-
-def _matched(merge: MergeInsert, target: pa.Table, source: pa.Table, place: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+def _matched(
+    merge: MergeInsert, snapshot: Snapshot, target: pa.Table, source: pa.Table, place: np.ndarray, found: np.ndarray
+) -> Iterator[pa.RecordBatch]:
     if not len(place) or not (merge.update or merge.delete):
         return
     addresses = target[ROW_ADDRESS].take(pa.array(found))
@@ -137,7 +130,17 @@ def _matched(merge: MergeInsert, target: pa.Table, source: pa.Table, place: np.n
         old = take_rows(target.drop_columns([ROW_ADDRESS]), pa.array(found))
         chosen = pc.fill_null(_condition(merge.update_condition, rows, old), False)
         rows, addresses = rows.filter(chosen), addresses.filter(chosen)
-    yield from _with_operation(rows, UPDATED, addresses)
+    yield from _with_operation(_with_nested(rows, snapshot, addresses), UPDATED, addresses)
+
+
+def _with_nested(rows: pa.Table, snapshot: Snapshot, addresses: pa.ChunkedArray) -> pa.Table:
+    """The rows, with the table's values in nested fields that the source lacks."""
+    fields = [f for f in snapshot.manifest.schema.fields if f.name in rows.column_names and lacks_fields(rows[f.name].type, f)]
+    known = rows_at(snapshot, addresses.to_numpy(), [f.name for f in fields])
+    for field, old in zip(fields, known.columns):
+        new = completed(rows[field.name].combine_chunks(), old, field, field.name)
+        rows = rows.set_column(rows.column_names.index(field.name), field.name, new)
+    return rows
 
 
 def _condition(text: str, source: pa.Table, target: pa.Table) -> pa.BooleanArray:
@@ -175,7 +178,10 @@ class MergeInsertBuilder(Generic[Result]):
     result: Callable[[RowChanges], Result]
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder[Result]:
-        """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`."""
+        """Update matched rows with the columns of the source; `condition` may name `source.x` and `target.x`.
+
+        Columns and nested fields that the source lacks keep their values; items of lists are taken by position.
+        """
         return self._with(update=True, update_condition=condition)
 
     def when_matched_delete(self) -> MergeInsertBuilder[Result]:
