@@ -1,4 +1,4 @@
-"""Merges by a join of Spark whose source lacks nested fields of a column: see `table.changes.nested_values`, which does it for Arrow."""
+"""Merges by a join of Spark whose source lacks nested fields of a column: see `table.write.nested_values`, which does it for Arrow."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.equal_keys import equal_keys
 from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError, check_type
 from lance_spark.metadata.inserted_keys import primary_key
@@ -17,13 +18,12 @@ from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import rows_at, write_rows
-from lance_spark.table.changes.merge_keys import equal_keys
-from lance_spark.table.changes.nested_values import completed, lacks_fields
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
+from lance_spark.table.write.nested_values import completed, lacks_fields
 from lance_spark.table.write.write import NO_OPTIONS, Data, WriteOptions, read_all
 
 Result = TypeVar("Result")
@@ -82,7 +82,7 @@ def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], sou
     wanted = pa.Table.from_batches(batches, schema=pa.schema([f.to_arrow() for f in fields.fields]))
     used = np.zeros(source.num_rows, dtype=np.int64)
     for target in _chunks(snapshot, merge, keys):
-        place, found = equal_keys(wanted, target, fields.fields)
+        place, found = equal_keys(wanted, target, fields.names)
         np.add.at(used, place, 1)
         if (merge.update or merge.delete) and len(np.unique(found)) < len(found):
             twice = np.sort(found)

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.schema.schema import Field
 
 _SOURCE, _TARGET = "source", "target"
 """Columns of row numbers; keys are called by their numbers, so that they may have any name."""
 
 
-def equal_keys(source: pa.Table, target: pa.Table, keys: Sequence[Field]) -> tuple[np.ndarray, np.ndarray]:
+def equal_keys(source: pa.Table, target: pa.Table, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The row numbers of all pairs, in the source and in the table. `source` has the table's types; `target` may have extension types.
 
     Raises UnsupportedFeatureError, which names the column, for a type whose values cannot be compared.
@@ -26,7 +25,7 @@ def equal_keys(source: pa.Table, target: pa.Table, keys: Sequence[Field]) -> tup
     names = [str(i) for i in range(len(keys))]
     sides: list[list[pa.ChunkedArray]] = [[], []]
     for key in keys:
-        for side, column in zip(sides, _comparable(key, source[key.name], target[key.name]), strict=True):
+        for side, column in zip(sides, _comparable(key, source[key], target[key]), strict=True):
             side.append(column)
     left = pa.table([*sides[0], np.arange(source.num_rows)], names=[*names, _SOURCE])
     right = pa.table([*sides[1], np.arange(target.num_rows)], names=[*names, _TARGET])
@@ -34,7 +33,7 @@ def equal_keys(source: pa.Table, target: pa.Table, keys: Sequence[Field]) -> tup
     return both[_SOURCE].to_numpy(), both[_TARGET].to_numpy()
 
 
-def _comparable(key: Field, source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def _comparable(key: str, source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The keys of both sides in a type that Arrow joins: nested values as numbers, which are equal where the values are."""
     t = source.type
     if not pa.types.is_nested(t) and not pa.types.is_null(t) and source.type == target.type:
@@ -44,7 +43,7 @@ def _comparable(key: Field, source: pa.ChunkedArray, target: pa.ChunkedArray) ->
         together = pa.concat_arrays(parts)
         numbers = _numbers(together)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        raise UnsupportedFeatureError(f"column {key.name!r}: merging on a key of type {t} is not supported: {e}") from e
+        raise UnsupportedFeatureError(f"column {key!r}: merging on a key of type {t} is not supported: {e}") from e
     keys = pa.chunked_array([pa.array(numbers, mask=numbers < 0)])
     return keys.slice(0, len(source)), keys.slice(len(source))
 
