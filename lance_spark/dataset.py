@@ -20,7 +20,7 @@ from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
-from lance_spark.table.changes.merge_insert import MergeInsert, MergeInsertBuilder
+from lance_spark.table.changes.merge_insert import MergeInsert, MergeInsertBuilder, key_names
 from lance_spark.table.changes.optimize import Optimizer
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
@@ -272,11 +272,14 @@ class Dataset(IndexMethods):
         """Set columns to new values (SQL text by name) in the rows that satisfy `where`, or in all rows."""
         return self._latest_after(update(self.snapshot, updates, where, NO_OPTIONS))
 
-    def merge_insert(self, on: str | Sequence[str]) -> MergeInsertBuilder[Dataset]:
-        """Merge rows into the table by the key columns `on`: add clauses to the returned builder, then call `execute(data)`."""
-        check_type("on", on, Iterable, "a column or a sequence of columns")
-        keys = (on,) if isinstance(on, str) else tuple(on)
-        return MergeInsertBuilder(self.snapshot, MergeInsert(keys), self._latest_after)
+    def merge_insert(self, on: str | Sequence[str] | None = None) -> MergeInsertBuilder[Dataset]:
+        """Merge rows into the table by the key columns `on`: add clauses to the returned builder, then call `execute(data)`.
+
+        Without `on`, the key is the table's primary key. Raises ValueError if it has none.
+        """
+        check_type("on", () if on is None else on, Iterable, "a column or a sequence of columns")
+        keys = (on,) if isinstance(on, str) else tuple(on or ())
+        return MergeInsertBuilder(self.snapshot, MergeInsert(key_names(self.snapshot, keys)), self._latest_after)
 
     @property
     def optimize(self) -> Optimizer[Dataset]:

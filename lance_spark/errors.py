@@ -129,6 +129,10 @@ class AmbiguousMergeError(LanceError):
         return AmbiguousMergeError, (str(self), self.address)
 
 
+class MatchedRowsError(LanceError):
+    """A merge that must not find rows of its source in the table (`when_matched_fail`) has found one; the table is unchanged."""
+
+
 class CommitStateUnknownError(LanceError):
     """The outcome of the commit is unknown because the store does not respond: the version may or may not have been written."""
 

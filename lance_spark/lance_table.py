@@ -19,24 +19,22 @@ from lance_spark.spark.session import enable
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
-from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
 from lance_spark.table.changes.new_columns import Compute
-from lance_spark.table.changes.optimize import CompactionMetrics
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
-from lance_spark.table.write.write import WriteOptions
-from lance_spark.verbs import add_columns, alter_column, compact, create, delete, merge, update
+from lance_spark.verbs import add_columns, alter_column, create, delete, merge, update
+from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
 from lance_spark.verbs.merge_clauses import Clause, Merge
 from lance_spark.verbs.merge_rows import When
-from lance_spark.verbs.target import Target, locating, named_target
+from lance_spark.verbs.target import Target, given, locating, named_target
 
 
 @dataclass(frozen=True)
@@ -120,11 +118,11 @@ class LanceTable(IndexVerbs):
         """Remove columns; their data stays in the files until these are rewritten. Returns the new version."""
         if isinstance(columns, str):
             raise TypeError(f"columns must be a sequence of names, not text; pass [{columns!r}]")
-        return alter.drop_columns(self._target.latest(), columns, _noted(noted).noted).version
+        return alter.drop_columns(self._target.latest(), columns, given(noted).noted).version
 
     def renameColumn(self, column: str, name: str, **noted: Any) -> int:
         """Rename a column (with dots for nested fields). Returns the new version."""
-        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], _noted(noted)).version
+        return alter.alter_columns(self._target.latest(), [{"path": column, "name": name}], given(noted)).version
 
     def alterColumn(
         self, column: str, nullable: bool | None = None, type: str | DataType | pa.DataType | None = None, **noted: Any
@@ -143,12 +141,12 @@ class LanceTable(IndexVerbs):
             >>> table.toDF().schema.simpleString()
             'struct<n:bigint>'
         """
-        return alter_column.alter_column(self._target, column, nullable, type, _noted(noted))
+        return alter_column.alter_column(self._target, column, nullable, type, given(noted))
 
     def setPrimaryKey(self, columns: Sequence[str], **noted: Any) -> int:
         """Declare the columns that identify rows; the key cannot be changed afterward. Returns the new version."""
         names = [columns] if isinstance(columns, str) else columns
-        return alter.set_primary_key(self._target.latest(), names, _noted(noted).noted).version
+        return alter.set_primary_key(self._target.latest(), names, given(noted).noted).version
 
     def vacuum(self, older_than: timedelta | None = None, retain_versions: int | None = None, dry_run: bool = False) -> CleanupStats:
         """Remove versions older than `older_than` (default: 14 days) and unneeded files; see `Dataset.cleanup_old_versions`."""
@@ -156,13 +154,13 @@ class LanceTable(IndexVerbs):
 
     def restoreToVersion(self, version: Reference, **noted: Any) -> int:
         """Restore an older version (a number or a tag name) as the latest one. Returns the new version."""
-        return alter.restore(resolve(self._target.latest(), version), _noted(noted).noted).version
+        return alter.restore(resolve(self._target.latest(), version), given(noted).noted).version
 
     def restoreToTimestamp(self, timestamp: datetime | str, **noted: Any) -> int:
         """Restore the version that was the latest at `timestamp` (ISO 8601; UTC if no zone is given)."""
         latest = self._target.latest()
         old = open_snapshot(latest.store, timestamp=timestamp, allow_other_stores=latest.allow_other_stores)
-        return alter.restore(old, _noted(noted).noted).version
+        return alter.restore(old, given(noted).noted).version
 
     @property
     def tags(self) -> Tags:
@@ -198,11 +196,11 @@ class LanceTable(IndexVerbs):
 
     def delete(self, condition: Condition | None = None, **noted: Any) -> RowChanges:
         """Delete the rows for which `condition` (SQL text or a Column) is true, or all rows."""
-        return delete.delete(self._target, condition, _noted(noted))
+        return delete.delete(self._target, condition, given(noted))
 
     def update(self, condition: Condition | None = None, set: Mapping[str, Condition] | None = None, **noted: Any) -> RowChanges:
         """Set the columns in `set` to new values (SQL text or Columns) where `condition` is true, or in all rows."""
-        return update.update(self._target, condition, set or {}, _noted(noted))
+        return update.update(self._target, condition, set or {}, given(noted))
 
     def addColumns(
         self,
@@ -234,11 +232,11 @@ class LanceTable(IndexVerbs):
             if schema is None:
                 raise ValueError("columns from a function need the argument `schema`: the columns that it returns")
             source = add_columns.from_function(self._target, values, schema, columns, checkpoint)
-        return add_files(self._target.latest(), source, _noted(noted))
+        return add_files(self._target.latest(), source, given(noted))
 
     def updateColumns(self, df: DataFrame, on: str | Sequence[str], **noted: Any) -> RowChanges:
         """Update rows from `df`, matched on the columns `on` (also "_rowaddr"); only the other columns of `df` are rewritten."""
-        return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, _noted(noted))
+        return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, given(noted))
 
     def optimize(self) -> Optimizer:
         """Compact the table: `optimize().where("day > '2026-01-01'").executeCompaction()`."""
@@ -347,51 +345,11 @@ class MergeBuilder:
 
     def execute(self, **noted: Any) -> RowChanges:
         """Run the merge. Raises AmbiguousMergeError if two rows of the source change the same row of the table."""
-        return merge.merge(self._merge, _noted(noted))
+        return merge.merge(self._merge, given(noted))
 
     def _with(self, when: When, operation: int, condition: Condition | None, values: Mapping[str, Condition] | None) -> MergeBuilder:
         return MergeBuilder(dataclasses.replace(self._merge, clauses=(*self._merge.clauses, Clause(when, operation, condition, values))))
 
 
-@dataclass(frozen=True)
-class Optimizer:
-    """A builder of a compaction."""
-
-    _target: Target
-    _condition: Condition | None = None
-
-    def where(self, condition: Condition) -> Optimizer:
-        """Compact only fragments with a row for which `condition` is true."""
-        return dataclasses.replace(self, _condition=condition)
-
-    def executeCompaction(
-        self,
-        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
-        materialize_deletions: bool = COMPACTION.materialize_deletions,
-        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
-        max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
-        drop_index_coverage: bool = COMPACTION.drop_index_coverage,
-        defer_index_remap: bool = COMPACTION.defer_index_remap,
-        progress: bool | None = None,
-        **noted: Any,
-    ) -> CompactionMetrics:
-        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
-
-        Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
-        a terminal where tqdm is installed).
-        """
-        deletions = (materialize_deletions, materialize_deletions_threshold)
-        options = CompactionOptions(target_rows_per_fragment, *deletions, max_bytes_per_file, drop_index_coverage, defer_index_remap)
-        return compact.compact(self._target, self._condition, options, _noted(noted), progress)
-
-
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key.lower() != "branch"}
-
-
-def _noted(given: Mapping[str, Any]) -> WriteOptions:
-    """The properties to store in the transaction of a verb."""
-    names = {"commit_message": "commit_message", "txnAppId": "txn_app_id", "txnVersion": "txn_version", "properties": "properties"}
-    if unknown := given.keys() - names:
-        raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; expected one of: {', '.join(names)}")
-    return WriteOptions(**{names[key]: value for key, value in given.items() if value is not None})

@@ -133,8 +133,9 @@ WRONG_USES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.alter_columns({"path": "id", "data_type": "bigint"}), TypeError, "data_type must be a type of pyarrow, not 'bigint'"),
     (lambda t: t.alter_columns({"path": "id", "nullable": "no"}), TypeError, "nullable must be True or False, not 'no'"),
     (lambda t: t.update_config({"a": 1}), TypeError, r"values\['a'\] must be text, not 1"),
-    (lambda t: t.merge_insert([]).when_not_matched_insert_all().execute(pa.table({"id": [1]})), ValueError, "the merge needs a key"),
-    (lambda t: t.merge_insert(None), TypeError, "on must be a column or a sequence of columns, not None"),
+    (lambda t: t.merge_insert([]).when_not_matched_insert_all().execute(pa.table({"id": [1]})), ValueError, "has no primary key"),
+    (lambda t: t.merge_insert(None), ValueError, "has no primary key"),
+    (lambda t: t.merge_insert(3), TypeError, "on must be a column or a sequence of columns, not 3"),
     (
         lambda t: t.optimize.compact_files(target_rows_per_fragment=1e6),
         TypeError,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Anyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\"\xb8\x02\n\x12VectorIndexDetails\x12\x38\n\x04hnsw\x18\x03 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02pq\x18\x04 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02sq\x18\x05 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02rq\x18\x06 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x38\n\x04\x66lat\x18\x08 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x1a\x06\n\x04Partb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,4 +36,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ZONEMAPINDEXDETAILS']._serialized_end=236
   _globals['_JSONINDEXDETAILS']._serialized_start=238
   _globals['_JSONINDEXDETAILS']._serialized_end=316
+  _globals['_VECTORINDEXDETAILS']._serialized_start=319
+  _globals['_VECTORINDEXDETAILS']._serialized_end=631
+  _globals['_VECTORINDEXDETAILS_PART']._serialized_start=625
+  _globals['_VECTORINDEXDETAILS_PART']._serialized_end=631
 # @@protoc_insertion_point(module_scope)

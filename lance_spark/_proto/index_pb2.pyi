@@ -22,3 +22,20 @@ class JsonIndexDetails(_message.Message):
     path: str
     target_details: _any_pb2.Any
     def __init__(self, path: _Optional[str] = ..., target_details: _Optional[_Union[_any_pb2.Any, _Mapping]] = ...) -> None: ...
+
+class VectorIndexDetails(_message.Message):
+    __slots__ = ("hnsw", "pq", "sq", "rq", "flat")
+    class Part(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    HNSW_FIELD_NUMBER: _ClassVar[int]
+    PQ_FIELD_NUMBER: _ClassVar[int]
+    SQ_FIELD_NUMBER: _ClassVar[int]
+    RQ_FIELD_NUMBER: _ClassVar[int]
+    FLAT_FIELD_NUMBER: _ClassVar[int]
+    hnsw: VectorIndexDetails.Part
+    pq: VectorIndexDetails.Part
+    sq: VectorIndexDetails.Part
+    rq: VectorIndexDetails.Part
+    flat: VectorIndexDetails.Part
+    def __init__(self, hnsw: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., pq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., sq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., rq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., flat: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ...) -> None: ...

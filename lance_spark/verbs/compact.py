@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from lance_spark.table.changes.compaction import CompactionOptions
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.optimize import CompactionMetrics, optimize
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.write import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
 from lance_spark.verbs.job import OnExecutors
-from lance_spark.verbs.target import Target
+from lance_spark.verbs.target import Target, given
 
 
 def compact(
@@ -28,3 +32,50 @@ def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozens
     check_deterministic(target.rows(snapshot), [condition])
     rows = target.rows(snapshot).where(as_column(condition))
     return frozenset(row[0] for row in rows.selectExpr(f"shiftright({target.address}, 32)").distinct().collect())
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A builder of a compaction."""
+
+    _target: Target
+    _condition: Condition | None = None
+
+    def where(self, condition: Condition) -> Optimizer:
+        """Compact only fragments with a row for which `condition` is true."""
+        return replace(self, _condition=condition)
+
+    def executeCompaction(
+        self,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        materialize_deletions: bool = COMPACTION.materialize_deletions,
+        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
+        max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
+        drop_index_coverage: bool = COMPACTION.drop_index_coverage,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
+        progress: bool | None = None,
+        *,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: Sequence[int] = (),
+        **noted: Any,
+    ) -> CompactionMetrics:
+        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments.
+
+        Other writers can continue: groups of fragments that they change meanwhile are skipped. `progress` shows a bar (None: in
+        a terminal where tqdm is installed).
+        """
+        options = CompactionOptions(
+            target_rows_per_fragment,
+            materialize_deletions,
+            materialize_deletions_threshold,
+            max_bytes_per_file,
+            drop_index_coverage,
+            defer_index_remap,
+            max_source_fragments,
+            max_source_rows,
+            max_source_bytes,
+            excluded_fragment_ids,
+        )
+        return compact(self._target, self._condition, options, given(noted), progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +16,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
+from lance_spark.table.write.write import WriteOptions
 
 _PLACE = ("branch", "allow_other_stores", "verify_checksums")
 
@@ -95,3 +97,11 @@ def named_target(spark: SparkSession, name: str) -> Target:
     own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
     options = {key.lower(): value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
     return Target(spark, own.get("path") or str(table.location().toString()), options)
+
+
+def given(noted: Mapping[str, Any]) -> WriteOptions:
+    """The properties to store in the transaction of a verb."""
+    names = {"commit_message": "commit_message", "txnAppId": "txn_app_id", "txnVersion": "txn_version", "properties": "properties"}
+    if unknown := noted.keys() - names:
+        raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; expected one of: {', '.join(names)}")
+    return WriteOptions(**{names[key]: value for key, value in noted.items() if value is not None})

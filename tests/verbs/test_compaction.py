@@ -60,6 +60,19 @@ def test_large_fragments_are_split(spark: SparkSession, uri: str) -> None:
     assert [f.count_rows() for f in lance.dataset(uri).get_fragments()] == [300, 300, 300, 100]
 
 
+def test_limits_of_the_sources_and_fragments_that_stay(spark: SparkSession, uri: str) -> None:
+    for start in range(0, 600, 100):
+        lance.write_dataset(rows(100, start), uri, mode="append")
+    optimizer = LanceTable.forPath(spark, uri).optimize()
+    done = optimizer.executeCompaction(
+        200, max_source_fragments=3, max_source_rows=300, max_source_bytes=1 << 30, excluded_fragment_ids=[1]
+    )
+    assert (done.fragments_removed, done.fragments_added) == (2, 1)
+    assert [f.fragment_id for f in lance.dataset(uri).get_fragments()][:3] == [0, 1, 4]
+    with pytest.raises(ValueError, match="max_source_bytes"):
+        optimizer.executeCompaction(max_source_bytes=0)
+
+
 def test_nothing_to_do_makes_no_version(spark: SparkSession, uri: str) -> None:
     lance.write_dataset(rows(100), uri)
     done = LanceTable.forPath(spark, uri).optimize().executeCompaction()

@@ -21,6 +21,7 @@ from lance_spark.spark.catalog.tables import latest_version
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.source import open_version
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.compaction import CompactionOptions
 from lance_spark.table.changes.compaction_task import CompactionTask, compact
@@ -303,7 +304,7 @@ def _indexes(snapshot: Snapshot) -> Rows:
 
 
 def _index_statistics(snapshot: Snapshot) -> Rows:
-    fields = {i["name"]: i["fields"] for i in list_indices(snapshot)}
+    fields = {i["name"]: i["fields"] for i in list_indices(snapshot) if i["name"] not in SYSTEM_INDEXES}
     for name in sorted(fields):
         s = index_statistics(snapshot, name)
         indexed, unindexed = (s["num_indexed_fragments"], s["num_indexed_rows"]), (s["num_unindexed_fragments"], s["num_unindexed_rows"])
@@ -340,6 +341,8 @@ PROCEDURES: Mapping[str, Procedure] = {
             "max_bytes_per_file": "bigint",
             "drop_index_coverage": "boolean",
             "defer_index_remap": "boolean",
+            **{"max_source_fragments": "bigint", "max_source_rows": "bigint", "max_source_bytes": "bigint"},
+            "excluded_fragment_ids": "array<bigint>",
             **_NOTED,
         },
     ),

@@ -40,6 +40,10 @@ class CompactionOptions:
 
     With `defer_index_remap`, indexes stay as they are, and a fragment reuse index records where the rows went: readers look them up
     there. This costs less now and more in each lookup, until the indexes are optimized. It also serves the indexes that cannot follow.
+
+    Groups of fragments are taken, oldest first, until the next one would exceed `max_source_fragments`, `max_source_rows` (rows that are
+    not deleted) or `max_source_bytes` (sizes of data files); None: no limit. The fragments in `excluded_fragment_ids` stay as they are, and
+    fragments on both sides of one are not joined; ids of no fragment are ignored.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -48,16 +52,30 @@ class CompactionOptions:
     max_bytes_per_file: int = 90 << 30
     drop_index_coverage: bool = False
     defer_index_remap: bool = False
+    max_source_fragments: int | None = None
+    max_source_rows: int | None = None
+    max_source_bytes: int | None = None
+    excluded_fragment_ids: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         for name in ("target_rows_per_fragment", "max_bytes_per_file"):
             check_at_least(name, getattr(self, name), 1)
+        for name in ("max_source_fragments", "max_source_rows", "max_source_bytes"):
+            if getattr(self, name) is not None:
+                check_at_least(name, getattr(self, name), 1)
+        check_type("excluded_fragment_ids", self.excluded_fragment_ids, Iterable, "a sequence of ids of fragments")
+        object.__setattr__(self, "excluded_fragment_ids", tuple(self.excluded_fragment_ids))
+        for fragment_id in self.excluded_fragment_ids:
+            check_at_least("an id in excluded_fragment_ids", fragment_id, 0)
         check_type("materialize_deletions_threshold", self.materialize_deletions_threshold, (int, float), "a number")
         if not 0 <= self.materialize_deletions_threshold <= 1:
             raise ValueError(f"materialize_deletions_threshold must be from 0 to 1, not {self.materialize_deletions_threshold}")
 
 
 COMPACTION = CompactionOptions()
+
+Group = Sequence[tuple[Fragment, int]]
+"""Fragments that are rewritten together, each with the number of its rows that are not deleted."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,8 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
     covers = _covers(snapshot)
     free = snapshot.manifest.has_stable_row_ids or options.drop_index_coverage or options.defer_index_remap
     held = set() if free else _immovable(snapshot)
-    groups: list[tuple[Fragment, ...]] = []
+    excluded = frozenset(options.excluded_fragment_ids)
+    groups: list[Group] = []
     left_out: list[int] = []
     bin_: list[tuple[Fragment, int]] = []
     covered_by: frozenset[str] = frozenset()
@@ -86,7 +105,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
         bin_.clear()
 
     for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
-        wanted = (fragments is None or fragment.id in fragments) and _is_candidate(fragment, live, options)
+        wanted = (fragments is None or fragment.id in fragments) and fragment.id not in excluded and _is_candidate(fragment, live, options)
         indexes = covers(fragment.id)
         if wanted and indexes & held:
             left_out.append(fragment.id)
@@ -97,7 +116,29 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
             bin_.append((fragment, live))
             covered_by = indexes
     close()
-    return CompactionPlan(tuple(groups), tuple(left_out))
+    within = _within_limits(snapshot, groups, options)
+    return CompactionPlan(tuple(tuple(fragment for fragment, _ in group) for group in within), tuple(left_out))
+
+
+def _within_limits(snapshot: Snapshot, groups: Sequence[Group], options: CompactionOptions) -> Sequence[Group]:
+    """The first groups that together are within the limits of the sources."""
+    limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
+    if all(limit is None for limit in limits):
+        return groups
+    used = (0, 0, 0)
+    for i, group in enumerate(groups):
+        size = 0 if options.max_source_bytes is None else sum(_size(snapshot, fragment) for fragment, _ in group)
+        own = (len(group), sum(live for _, live in group), size)
+        used = (used[0] + own[0], used[1] + own[1], used[2] + own[2])
+        if any(limit is not None and count > limit for limit, count in zip(limits, used)):
+            return groups[:i]
+    return groups
+
+
+def _size(snapshot: Snapshot, fragment: Fragment) -> int:
+    """The bytes of the data files of a fragment. Old writers did not record them."""
+    places = (snapshot.locations.data_file(file) for file in fragment.files)
+    return sum(store.size(path) if file.size is None else file.size for file, (store, path) in zip(fragment.files, places))
 
 
 def _covers(snapshot: Snapshot) -> Callable[[int], frozenset[str]]:
@@ -122,7 +163,7 @@ def _has_many_deletions(fragment: Fragment, live: int, options: CompactionOption
     return options.materialize_deletions and share > options.materialize_deletions_threshold
 
 
-def _divided(candidates: Sequence[tuple[Fragment, int]], options: CompactionOptions) -> Iterable[tuple[Fragment, ...]]:
+def _divided(candidates: Group, options: CompactionOptions) -> Iterable[Group]:
     """Split neighbours into groups of at least the target. Groups of one fragment that would not improve are omitted."""
     groups: list[list[tuple[Fragment, int]]] = [[]]
     for candidate in candidates:
@@ -135,7 +176,7 @@ def _divided(candidates: Sequence[tuple[Fragment, int]], options: CompactionOpti
     for group in groups:
         alone = len(group) == 1
         if group and not (alone and not _is_worth_it(*group[0], options)):
-            yield tuple(fragment for fragment, _ in group)
+            yield tuple(group)
 
 
 def _is_worth_it(fragment: Fragment, live: int, options: CompactionOptions) -> bool:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.equal_keys import equal_keys
 from lance_spark.arrow.selection import keep_rows, take_rows
-from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError, check_type
+from lance_spark.errors import AmbiguousMergeError, MatchedRowsError, SchemaMismatchError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import evaluate, parse
 from lance_spark.schema.schema import Schema, quoted
@@ -32,7 +32,7 @@ _CHUNK_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class MergeInsert:
-    """The actions of a merge: on matched rows (`update`, `delete`), on source rows without a match (`insert`), and on table rows without a
+    """The actions of a merge: on matched rows (`update`, `delete`, `fail`), on source rows without a match (`insert`), and on table rows without a
     match (`delete_by_source`: a condition, "" for all rows, None for none). `update_condition` may refer to `source.x` and `target.x`.
     """
 
@@ -40,19 +40,18 @@ class MergeInsert:
     update: bool = False
     update_condition: str | None = None
     delete: bool = False
+    fail: bool = False
     insert: bool = False
     delete_by_source: str | None = None
 
 
 def merge_insert(snapshot: Snapshot, merge: MergeInsert, source: pa.Table, options: WriteOptions) -> RowChanges:
-    """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table."""
-    if merge.update and merge.delete:
-        raise ValueError("matched rows can be updated or deleted, not both")
-    if not merge.on:
-        raise ValueError("the merge needs a key; give `on` the names of columns")
+    """Merge the rows of `source`. Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError."""
+    if merge.update + merge.delete + merge.fail > 1:
+        raise ValueError("matched rows can be updated, be deleted, or be an error: call only one when_matched_... method")
     for name in merge.on:
         check_type("the name of a key column", name, str, "text")
-    if not (merge.update or merge.delete or merge.insert or merge.delete_by_source is not None):
+    if not (merge.update or merge.delete or merge.fail or merge.insert or merge.delete_by_source is not None):
         raise ValueError("the merge has no action; call at least one when_... method")
 
     def plan(snapshot: Snapshot) -> RowPlan:
@@ -84,6 +83,10 @@ def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], sou
     for target in _chunks(snapshot, merge, keys):
         place, found = equal_keys(wanted, target, fields.names)
         np.add.at(used, place, 1)
+        if merge.fail and len(found):
+            row = target.select(keys).slice(int(found[0]), 1).to_pylist()[0]
+            key = ", ".join(f"{name!r} = {value!r}" for name, value in row.items())
+            raise MatchedRowsError(f"{snapshot}: the source has {len(found)} rows that are in the table already, such as that with {key}")
         if (merge.update or merge.delete) and len(np.unique(found)) < len(found):
             twice = np.sort(found)
             address = int(target[ROW_ADDRESS].to_numpy()[twice[1:][twice[1:] == twice[:-1]][0]])
@@ -169,6 +172,23 @@ def _with_operation(rows: pa.Table, operation: int, addresses: pa.Array | pa.Chu
     yield from pa.table({**columns, **dict(zip(rows.column_names, rows.columns))}).combine_chunks().to_batches()
 
 
+def key_names(snapshot: Snapshot, on: Sequence[str]) -> tuple[str, ...]:
+    """The key columns of a merge: those in `on`, or if it is empty, those of the table's primary key.
+
+    Raises ValueError if there is none, and UnsupportedFeatureError for a primary key of fields in structs.
+    """
+    schema = snapshot.manifest.schema
+    if on:
+        return tuple(on)
+    key = primary_key(schema)
+    if not key:
+        raise ValueError(f"{snapshot} has no primary key, so the merge needs the names of key columns: give `on`, or declare a primary key")
+    top = {f.id for f in schema.fields}
+    if nested := [f.name for f in key if f.id not in top]:
+        raise UnsupportedFeatureError(f"{snapshot}: {', '.join(map(repr, nested))} of the primary key is in a struct; give columns in `on`")
+    return tuple(f.name for f in key)
+
+
 @dataclass(frozen=True)
 class MergeInsertBuilder(Generic[Result]):
     """A builder of a merge, with pylance's names."""
@@ -188,6 +208,10 @@ class MergeInsertBuilder(Generic[Result]):
         """Delete matched rows of the table."""
         return self._with(delete=True)
 
+    def when_matched_fail(self) -> MergeInsertBuilder[Result]:
+        """Raise MatchedRowsError, and change nothing, if a row of the source matches a row of the table."""
+        return self._with(fail=True)
+
     def when_not_matched_insert_all(self) -> MergeInsertBuilder[Result]:
         """Insert rows of the source that match no row of the table; columns that the source lacks are null.
 
@@ -201,7 +225,10 @@ class MergeInsertBuilder(Generic[Result]):
         return self._with(delete_by_source=expr or "")
 
     def execute(self, data: Data) -> Result:
-        """Merge the rows, which are kept in memory. Raises AmbiguousMergeError if two of them change the same row of the table."""
+        """Merge the rows, which are kept in memory.
+
+        Raises AmbiguousMergeError if two of them change the same row of the table, and MatchedRowsError; see `when_matched_fail`.
+        """
         return self.result(merge_insert(self.snapshot, self.merge, read_all(data), NO_OPTIONS))
 
     def _with(self, **changes: Any) -> MergeInsertBuilder[Result]:

@@ -159,6 +159,11 @@ class Optimizer(Generic[Result]):
         materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
         defer_index_remap: bool = COMPACTION.defer_index_remap,
         max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
+        *,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: Sequence[int] | None = None,
     ) -> Result:
         """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
         options = CompactionOptions(
@@ -167,6 +172,10 @@ class Optimizer(Generic[Result]):
             materialize_deletions_threshold,
             max_bytes_per_file=max_bytes_per_file,
             defer_index_remap=defer_index_remap,
+            max_source_fragments=max_source_fragments,
+            max_source_rows=max_source_rows,
+            max_source_bytes=max_source_bytes,
+            excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
         )
         return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
 

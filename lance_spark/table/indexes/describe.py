@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
 from pyroaring import BitMap
 
-from lance_spark.index.kinds import kind_of
+from lance_spark._proto import index_pb2
+from lance_spark.buffers.messages import parse_message
+from lance_spark.errors import LanceError
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.create import no_index
@@ -18,27 +21,52 @@ from lance_spark.table.versions.snapshot import Snapshot
 def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Each segment: "name", "type", "uuid", "fields" (paths), "version" (that it was built from) and "fragment_ids" (a set).
 
-    After a compaction with `defer_index_remap`, the fragments are those to which the rows have moved.
+    Types have the names that pylance gives them, such as BTree, LabelList, Inverted or IVF_PQ. The fragment reuse index and other indexes
+    of the table itself are listed too. After a compaction with `defer_index_remap`, the fragments of an index are those to which the rows
+    have moved.
     """
     indexes = snapshot.manifest.indexes
     names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
     return [
         {
             "name": index.name,
-            "type": _kind_name(index),
+            "type": type_name(snapshot, index),
             "uuid": str(uuid.UUID(bytes=index.uuid)),
             "fields": [names.get(i, str(i)) for i in index.fields],
             "version": index.dataset_version,
             "fragment_ids": set(fragments_of(now) or ()),
         }
         for index, now in zip(indexes, through_reuse(indexes))
-        if index.name not in SYSTEM_INDEXES
     ]
 
 
-def _kind_name(index: IndexMetadata) -> str:
-    kind = kind_of(index.details_type, index.details)
-    return kind.name if kind else index.details_type.rpartition(".")[2].removesuffix("IndexDetails")
+def type_name(snapshot: Snapshot, index: IndexMetadata) -> str:
+    """The name of the index's type in pylance; "Unknown" if the manifest does not tell."""
+    message = index.details_type.rpartition(".")[2].removesuffix("IndexDetails")
+    if message == "Vector":
+        return _vector_type(snapshot, index)
+    return message or "Unknown"
+
+
+def _vector_type(snapshot: Snapshot, index: IndexMetadata) -> str:
+    parts = parse_message(index_pb2.VectorIndexDetails, index.details, f"the details of the index {index.name!r}")
+    compression = [name for name in ("pq", "sq", "rq", "flat") if parts.HasField(name)]
+    if not compression:
+        return _vector_type_in_file(snapshot, index)
+    return "_".join(["IVF", *(["HNSW"] if parts.HasField("hnsw") else []), compression[0].upper()])
+
+
+def _vector_type_in_file(snapshot: Snapshot, index: IndexMetadata) -> str:
+    """The type from the index's own file, as older writers recorded it only there; "Vector" if the file does not tell."""
+    from lance_spark.file.reader import open_data_file  # loads the decoders, which listing most indexes does not need
+
+    store, folder = snapshot.locations.index_folder(index)
+    try:
+        reader = open_data_file(store, f"{folder}/index.idx", verify_checksums=snapshot.verify_checksums)
+        told = json.loads(reader.schema.metadata.get(b"lance:index", b"{}"))
+    except (LanceError, ValueError):
+        return "Vector"
+    return str(told["type"]) if isinstance(told, dict) and "type" in told else "Vector"
 
 
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -54,7 +82,7 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     covered = [(fragments_of(now) or BitMap()) & BitMap(rows) for _, now in segments]
     united = BitMap().union(*covered)
     return {
-        "index_type": _kind_name(segments[0][0]),
+        "index_type": type_name(snapshot, segments[0][0]),
         "name": name,
         "num_indices": len(segments),
         "num_segments": len(segments),

@@ -37,6 +37,21 @@ def test_compaction_runs_as_a_spark_job_and_commits_one_version(own: Lake) -> No
         own.sql("CALL lance.system.compact(table => 'ns.t', target_rows_per_fragment => 0)")
 
 
+def test_a_compaction_is_limited_and_leaves_fragments_out(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ COALESCE(1) */ id FROM range(10)")
+    for i in range(1, 8):
+        own.sql(f"INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id + {10 * i} FROM range(10)")
+    limits = "max_source_fragments => 4, max_source_rows => 1000, max_source_bytes => 1000000, excluded_fragment_ids => array(1, 99)"
+    [done] = own.sql(f"CALL lance.system.compact(table => 'ns.t', target_rows_per_fragment => 20, {limits})")
+    assert done[1:3] == (4, 2)
+    assert [f.fragment_id for f in lance.dataset(own.location("ns.t")).get_fragments()][:4] == [0, 1, 6, 7]
+    with pytest.raises(SPARK_ERRORS, match="max_source_rows must be at least 1"):
+        own.sql("CALL lance.system.compact(table => 'ns.t', max_source_rows => 0)")
+    with pytest.raises(SPARK_ERRORS, match="excluded_fragment_ids"):
+        own.sql("CALL lance.system.compact(table => 'ns.t', excluded_fragment_ids => array(-1))")
+    assert sorted(found["id"] for found in own.pylance("ns.t")) == [*range(80)]
+
+
 def test_tags_and_branches_are_made_and_deleted_only_where_needed(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT 1 AS id")
     for ref in ("tag", "branch"):
@@ -62,7 +77,7 @@ def test_statistics_of_indexes_count_the_rows_that_they_do_not_cover(own: Lake) 
     own.sql("CALL lance.system.create_index('ns.t', 's', 'BITMAP', 'b')")
     statistics = own.spark.sql("CALL lance.system.index_statistics('ns.t')")
     assert statistics.columns[3:] == ["num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows"]
-    assert [tuple(row) for row in statistics.collect()] == [("b", ["s"], "BITMAP", 2, 8, 0, 0), ("i", ["id"], "BTREE", 1, 5, 1, 3)]
+    assert [tuple(row) for row in statistics.collect()] == [("b", ["s"], "Bitmap", 2, 8, 0, 0), ("i", ["id"], "BTree", 1, 5, 1, 3)]
     own.sql("CALL lance.system.optimize_indices(table => 'ns.t', index_names => array('i'), num_indices_to_merge => 0)")
     assert own.sql("CALL lance.system.index_statistics('ns.t')")[1][3:] == (2, 8, 0, 0)
 
@@ -182,7 +197,7 @@ def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
     assert len(context.statusTracker().getJobIdsForGroup("optimizing")) >= 2  # a new segment; joining it with the others
     listed = own.sql("CALL lance.system.indexes('ns.t')")
     assert sorted((name, kind, len(fragments)) for name, kind, _, _, _, fragments in listed) == [
-        ("id_idx", "BTREE", 3),
-        ("z", "ZONEMAP", 2),
+        ("id_idx", "BTree", 3),
+        ("z", "ZoneMap", 2),
     ]
     assert own.sql("SELECT id FROM lance.ns.t WHERE id IN (3, 50) ORDER BY id") == [(3,), (50,)]

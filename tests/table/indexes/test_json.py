@@ -104,7 +104,7 @@ def maintain(path: Path, writer: str, target: str) -> None:
 def test_pylance_uses_our_index_and_lists_it(tmp_path: Path) -> None:
     made = Dataset.write(tmp_path, table()).create_scalar_index("doc", "JSON", path="n", target_index_type="btree")
     (listed,) = made.list_indices()
-    assert (listed["name"], listed["type"], listed["fields"]) == ("doc_idx", "JSON", ["doc"])
+    assert (listed["name"], listed["type"], listed["fields"]) == ("doc_idx", "Json", ["doc"])
     theirs = lance.dataset(tmp_path)
     assert theirs.describe_indices()[0].type_url == "/lance.index.pb.JsonIndexDetails"
     assert "ScalarIndexQuery: query=[Json(doc = 5->n)]@doc_idx(BTree)" in theirs.scanner(filter="json_get_int(doc, 'n') = 5").explain_plan()
@@ -112,7 +112,7 @@ def test_pylance_uses_our_index_and_lists_it(tmp_path: Path) -> None:
 
 def test_pylances_configuration_of_an_index_is_taken(tmp_path: Path) -> None:
     made = Dataset.write(tmp_path, table()).create_scalar_index("doc", IndexConfig("json", {"path": "n", "target_index_type": "bitmap"}))
-    assert made.list_indices()[0]["type"] == "JSON"
+    assert made.list_indices()[0]["type"] == "Json"
     assert next(tmp_path.glob("_indices/*/*")).name == "bitmap_page_lookup.lance"
 
 
