@@ -273,10 +273,7 @@ class Dataset(IndexMethods):
         return self._latest_after(update(self.snapshot, updates, where, NO_OPTIONS))
 
     def merge_insert(self, on: str | Sequence[str] | None = None) -> MergeInsertBuilder[Dataset]:
-        """Merge rows into the table by the key columns `on`: add clauses to the returned builder, then call `execute(data)`.
-
-        Without `on`, the key is the table's primary key. Raises ValueError if it has none.
-        """
+        """Merge rows by the key columns `on` (None: the primary key; ValueError without one): add clauses, then call `execute(data)`."""
         check_type("on", () if on is None else on, Iterable, "a column or a sequence of columns")
         keys = (on,) if isinstance(on, str) else tuple(on or ())
         return MergeInsertBuilder(self.snapshot, MergeInsert(key_names(self.snapshot, keys)), self._latest_after)
@@ -291,10 +288,12 @@ class Dataset(IndexMethods):
         return self._changed(alter.restore(self.snapshot))
 
     def add_columns(self, columns: alter.NewColumns | Mapping[str, str]) -> Dataset:
-        """Add columns: SQL expressions by name, or, for columns that are null in all rows, a field, a list of fields or a schema."""
+        """Add columns: SQL expressions by name, or, for columns that are null in all rows, a field, a list of fields or a schema.
+
+        Structs get new fields by paths, `{"s.x": "id + 1"}`, or by a field of the struct's name that has only its new fields.
+        """
         if isinstance(columns, Mapping):
-            added = add_calculated_columns(self.snapshot, columns, NO_OPTIONS)
-            return self._at(added.version)
+            return self._at(add_calculated_columns(self.snapshot, columns, NO_OPTIONS).version)
         return self._changed(alter.add_columns(self.snapshot, columns))
 
     def drop_columns(self, columns: Sequence[str]) -> Dataset:

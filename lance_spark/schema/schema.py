@@ -34,6 +34,9 @@ PACKED = (b"lance-encoding:packed", b"packed")
 BLOB_V2 = b"lance.blob.v2"
 JSON = b"lance.json"
 
+ITEM_NAMES = ("element", "item")
+"""What Spark and Arrow call the item of a list in paths, whatever its name is."""
+
 NO_METADATA: Mapping[bytes, bytes] = {}
 """The metadata of fields without any; never changed."""
 
@@ -166,6 +169,13 @@ class Schema:
         """
         return _resolve(self.fields, path, path)
 
+    def resolve_field(self, path: str) -> tuple[Field, ...]:
+        """As `resolve`, and also into lists and maps, whose items no scan returns alone.
+
+        The item of a list has its name, or `element` (Spark) or `item` (Arrow); a map has `key` and `value`.
+        """
+        return _resolve(self.fields, path, path, in_lists=True)
+
     def select(self, paths: Sequence[str]) -> Schema:
         """The schema of these columns only, in the order given; nested paths keep their parents with the named children."""
         chosen: list[Field] = []
@@ -233,7 +243,7 @@ def quoted(names: Iterable[str]) -> str:
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
-def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field, ...]:
+def _resolve(fields: Sequence[Field], path: str, full_path: str, in_lists: bool = False, is_item: bool = False) -> tuple[Field, ...]:
     in_backticks = _IN_BACKTICKS.fullmatch(path)
     if in_backticks:
         candidates = [(in_backticks[1].replace("``", "`"), in_backticks[2] or "")]
@@ -242,14 +252,23 @@ def _resolve(fields: Sequence[Field], path: str, full_path: str) -> tuple[Field,
         candidates = [(path, "")] + [(path[:i], path[i + 1 :]) for i in reversed(cuts)]
     for head, rest in candidates:
         found = [f for f in fields if f.name == head] or [f for f in fields if f.name.lower() == head.lower()]
+        if is_item and not found and head.lower() in ITEM_NAMES:
+            found = list(fields)
         if len(found) > 1:
             raise SchemaMismatchError(f"column {full_path!r} is ambiguous: it could be {', '.join(repr(f.name) for f in found)}")
         if not found:
             continue
         if not rest:
             return (found[0],)
-        if found[0].children and found[0].logical_type == "struct":
-            return (found[0], *_resolve(found[0].children, rest, full_path))
+        if not found[0].children:
+            continue
+        if found[0].logical_type == "struct":
+            return (found[0], *_resolve(found[0].children, rest, full_path, in_lists))
+        if in_lists and found[0].logical_type == "map":
+            (entries,) = found[0].children
+            return (found[0], entries, *_resolve(entries.children, rest.removeprefix(f"{entries.name}."), full_path, in_lists))
+        if in_lists:
+            return (found[0], *_resolve(found[0].children, rest, full_path, in_lists, is_item=True))
     hint = nearest(_unquoted(path), [f.name for f in fields]) or _existing(fields)
     raise SchemaMismatchError(f"no column {_unquoted(full_path)!r}{hint}")
 

@@ -31,7 +31,7 @@ def alter_column(
 
 def _in_arrow(type: str | DataType, schema: Schema, column: str) -> pa.DataType:
     """The Arrow type of a Spark type; fixed-size lists keep their size."""
-    old = schema.resolve(column)[-1].type
+    old = schema.resolve_field(column)[-1].type
     sizes = {"c": old.list_size} if pa.types.is_fixed_size_list(old) else {}
     wanted = DataType.fromDDL(type) if isinstance(type, str) else type
     return stored(StructType([StructField("c", wanted)]), sizes).field(0).type

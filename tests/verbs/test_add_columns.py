@@ -144,3 +144,20 @@ def test_by_a_frame_on_the_address_of_rows(table: LanceTable, uri: str, spark: S
     done = table.updateColumns(rows.where("id < 50").selectExpr("_rowaddr", "id * 4 AS triple"), on="_rowaddr")
     assert done.num_updated_rows == 47
     assert {i: row["triple"] for i, row in read(uri).items()} == {i: (4 if i < 50 else 3) * i for i in read(uri)}
+
+
+def test_fields_of_structs_get_values_and_types(spark: SparkSession, uri: str) -> None:
+    structs = [{"x": 1}, None, {"x": 3}, {"x": 4}]
+    lance.write_dataset(pa.table({"id": range(4), "s": pa.array(structs)}), uri, max_rows_per_file=2, data_storage_version="2.1")
+    lance.dataset(uri).delete("id = 2")
+    table = LanceTable.forPath(spark, uri)
+    table.addColumns({"s.twice": "s.x * 2", "s.`a.b`": F.concat(F.lit("v"), F.col("id"))})
+    table.addColumns(spark.createDataFrame([(0, 7), (3, 8)], "id long, `s.joined` long"), on="id")
+    table.alterColumn("s.x", type="int")
+    table.renameColumn("s.joined", "j")
+    table.dropColumns(["s.twice"])
+    lance.dataset(uri).validate()
+    expected = [{"x": 1, "a.b": "v0", "j": 7}, None, {"x": 4, "a.b": "v3", "j": 8}]
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == expected
+    assert [row.s and row.s.asDict() for row in table.toDF().orderBy("id").collect()] == expected
+    assert lance.dataset(uri).schema.field("s").type.field("x").type == pa.int32()

@@ -44,7 +44,7 @@ def _check_new_columns(changes: Sequence[Change]) -> None:
         if change.get("position") is not None:
             raise UnsupportedFeatureError("ADD COLUMN: a new column becomes the last one; leave out FIRST and AFTER")
         if change["change"] == "AddColumn" and _default(_field(change)) is not None and len(change["path"]) > 1:
-            raise UnsupportedFeatureError("ADD COLUMN: a field in a struct cannot have a DEFAULT")
+            raise UnsupportedFeatureError("ADD COLUMN: a field in a struct cannot have a DEFAULT; add it without one, or call addColumns")
 
 
 def _check_properties(snapshot: Snapshot, changes: Sequence[Change]) -> None:
@@ -63,7 +63,8 @@ def _add(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
         snapshot = alter.add_columns(snapshot, stored(StructType(empty), {}))
     for change in changes:
         if len(change["path"]) > 1:
-            snapshot = alter.add_nested_column(snapshot, change["path"][:-1], stored(StructType([_field(change)]), {}).field(0))
+            column = stored(StructType([_field(change)]), {}).field(0).with_name(quoted(change["path"]))
+            snapshot = alter.add_null_columns(snapshot, pa.schema([column]))
     if valued := [f for f in columns if _default(f) is not None]:
         values = {f.name: f"CAST({_default(f)} AS {f.dataType.simpleString()})" for f in valued}
         snapshot = reopened(snapshot, add_calculated_columns(snapshot, values, NO_OPTIONS).version)
@@ -96,7 +97,7 @@ def _alteration(snapshot: Snapshot, change: Change) -> alter.AlterColumn:
         return {"path": path, "name": change["to"]}
     if change["change"] == "UpdateColumnNullability":
         return {"path": path, "nullable": change["nullable"]}
-    old = snapshot.manifest.schema.resolve(path)[-1].type
+    old = snapshot.manifest.schema.resolve_field(path)[-1].type
     sizes = {"c": old.list_size} if pa.types.is_fixed_size_list(old) else {}
     return {"path": path, "data_type": stored(StructType([StructField("c", _type_from_json(change["type"]))]), sizes).field(0).type}
 

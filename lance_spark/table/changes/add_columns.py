@@ -60,7 +60,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
     try:
         for attempt in range(TRIES):
             fields = new_fields(snapshot, source.schema)
-            write = replace(write or rewrite_target(snapshot, options), schema=fields).based_on(snapshot)
+            write = replace(write or rewrite_target(snapshot, options), schema=fields.written).based_on(snapshot)
             if source.checkpoint is not None and attempt == 0:
                 noted_before = source.checkpoint.found(snapshot)
                 known = {i: (fragment, file) for i, (fragment, file, _) in noted_before.items()}
@@ -69,14 +69,14 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
             missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
             if missing:
                 with in_use(snapshot):
-                    new = source.write(snapshot, column_target(snapshot, write), missing)
+                    new = source.write(snapshot, replace(column_target(snapshot, write), names=fields.names), missing)
                 by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
                 known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
             files = {fragment_id: file for fragment_id, (_, file) in known.items()}
             figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
             noted = {**options.noted, **{name: str(value) for name, value in figures.items()}}
             try:
-                done = ColumnsAdded(commit_columns(snapshot, write, files, noted).version, **figures)
+                done = ColumnsAdded(commit_columns(snapshot, fields, write.since, files, noted).version, **figures)
             except CommitConflictError as e:
                 if not e.retryable or attempt == TRIES - 1:
                     raise
@@ -118,7 +118,7 @@ def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], option
 
     types = pa.schema([pa.field(name, _column_type(formula)) for name, formula in compute.formulas.items()])
     if snapshot.manifest.data_format != "0.1" and all(_is_typed_null(formula) for formula in compute.formulas.values()):
-        return ColumnsAdded(alter.add_columns(snapshot, types).version)
+        return ColumnsAdded(alter.add_null_columns(snapshot, types).version)
     return add_columns(snapshot, Source(types, write), options)
 
 

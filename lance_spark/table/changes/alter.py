@@ -15,8 +15,10 @@ from lance_spark.metadata.row_columns import check_names, check_no_dots, check_n
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import parse
 from lance_spark.schema.field_messages import primary_key_position
-from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, from_arrow, quoted
-from lance_spark.table.changes.alter_types import RetypePlan, retyped
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, quoted
+from lance_spark.table.changes.alter_types import Retyped, RetypePlan, retyped
+from lance_spark.table.changes.nested import New, extended, named, within, written_part
+from lance_spark.table.changes.new_columns import check_new
 from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
@@ -24,8 +26,6 @@ from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
-from lance_spark.table.write.conform import check_fits
-from lance_spark.table.write.evolving import merge_of, widened
 from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
@@ -59,37 +59,24 @@ def add_columns(snapshot: Snapshot, columns: NewColumns) -> Snapshot:
 
 
 def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
+    return _with_null_fields(snapshot, within(snapshot.manifest.schema.fields, added))
+
+
+def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Snapshot:
+    """Add columns that are null in all rows. Their names may be paths of fields in structs, also of those in lists: see `nested.named`."""
+    return _commit(with_own_ids(snapshot), lambda latest: _with_null_fields(latest, named(latest.manifest.schema, columns)))
+
+
+def _with_null_fields(snapshot: Snapshot, new: Sequence[New]) -> Merge:
     manifest = snapshot.manifest
     if manifest.data_format == "0.1":
         raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
-    if required := [f.name for f in added if not f.nullable]:
+    if required := [column.name for _, column in new if not column.nullable]:
         raise SchemaMismatchError(f"columns without values must be nullable; these are not: {', '.join(required)}")
-    new = from_arrow(added, next_field_id(snapshot))
-    check_fits(added, new)
-    check_not_reserved(new)
-    check_no_dots(new.names)
-    schema = replace(manifest.schema, fields=(*manifest.schema.fields, *new.fields))
+    schema, made = extended(manifest.schema, new, next_field_id(snapshot))
+    check_new(new, made)
     check_names(schema.fields)
     return Merge(tuple(manifest.fragments), schema, preserves_nullability=True)
-
-
-def add_nested_column(snapshot: Snapshot, path: Sequence[str], column: pa.Field) -> Snapshot:
-    """Add a field, which is null in all rows, to the struct column with the nested names `path`. It must have a new name."""
-
-    def widen(latest: Snapshot) -> Merge:
-        steps = latest.manifest.schema.resolve(quoted(path))
-        if steps[-1].logical_type != "struct":
-            raise SchemaMismatchError(f"{latest}: {'.'.join(path)!r} is not a struct, so it cannot have a new field {column.name!r}")
-        if not column.nullable:
-            raise SchemaMismatchError(f"columns without values must be nullable; {column.name!r} is not")
-        if any(child.name.lower() == column.name.lower() for child in steps[-1].children):
-            raise SchemaMismatchError(f"{latest}: {'.'.join(path)!r} has a field {column.name!r} already")
-        field = column
-        for step in reversed(steps):
-            field = pa.field(step.name, pa.struct([field]), step.nullable)
-        return merge_of(latest, widened(latest, pa.schema([field]), nested=True), ())
-
-    return _commit(with_own_ids(snapshot), widen)
 
 
 def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
@@ -98,11 +85,14 @@ def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str,
 
     def project(latest: Snapshot) -> Project:
         schema = latest.manifest.schema
-        dropped = {schema.resolve(path)[-1].id for path in paths}
-        fields = _edited(schema.fields, lambda f: None if f.id in dropped else f)
-        if not fields:
+        resolved = [schema.resolve_field(path) for path in paths]
+        for path, fields in zip(paths, resolved):
+            _check_not_of_map(path, fields)
+        dropped = {fields[-1].id for fields in resolved}
+        kept = _edited(schema.fields, lambda f: None if f.id in dropped else f)
+        if not kept:
             raise SchemaMismatchError("a table must keep at least one column")
-        return Project(replace(schema, fields=fields), preserves_nullability=True)
+        return Project(replace(schema, fields=kept), preserves_nullability=True)
 
     return _commit(snapshot, project, noted)
 
@@ -137,14 +127,22 @@ def alter_columns(
     return change_rows(snapshot, options, plan)
 
 
-def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Project, dict[str, Field]]:
-    """The new schema, and the fields that need new values, by the old names of their columns."""
+def _check_not_of_map(path: str, fields: Sequence[Field]) -> None:
+    if len(fields) > 2 and fields[-3].logical_type == "map":
+        raise UnsupportedFeatureError(f"{path!r} is the key or the value of a map, which cannot be changed or dropped alone")
+
+
+def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Project, list[Retyped]]:
+    """The new schema, and what is written anew."""
     schema, tightened = snapshot.manifest.schema, False
     by_id: dict[int, Field] = {}
-    cast: dict[str, Field] = {}
+    origins: dict[int, int] = {}
     first_id = next_field_id(snapshot) if any("data_type" in alteration for alteration in alterations) else 0
     for alteration in alterations:
-        path = schema.resolve(alteration["path"])
+        path = schema.resolve_field(alteration["path"])
+        _check_not_of_map(alteration["path"], path)
+        if "name" in alteration and len(path) > 1 and path[-2].logical_type != "struct" and snapshot.manifest.data_format == "0.1":
+            raise UnsupportedFeatureError(f"{snapshot}: items of lists in files of storage version 0.1 cannot be renamed")
         old = by_id.get(path[-1].id, path[-1])
         if alteration.get("nullable") and primary_key_position(old) is not None:
             raise SchemaMismatchError(f"{snapshot}: column {old.name!r} is in the primary key, so it must not be nullable")
@@ -153,12 +151,13 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
             _check_no_nulls(snapshot, path)
         new = replace(old, name=alteration.get("name", old.name), nullable=alteration.get("nullable", old.nullable))
         if (t := alteration.get("data_type")) is not None and t != old.type:
-            if len(path) > 1:
-                raise UnsupportedFeatureError(f"{alteration['path']!r} is a field in a column; only types of whole columns can be changed")
             new = retyped(snapshot, new, t, first_id)
             first_id = max(f.id for f in new.walk()) + 1
-            cast[path[-1].name] = new
+            origins[new.id] = path[-1].id
         by_id[path[-1].id] = new
+    for f in (f for f in schema.walk() if f.id in origins.values()):
+        if any(below.id in by_id for child in f.children for below in child.walk()):
+            raise ValueError(f"{f.name!r} and a field in it are altered together; alter one of them first")
 
     def altered(field: Field) -> Field:
         # The children were altered before.
@@ -170,12 +169,16 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
     check_not_reserved(changed)
     known = {f.name for f in schema.fields}
     check_no_dots(f.name for f in changed.fields if f.name not in known)
+    parts = (written_part(f, set(origins.values()), snapshot.manifest.data_format) for f in schema.fields)
+    cast = [Retyped(old, new, origins) for old in parts if old is not None for new in _edited((old,), altered)]
     return Project(changed, preserves_nullability=None if tightened else True), cast
 
 
 def _check_no_nulls(snapshot: Snapshot, path: Sequence[Field]) -> None:
     from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
 
+    if any(f.logical_type != "struct" for f in path[:-1]):
+        raise UnsupportedFeatureError(f"{snapshot}: items of lists cannot become non-nullable")
     condition = f"{quoted(f.name for f in path)} IS NULL"
     plan = ScanPlan(columns=("_rowaddr",), predicate=parse(condition, snapshot.manifest.schema), limit=1)
     for task in plan_tasks(snapshot, plan):

@@ -1,4 +1,6 @@
-"""Changes of column types: new fields with the rewritten values replace the old ones. No other column is written.
+"""Changes of types of columns and of fields in them: new fields with the rewritten values replace the old ones.
+
+No other column is written, and of a column with fields only what changes; in storage version 2.0 the whole column.
 
 Implements "Merge" of the transaction specification, with the casts that pylance permits: within integers, floats, decimals, text, bytes,
 points in time, and lists of these. A value that does not fit is an error, and so is an index on the column, as in pylance.
@@ -6,7 +8,7 @@ points in time, and lists of these. A value that does not fit is an error, and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +20,7 @@ from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.table.changes.column_files import ColumnFile, column_target
+from lance_spark.table.changes.nested import Rebuilding, with_file
 from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
@@ -86,15 +89,38 @@ _CASTS = (
 
 
 @dataclass(frozen=True)
-class Casts:
-    """A picklable function that casts columns to new types. `fields` are the new fields by the column's old name."""
+class Retyped:
+    """A part of a column that is written anew, as it was and as it will be; `origins` are ids of replaced fields, by the new ids."""
 
-    fields: Mapping[str, Field]
+    old: Field
+    new: Field
+    origins: Mapping[int, int]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to scan. Items of lists cannot be scanned in part."""
+        return [quoted(names) for names in _paths(self.old, set(self.origins.values()))]
+
+
+def _paths(old: Field, ids: Collection[int]) -> Iterator[list[str]]:
+    if old.id in ids or not old.children or old.logical_type != "struct":
+        yield [old.name]
+        return
+    for child in old.children:
+        for path in _paths(child, ids):
+            yield [old.name, *path]
+
+
+@dataclass(frozen=True)
+class Casts:
+    """A picklable function that casts columns to new types."""
+
+    columns: Sequence[Retyped]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns under their new names."""
-        arrays = [_cast(batch.column(name), field) for name, field in self.fields.items()]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([f.to_arrow() for f in self.fields.values()]))
+        done = [Rebuilding(origins=c.origins, cast=_cast)(batch.column(c.old.name), c.old, c.new) for c in self.columns]
+        return pa.RecordBatch.from_arrays(done, names=[c.new.name for c in self.columns])
 
 
 def _cast(column: pa.Array, field: Field) -> pa.Array:
@@ -111,29 +137,29 @@ def _cast(column: pa.Array, field: Field) -> pa.Array:
 
 @dataclass(frozen=True)
 class RetypePlan:
-    """`fields` are the new fields by the old name of the column; `schema` is the table's new schema, with these fields."""
+    """`columns` are what is written anew; `schema` is the table's new schema."""
 
     runner: Runner
     snapshot: Snapshot
-    fields: Mapping[str, Field]
+    columns: Sequence[Retyped]
     schema: Schema
     preserves_nullability: bool | None
 
     def write(self, target: WriteTarget) -> Written:
         """Write the new files."""
-        new = replace(target, schema=Schema(tuple(self.fields.values())))
-        old = Schema(tuple(f for f in self.snapshot.manifest.schema.fields if f.name in self.fields))
-        ids = {leaf.id for leaf in old.leaves()}
-        # In a fragment without the column, it is null, so no file is needed.
+        new = replace(target, schema=Schema(tuple(c.new for c in self.columns)))
+        changed = {i for c in self.columns for i in c.origins.values()}
+        ids = {leaf.id for f in self.snapshot.manifest.schema.walk() if f.id in changed for leaf in f.leaves()}
+        # In a fragment without the field, it is null, so no file is needed.
         fragments = [f.id for f in self.snapshot.manifest.fragments if any(not ids.isdisjoint(file.fields) for file in f.files)]
-        columns = [quoted([name]) for name in self.fields]
+        columns = [path for c in self.columns for path in c.columns]
         tasks = plan_columns(self.snapshot, column_target(self.snapshot, new), columns, frozenset(fragments))
-        done = self.runner.run(tasks, partial(add_columns_of, compute=Casts(self.fields)))
-        return _Retyped(self, new, [file for files in done for file in files])
+        done = self.runner.run(tasks, partial(add_columns_of, compute=Casts(self.columns)))
+        return _Written(self, new, [file for files in done for file in files])
 
 
 @dataclass(frozen=True)
-class _Retyped:
+class _Written:
     plan: RetypePlan
     target: WriteTarget
     files: Sequence[ColumnFile]
@@ -157,5 +183,6 @@ def _with_file(fragment: Fragment, new: ColumnFile | None, ids: set[int]) -> Fra
 
     There is no new file for a fragment whose rows are all deleted, or that has no file with the column.
     """
-    kept = tuple(file for file in fragment.files if not ids.isdisjoint(file.fields))
-    return replace(fragment, files=(kept or fragment.files) if new is None else (*kept, new.file))
+    if new is not None:
+        return with_file(fragment, new.file, ids)
+    return replace(fragment, files=tuple(file for file in fragment.files if not ids.isdisjoint(file.fields)) or fragment.files)

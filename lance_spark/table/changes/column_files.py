@@ -6,8 +6,8 @@ row order. Values arrive in ascending order of their row addresses; a row withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,9 @@ from lance_spark.errors import AmbiguousMergeError, LanceError, on_failure
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.changes.nested import Rebuilding
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.conform import conform
@@ -40,12 +41,19 @@ class ColumnTarget:
     """The target of tasks that write columns of one version. Its pickle is small, because tasks open the version themselves.
 
     `write.schema` has the columns to be written. With `keeps_old`, rows without a new value keep their old value; otherwise they get null.
+    If fields of structs are new, `names` are the columns that have the values of new fields, by field id: the file has the structs.
     """
 
     write: WriteTarget
     keeps_old: bool = False
     allow_other_stores: bool = False
     verify_checksums: bool = True
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """The columns that have the new values."""
+        return self.names.values() if self.names else self.write.schema.names
 
     @property
     def version(self) -> int:
@@ -116,7 +124,10 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
 
 
 def _blanks(t: pa.DataType, count: int) -> pa.Array:
-    """Values for deleted rows where null is not permitted: zeros, empty texts and lists."""
+    """Values for deleted rows where null is not permitted: zeros, empty texts and lists. Structs are not null: 2.0 has no null structs."""
+    if pa.types.is_struct(t):
+        children = [_blanks(f.type, count) if not f.nullable or pa.types.is_struct(f.type) else pa.nulls(count, f.type) for f in t]
+        return pa.StructArray.from_arrays(children, fields=list(t))
     if pa.types.is_fixed_size_list(t):
         return pa.FixedSizeListArray.from_arrays(_blanks(t.value_type, count * t.list_size), type=t)
     if pa.types.is_dictionary(t):
@@ -149,7 +160,7 @@ class _ColumnFileWriter:
             self._refuse(offsets, steps)
         if len(offsets) and offsets[-1] >= self.fragment.physical_rows:
             raise LanceError(f"fragment {self.fragment.id} has {self.fragment.physical_rows} rows, but row {offsets[-1]} has a new value")
-        rows = conform(values, self._schema)
+        rows = conform(self._in_structs(offsets, values), self._schema)
         for first in range(0, len(offsets), BATCH_ROWS):
             chosen = offsets[first : first + BATCH_ROWS]
             self._fill(int(chosen[0]))
@@ -200,7 +211,8 @@ class _ColumnFileWriter:
         """Rows without a new value, in the file's storage types."""
         if not self._target.keeps_old:
             fields = [f.to_arrow() for f in self._schema.fields]
-            arrays = [pa.nulls(stop - start, f.type) if f.nullable else _blanks(f.type, stop - start) for f in fields]
+            count = stop - start
+            arrays = [_blanks(f.type, count) if not f.nullable or pa.types.is_struct(f.type) else pa.nulls(count, f.type) for f in fields]
             return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         reader, columns = self._old
         rows = pa.Table.from_batches(list(reader.read(range(start, stop), columns, BATCH_ROWS))).combine_chunks()
@@ -208,11 +220,31 @@ class _ColumnFileWriter:
 
     @cached_property
     def _old(self) -> tuple[FragmentReader, Projection]:
+        return self._reader(self._schema)
+
+    def _reader(self, schema: Schema) -> tuple[FragmentReader, Projection]:
         from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
         from lance_spark.table.scan.projection import Projection
 
         # The file has values of deleted rows, too.
-        return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations), Projection(self._schema)
+        return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations), Projection(schema)
+
+    @cached_property
+    def _structs(self) -> tuple[Field, ...]:
+        """The columns of the table to which the file adds fields: what of them is written, or else what tells where they are null."""
+        table, new = {f.id: f for f in self._target.snapshot.manifest.schema.fields}, self._target.names
+        return tuple(table[f.id] for f in self._schema.fields if f.id in table and any(below.id in new for below in f.walk()))
+
+    def _in_structs(self, offsets: np.ndarray, values: pa.RecordBatch) -> pa.RecordBatch:
+        """The values with those of new fields in their structs, which are read from the fragment."""
+        if not self._target.names or not self._structs or not len(offsets):
+            return values
+        reader, columns = self._reader(Schema(self._structs))
+        read = pa.Table.from_batches(list(reader.read(offsets, columns, BATCH_ROWS))).combine_chunks().to_batches()[0]
+        new = {i: values.column(name) for i, name in self._target.names.items()}
+        before = {f.id: (f, read.column(at)) for at, f in enumerate(self._structs)}
+        done = {f.name: Rebuilding(new)(before[f.id][1], before[f.id][0], f) if f.id in before else new[f.id] for f in self._schema.fields}
+        return pa.RecordBatch.from_arrays(list(done.values()), names=list(done))
 
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:
         at = int(np.argmin(steps))

@@ -32,8 +32,9 @@ _CHUNK_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class MergeInsert:
-    """The actions of a merge: on matched rows (`update`, `delete`, `fail`), on source rows without a match (`insert`), and on table rows without a
-    match (`delete_by_source`: a condition, "" for all rows, None for none). `update_condition` may refer to `source.x` and `target.x`.
+    """The actions of a merge: on matched rows (`update`, `delete`, `fail`), on source rows without a match (`insert`), and on table rows
+    without a match (`delete_by_source`: a condition, "" for all rows, None for none). `update_condition` may refer to `source.x` and
+    `target.x`.
     """
 
     on: tuple[str, ...]

@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import SchemaMismatchError
-from lance_spark.metadata.fragment import Fragment
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.predicate import Formula, Predicate, calculate
-from lance_spark.schema.schema import Schema, from_arrow, quoted
+from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
+from lance_spark.table.changes.nested import New, extended, named, with_file, written_part
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
-from lance_spark.table.write.write import WriteTarget
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Compute the new columns of a batch, with the same rows in the same order."""
 
 
-def new_fields(snapshot: Snapshot, columns: pa.Schema) -> Schema:
-    """The fields of new columns. They are nullable, because deleted rows have no value.
+def check_new(new: Sequence[New], made: Sequence[Field]) -> None:
+    """Raise SchemaMismatchError if a new column, whose field is in `made`, has a type or a name that is not permitted."""
+    fields = Schema(tuple(made))
+    for (_, column), field in zip(new, made):
+        check_fits(pa.schema([column]), Schema((field,)))
+    check_not_reserved(fields)
+    check_no_dots(field.name for (parent, _), field in zip(new, made) if parent is None)
 
-    Raises SchemaMismatchError for an existing or reserved name.
+
+@dataclass(frozen=True)
+class NewFields:
+    """New columns: `schema` is the table's with them, `written` what their files have, and `names` the name of each, by field id."""
+
+    schema: Schema
+    written: Schema
+    names: Mapping[int, str]
+
+
+def new_fields(snapshot: Snapshot, columns: pa.Schema) -> NewFields:
+    """The fields of new columns, whose names may be paths. They are nullable, because deleted rows have no value.
+
+    Raises SchemaMismatchError for an existing or reserved name, and UnsupportedFeatureError for fields that cannot get values.
     """
     manifest = snapshot.manifest
-    fields = from_arrow(pa.schema([f.with_nullable(True) for f in columns]), next_field_id(snapshot))
-    check_fits(pa.schema([f.with_nullable(True) for f in columns]), fields)
-    check_not_reserved(fields)
-    check_no_dots(fields.names)
-    names = {f.name.lower() for f in manifest.schema.fields}
-    if known := [f.name for f in fields.fields if f.name.lower() in names]:
-        raise SchemaMismatchError(f"the table already has the columns {', '.join(map(repr, known))}")
-    check_names((*manifest.schema.fields, *fields.fields))
-    return fields
+    new = named(manifest.schema, pa.schema([f.with_nullable(True) for f in columns]))
+    schema, made = extended(manifest.schema, new, next_field_id(snapshot))
+    check_new(new, made)
+    check_names(schema.fields)
+    ids = {field.id for field in made}
+    parts = tuple(part for f in schema.fields if (part := written_part(f, ids, manifest.data_format)) is not None)
+    if lists := [f.name for f in Schema(parts).walk() if f.id not in ids and f.logical_type != "struct" and f.children and _has(f, ids)]:
+        raise UnsupportedFeatureError(f"new fields in the list {lists[0]!r} cannot get values; add them without values")
+    return NewFields(schema, Schema(parts), {field.id: column.name for field, column in zip(made, columns)})
+
+
+def _has(field: Field, ids: Container[int]) -> bool:
+    return any(below.id in ids for below in field.walk())
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | 
     """Run one task, and note in `checkpoint` that it is finished."""
     from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
 
-    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.target.write.schema.names, task.reads_address))
+    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.target.columns, task.reads_address))
     if checkpoint is not None:
         fragments = {part.fragment.id: part.fragment for part in task.scan.parts}
         for file in files:
@@ -112,18 +133,16 @@ class Formulas:
         return tuple(dict.fromkeys(column for f in self.formulas.values() for column in f.columns))
 
 
-def commit_columns(snapshot: Snapshot, target: WriteTarget, files: Mapping[int, ColumnFile], properties: Mapping[str, str]) -> Snapshot:
+def commit_columns(
+    snapshot: Snapshot, new: NewFields, since: float, files: Mapping[int, ColumnFile], properties: Mapping[str, str]
+) -> Snapshot:
     """Commit new columns of `snapshot`. `files` are the new files by fragment id; in other fragments, the columns are null.
 
     Raises the errors of `table.commit.commit.commit`. Then the files stay, since they can be committed to a later version.
     """
-    schema = replace(snapshot.manifest.schema, fields=(*snapshot.manifest.schema.fields, *target.schema.fields))
-    fragments = tuple(_with_file(fragment, files.get(fragment.id)) for fragment in snapshot.manifest.fragments)
-    operation = Merge(fragments, schema, preserves_nullability=True)
+    ids = {f.id for f in new.schema.walk()}
+    fragments = tuple(with_file(f, files[f.id].file, ids) if f.id in files else f for f in snapshot.manifest.fragments)
+    operation = Merge(fragments, new.schema, preserves_nullability=True)
     return commit(
-        snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot, files=NewFiles(since=target.since)
+        snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot, files=NewFiles(since=since)
     )
-
-
-def _with_file(fragment: Fragment, new: ColumnFile | None) -> Fragment:
-    return fragment if new is None else replace(fragment, files=(*fragment.files, new.file))

@@ -68,6 +68,33 @@ def test_columns_are_dropped_renamed_and_retyped(own: Lake) -> None:
         own.sql("ALTER TABLE lance.ns.t ALTER COLUMN f FIRST")
 
 
+def test_fields_in_structs_and_lists_are_added_dropped_renamed_and_retyped(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id INT, st STRUCT<x: INT, d: STRUCT<y: INT>>, l ARRAY<STRUCT<x: INT, y: INT>>, n ARRAY<INT>)")
+    struct, items = "named_struct('x', 1, 'd', named_struct('y', 2))", "array(named_struct('x', 3, 'y', 4), NULL)"
+    own.sql(f"INSERT INTO lance.ns.t VALUES (1, {struct}, {items}, array(5)), (2, NULL, NULL, NULL)")
+    own.sql("DELETE FROM lance.ns.t WHERE id = 2")
+    own.sql(f"INSERT INTO lance.ns.t VALUES (3, NULL, array(), NULL), (4, {struct}, {items}, array(6, NULL))")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS (st.d.`a.b` STRING, l.element.z INT)")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN st.d.y TYPE BIGINT")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN l.element.x TYPE BIGINT")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN n.element TYPE BIGINT")
+    own.sql("ALTER TABLE lance.ns.t RENAME COLUMN l.element.x TO xx")
+    own.sql("ALTER TABLE lance.ns.t DROP COLUMN l.element.y")
+    with pytest.raises(SPARK_ERRORS, match="DEFAULT"):
+        own.sql("ALTER TABLE lance.ns.t ADD COLUMN st.q INT DEFAULT 5")
+    expected = "struct<id:int,st:struct<x:int,d:struct<y:bigint,a.b:string>>,l:array<struct<xx:bigint,z:int>>,n:array<bigint>>"
+    assert own.spark.table("lance.ns.t").schema.simpleString() == expected
+    new = {"x": 1, "d": {"y": 2, "a.b": None}}
+    changed = [{"xx": 3, "z": None}, None]
+    assert own.pylance("ns.t") == [
+        {"id": 1, "st": new, "l": changed, "n": [5]},
+        {"id": 3, "st": None, "l": [], "n": None},
+        {"id": 4, "st": new, "l": changed, "n": [6, None]},
+    ]
+    rows = own.sql("SELECT id, st.d.y, st.d.`a.b`, l[0].xx, n[0] FROM lance.ns.t ORDER BY id")
+    assert rows == [(1, 2, None, 3, 5), (3, None, None, None, None), (4, 2, None, 3, 6)]
+
+
 def test_properties_and_comments_are_set_and_unset(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t (a INT)")
     own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('x'='1', 'y'='2')")
