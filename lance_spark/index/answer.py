@@ -16,10 +16,14 @@ Rows = dict[int, BitMap]
 
 @dataclass(frozen=True)
 class Found:
-    """The rows that one segment finds. All rows that satisfy the condition are among them; if `exact`, no others are."""
+    """The rows that one segment finds. All rows that satisfy the condition are among them; if `exact`, no others are.
+
+    Nothing is known of the fragments `unknown`, which the segment should have, but has not.
+    """
 
     rows: Rows
     exact: bool
+    unknown: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lance_spark.index.row_sets import serialise_row_addresses
 from lance_spark.index.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zone_map import NULL_BITMAP, null_rows, nulls_of, positive
-from lance_spark.index.zones import FIELDS, check_complete, rows_in, zones
+from lance_spark.index.zones import FIELDS, check_complete, rows_in, without_zones, zones
 from lance_spark.predicate.tree import And, Column, Compare, Expression, In, IsNull, Literal, Or
 
 FILE = "bloomfilter.lance"
@@ -36,8 +36,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     if condition == IsNull(column):
         file = files.open(FILE)
         nulls = null_rows(files, file)
-        check_complete(unsigned(file.read(_PLACES[:1]).column(0), file.path), files.fragments, file.path)
-        return None if nulls is None else Found(nulls, exact=True)
+        unknown = without_zones(unsigned(file.read(_PLACES[:1]).column(0), file.path), files.fragments)
+        return None if nulls is None else Found(nulls, exact=True, unknown=unknown)
     wanted = _wanted(condition, column, files.indexed.type)
     if wanted is None:
         return None
@@ -50,7 +50,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
         for batch in _filters(files, file):
             kept[at : at + batch.num_rows] = _may_contain(batch.column(0), hashed, file.path)
             at += batch.num_rows
-    return Found(rows_in(places, kept, files.fragments, file.path, bool(files.sizes)), exact=False)
+    unknown = without_zones(unsigned(places.column(0), file.path), files.fragments)
+    return Found(rows_in(places, kept, files.fragments, file.path, bool(files.sizes)), exact=False, unknown=unknown)
 
 
 def _filters(files: IndexFiles, file: IndexFile) -> Iterable[pa.RecordBatch]:

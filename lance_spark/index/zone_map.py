@@ -20,7 +20,7 @@ from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import parse_row_addresses, serialise_row_addresses
 from lance_spark.index.target import IndexTarget, Trained
-from lance_spark.index.zones import FIELDS, Zone, check_complete, rows_in, zones
+from lance_spark.index.zones import FIELDS, Zone, check_complete, rows_in, without_zones, zones
 from lance_spark.predicate.compare import plain
 from lance_spark.predicate.one_column import holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
@@ -41,13 +41,14 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     # A zone without values has no bounds; otherwise a missing bound is unknown.
     empty = np.asarray(zone.column("max").is_null()) & (lengths <= nulls) & (nans == 0)
     kept = pages_that_may_hold(condition, PageBounds(zone.column("min"), zone.column("max"))) & ~empty
+    unknown = without_zones(zone.column("fragment_id").to_numpy(), files.fragments)
     rows = [rows_in(zone, kept, files.fragments, file.path, bool(files.sizes))]
     exact = not kept.any() and bool(files.sizes)
     if holds_for_null(condition, files.indexed.type):
         known = null_rows(files, file)
         exact = exact and known is not None
         rows.append(rows_in(zone, nulls > 0, files.fragments, file.path, bool(files.sizes)) if known is None else known)
-    return Found(union(rows), exact)
+    return Found(union(rows), exact, unknown)
 
 
 def _comparable(files: IndexFiles, file: IndexFile) -> pa.RecordBatch:

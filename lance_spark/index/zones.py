@@ -68,15 +68,14 @@ def _whole(parts: list[Zone]) -> Zone:
 def rows_in(places: pa.RecordBatch, kept: np.ndarray, sizes: Mapping[int, int], what: str, spans_deleted: bool = True) -> Rows:
     """The rows of the zones for which `kept` is true. `places` has the columns `FIELDS`; `sizes` are the rows of the fragments by id.
 
-    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment, and for a fragment without
-    zones: some writers left the zones as they were when they moved the rows. Old writers (not `spans_deleted`) stored the number of live
-    rows as the length of a zone, so the zones of a fragment with deleted rows are elsewhere: if they end early, all rows are kept.
+    Zones of other fragments are ignored. Raises CorruptFileError for a zone that ends after its fragment. Old writers (not
+    `spans_deleted`) stored the number of live rows as the length of a zone, so the zones of a fragment with deleted rows are elsewhere:
+    if they end early, all rows are kept.
     """
     columns = [places.column(f.name) for f in FIELDS]
     if any(c.type != pa.uint64() or c.null_count for c in columns):
         raise CorruptFileError(f"{what}: expected the places of zones as uint64 without nulls, found {[str(c.type) for c in columns]}")
     fragment, start, length = (c.to_numpy() for c in columns)
-    check_complete(fragment, sizes, what)
     known = kept & np.isin(fragment, np.fromiter(sizes, np.uint64, len(sizes)))
     fragment, start, length = fragment[known], start[known], length[known]
     if (start + length < start).any():
@@ -103,7 +102,15 @@ def _ending_early(places: pa.RecordBatch, sizes: Mapping[int, int]) -> list[int]
     return [f for f, end in zip(ids.tolist(), ends.tolist()) if f in sizes and end < sizes[f]]
 
 
+def without_zones(fragments: np.ndarray, sizes: Mapping[int, int]) -> frozenset[int]:
+    """The fragments in `sizes` that have no zones, whose fragments are `fragments`.
+
+    pylance leaves the files of zones as they are when rows have moved, but later may write the new fragments into the segment's bitmap.
+    """
+    return frozenset(sizes.keys() - np.unique(fragments).tolist())
+
+
 def check_complete(fragments: np.ndarray, sizes: Mapping[int, int], what: str) -> None:
     """Raise CorruptFileError if one of the fragments in `sizes` has no zones, whose fragments are `fragments`."""
-    if missing := sizes.keys() - np.unique(fragments).tolist():
+    if missing := without_zones(fragments, sizes):
         raise CorruptFileError(f"{what}: the index covers fragment {min(missing)}, but has no zones of it")

@@ -16,7 +16,7 @@ from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
-from lance_spark.table.build.index_coverage import fragments_of, through_reuse
+from lance_spark.table.build.index_coverage import fragments_of, reuse_history, through_reuse
 from lance_spark.table.indexes.json_values import value_of
 from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import Definition
@@ -59,6 +59,7 @@ def _problems(
 ) -> Iterator[tuple[typing.Literal["corrupt"], str]]:
     fragments = [f for f in snapshot.manifest.fragments if f.id in covered]
     column = bind.column(snapshot.manifest.schema, quoted(definition.path))
+    moved_to = {f.id for v in reuse_history(snapshot.manifest.indexes) or () for group in v.groups for f in group.new_fragments}
     for fragment in {f.id: f for f in (*fragments[:1], *fragments[len(fragments) // 2 :][:1], *fragments[-1:])}.values():
         try:
             rows = _sample(snapshot, definition, _ends(fragment, live_rows(fragment, snapshot.locations)))
@@ -70,6 +71,11 @@ def _problems(
                 answer = segments.of_segment(index.uuid, definition.path, condition)
                 if answer is None:
                     continue
+                if fragment.id not in answer.covered:
+                    if fragment.id not in moved_to:
+                        yield "corrupt", f"index {index.name!r} says that it covers fragment {fragment.id}, but has no zones of it"
+                        return
+                    continue  # it is scanned: the writer left the zones as they were when it moved the rows
                 offsets = (rows.column("_rowaddr").to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
                 holds = np.asarray(evaluate(Predicate(condition, "the sample"), rows).fill_null(False))
                 found = np.isin(offsets, np.asarray(answer.rows.get(fragment.id, BitMap()).to_array(), np.uint32))

@@ -28,7 +28,7 @@ from lance_spark.predicate.one_column import columns_of, over_values, without_no
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
-from lance_spark.table.scan.moved_rows import moved_rows, reused_fragments
+from lance_spark.table.scan.moved_rows import moved_fragments, moved_rows, reused_fragments
 from lance_spark.table.versions.indexed_columns import other_column
 from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened
 
@@ -239,8 +239,10 @@ class Segments:
         if addresses is None:
             return None
         rows = within(addresses, segment.sizes)
-        exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
-        return Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
+        covered = segment.covered - BitMap(moved_fragments(found.unknown, self._moves)) if found.unknown else segment.covered
+        rows = {fragment: of for fragment, of in rows.items() if fragment in covered}
+        exact = covered if found.exact and self._has_every_row_once(segment) else BitMap()
+        return Answer(rows, covered, exact, (f"{index.name} ({segment.kind.name})",))
 
     def _other_column(self, index: IndexMetadata) -> str | None:
         """Why the index may be of an earlier column with the same field id; None if it is not."""

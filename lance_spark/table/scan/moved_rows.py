@@ -6,7 +6,7 @@ rows of them that were kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap
 
@@ -28,6 +28,16 @@ def moved_rows(rows: Rows, history: ReuseHistory) -> Rows:
         if groups:
             rows = Moves(groups).rows(rows)
     return rows
+
+
+def moved_fragments(fragments: Iterable[int], history: ReuseHistory) -> set[int]:
+    """The fragments, and all to which rows of them may have moved."""
+    found = set(fragments)
+    for version in history:
+        for group in version.groups:
+            if any(f.id in found for f in group.old_fragments):
+                found.update(f.id for f in group.new_fragments)
+    return found
 
 
 def reuse_moves(indexes: Sequence[IndexMetadata]) -> Sequence[Moves]:
