@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, WriteOptions, is_of_new_table
+from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, WriteOptions, hidden, is_of_new_table
 from lance_spark.spark.places import namespace_of, store_of
 from lance_spark.storage.store import Store
 
 _BRANCH = "branch_"
 _SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
+_SHOWN = ("root", "namespace", "impl", _SINGLE_LEVEL)
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Catalog:
             )
         properties = {NAMESPACE + key: value for key, value in given.items()}
         return {**self.storage, **properties, "namespace": place, "table": json.dumps(list(id))}
+
+    @property
+    def configured(self) -> dict[str, str]:
+        """The settings for Spark's configuration: under aliases, so that Spark hides the values of all that may be secret."""
+        shown = {*_SHOWN, *self.new_table_options}
+        return {key if key in shown else hidden(key): value for key, value in self.settings.items()}
 
     @property
     def new_table_options(self) -> dict[str, str]:

@@ -270,6 +270,13 @@ class WriteOptions:
         return cls(**{name: value for name, value in values.items() if name in names})
 
 
+def hidden(key: str) -> str:
+    """The alias of a storage option, with its prefix, or of a namespace's property, without: Spark hides its value."""
+    prefix = STORAGE if key.lower().startswith(STORAGE) else ""
+    name = key[len(prefix) :]
+    return key if name.lower().startswith(_HIDDEN) else f"{prefix}{_HIDDEN}{name}"
+
+
 def storage_options(options: Mapping[str, Any]) -> dict[str, str]:
     """The storage options among Spark's options, without their prefix. `storage.x` takes precedence over `storage.secret.x`."""
     return _prefixed(options, STORAGE)

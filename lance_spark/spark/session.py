@@ -78,8 +78,9 @@ def catalog(
     `root` is the path or URI of a directory namespace. Otherwise, `namespace` and `properties` are those of `lance_spark.namespace`.
     `properties` may also be `single_level_ns`, and options of new tables such as `stable_row_ids`, which apply to all that are created.
     Without both, the catalog only has tables that are named by their path: lance.`/data/t.lance`. A catalog of this name is replaced.
-    Other sessions do not get it: call this function for each. See docs/catalog.md. Raises InvalidOptionError for unknown properties, and
-    UnsupportedFeatureError with Spark Connect and other versions of Spark.
+    Sessions that are made from this one have it, too: the one in which a stream runs `foreachBatch`, and later ones of `newSession`. See
+    docs/catalog.md. Raises InvalidOptionError for unknown properties, and UnsupportedFeatureError with Spark Connect and other versions of
+    Spark.
 
     Examples:
         >>> import lance_spark
@@ -105,7 +106,7 @@ def catalog(
         )
     from lance_spark.spark.planner import install as planner
 
-    planner.add_catalog(spark, name, settings)
+    planner.add_catalog(spark, name, Catalog(settings).configured)
 
 
 def write(

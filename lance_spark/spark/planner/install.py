@@ -29,13 +29,12 @@ _RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER,
 _RESOLUTION = f"{_PACKAGE}.LanceResolution"
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
 _SCAN_FUNCTION = f"{_PACKAGE}.LanceScanFunction"
+_CATALOG = f"{_PACKAGE}.LanceCatalog"
 _CATALOG_INSTALL = f"{_PACKAGE}.CatalogInstall"
 _INTERNALS = f"{_PACKAGE}.SparkInternals"
 _SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
-_FORMAT = "lance/DefaultSource.class"
-_FOUND_BY_NAME = (f"{_PACKAGE}/columnar/", f"{_PACKAGE}/metrics/")
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -73,17 +72,38 @@ def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
 
 
 def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> None:
-    """Add a catalog of lance tables with these settings to a session. Raises UnsupportedFeatureError if Spark does not permit it."""
+    """Add a catalog of lance tables with these settings to a session, to those cloned from it, and to new ones of its application.
+
+    Raises UnsupportedFeatureError if Spark does not permit it.
+    """
     try:
         loader = _loader(spark)
         if complaint := _new(spark, loader, _INTERNALS).complaint(loader):
             raise UnsupportedFeatureError(str(complaint))
         _new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings))
+        if loader.equals(_context_loader(spark)):
+            _configure(spark, f"spark.sql.catalog.{name}", settings)
     except (Py4JError, PySparkException) as e:
         raise UnsupportedFeatureError(
             f"the catalog {name} cannot be added to this session ({_first_line(e)}); set spark.sql.catalog.{name}=lancespark.LanceCatalog "
             "and use the jar of `python -m lance_spark jar`"
         ) from e
+
+
+def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -> None:
+    """Set a catalog's settings, in place of others, in the session, which cloned ones copy, and in the application, which new ones copy.
+
+    Spark then makes the catalogs of these sessions itself, of the class that its class loader finds.
+    """
+    application = spark.sparkContext._jsc.sc().conf()  # type: ignore[attr-defined]
+    for key in spark.conf.getAll:
+        if key.startswith(f"{catalog}."):
+            spark.conf.unset(key)
+    for setting in application.getAllWithPrefix(f"{catalog}."):
+        application.remove(f"{catalog}.{setting._1()}")
+    for key, value in {catalog: _CATALOG, **{f"{catalog}.{key}": value for key, value in settings.items()}}.items():
+        spark.conf.set(key, value)
+        application.set(key, value)
 
 
 def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:
@@ -110,34 +130,37 @@ _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""
 
 
+def _context_loader(spark: SparkSession) -> Any:
+    """Spark's own class loader."""
+    gateway: Any = spark.sparkContext._gateway
+    return gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
 def _loader(spark: SparkSession) -> Any:
     """The class loader of the planner's classes: from the jar if it is on the class path, otherwise compiled from source."""
     gateway: Any = spark.sparkContext._gateway
     if gateway not in _loaders:
-        context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        context = _context_loader(spark)
         in_jar = context.getResource(f"{_PLANNER.replace('.', '/')}.class") is not None
         _loaders[gateway] = context if in_jar else _compiled(gateway, context)
     return _loaders[gateway]
 
 
 def _compiled(gateway: Any, context: Any) -> Any:
-    """A class loader with the compiled classes. Spark's own gets those that Spark itself loads, if it takes any.
+    """A class loader with the compiled classes: Spark's own, if it takes any, so that Spark finds those that it loads by their names.
 
-    These are the class named after the format, those that executors run, and the metrics. The returned loader has them from its parent.
+    These are the format, the catalog, the metrics, and what executors run.
     """
     classes = _compile(gateway, context, sources())
     loader = _class_loader(gateway, context, classes)
-    found_by_name = gateway.jvm.java.util.HashMap()
-    for path in classes.keySet():
-        if path == _FORMAT or path.startswith(_FOUND_BY_NAME):
-            found_by_name.put(path, classes.get(path))
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(found_by_name)
+    place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(classes)
     try:
         context.addURL(place)
     except Py4JError:
-        _LOG.debug("Spark's class loader takes no classes: plain threads cannot write, and scans hand over rows")
-    return loader
+        _LOG.debug("Spark's class loader takes no classes: plain threads cannot write, scans hand over rows, new sessions have no catalogs")
+        return loader
+    return context
 
 
 def sources() -> dict[str, str]:
@@ -181,7 +204,7 @@ def _after_failure(spark: SparkSession) -> str:
     """
     try:
         gateway: Any = spark.sparkContext._gateway
-        context = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        context = _context_loader(spark)
         texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
         loader = _class_loader(gateway, context, _compile(gateway, context, texts))
         _add_rules(spark, loader, [_GUARD])
@@ -205,7 +228,7 @@ def write_jar(path: str) -> None:
     except PySparkException as e:
         raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
     gateway: Any = spark.sparkContext._gateway
-    classes = _compile(gateway, gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader(), sources())
+    classes = _compile(gateway, _context_loader(spark), sources())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
         for name in sorted(classes.keySet()):
             jar.writestr(zipfile.ZipInfo(name), bytes(classes.get(name)))
