@@ -13,7 +13,7 @@ import pyarrow.types as types
 
 from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
-from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Predicate
+from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Or, Predicate
 from lance_spark.schema.schema import Field, Schema
 
 _KINDS = (
@@ -86,13 +86,16 @@ def compare(op: str, left: Expression, right: Expression) -> Compare:
 
 
 def is_in(operand: Expression, values: Sequence[Expression]) -> Expression:
-    """`operand IN (values)`; the values must be literals."""
-    plain = []
-    for v in values:
-        if not isinstance(v, Literal):
-            raise InvalidOptionError("IN takes only literals; use comparisons joined by OR instead")
-        if v.value is not None:
-            plain.append(v)
+    """`operand IN (values)`. Values that are not literals are compared one by one, in the type that all have in common."""
+    literals = [v for v in values if isinstance(v, Literal)]
+    plain = [v for v in literals if v.value is not None]
+    others = [v for v in values if not isinstance(v, Literal)]
+    if others and kind(operand.type) != "nested":
+        for other in others:
+            operand, _ = unify(operand, other, "look up with IN")
+        equal = [compare("=", operand, other) for other in others]
+        alone = [is_in(operand, literals)] if literals else []
+        return Or((*alone, *equal)) if len(alone) + len(equal) > 1 else equal[0]
     if len(plain) > 1 and kind(operand.type) != "nested" and all(v.type == operand.type for v in plain):
         return In(operand, tuple(v.value for v in plain), len(plain) < len(values))
     if kind(operand.type) == "nested":
@@ -307,10 +310,21 @@ def _exactly(literal: Literal, t: pa.DataType) -> Literal | None:
         return Literal(float(value), t)
     if target == source and target in ("string", "binary") and not types.is_fixed_size_binary(t):
         return Literal(value, t)
+    if source == target == "time" or source == target == "duration":
+        return _in_unit(literal, t)
     if source == "date" and target in ("timestamp", "timestamp_ntz"):
         midnight = datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC if target == "timestamp" else None)
         return Literal(midnight, t)
     return None
+
+
+def _in_unit(literal: Literal, t: pa.DataType) -> Literal | None:
+    """The time or interval in the unit of `t`, if it is a multiple of it."""
+    try:
+        pa.scalar(literal.value, literal.type).cast(t)
+    except pa.ArrowInvalid:
+        return None
+    return Literal(literal.value, t)
 
 
 def _exact_decimal(value: decimal.Decimal, t: pa.DataType) -> Literal | None:

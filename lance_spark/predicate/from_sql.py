@@ -18,7 +18,8 @@ from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_TYPE, SYNONYMS, Function
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
-from lance_spark.predicate.sql_text import AmbiguousPrecedenceError, condition_tree
+from lance_spark.predicate.sql_text import INTERVAL, AmbiguousPrecedenceError, condition_tree
+from lance_spark.predicate.times import interval_literal, sum_of, time_literal
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.schema import Schema, quoted
 
@@ -35,6 +36,7 @@ _TYPES = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
+    "TIME": pa.time64("us"),
     "TIMESTAMPTZ": bind.ZONED,
     "TIMESTAMPLTZ": bind.ZONED,
     "TIMESTAMP": bind.ZONED,
@@ -169,7 +171,13 @@ class _Translation:
         return Not(bind.compare("<=>", self.node(e.this), self.node(e.expression)))
 
     def arithmetic(self, e: Any) -> Expression:
-        return bind.numeric(ARITHMETIC[type(e)], self.node(e.this), self.node(e.expression))
+        left, right = self.node(e.this), self.node(e.expression)
+        if "duration" in (bind.kind(left.type), bind.kind(right.type)):
+            if isinstance(left, Literal) and isinstance(right, Literal) and left.type == right.type and isinstance(e, exp.Add | exp.Sub):
+                return sum_of(left, right, -1 if isinstance(e, exp.Sub) else 1)
+            text = _short(self.sql)
+            raise InvalidOptionError(f"filters do not calculate with INTERVAL, as {text} does; use date_add, date_sub or a literal")
+        return bind.numeric(ARITHMETIC[type(e)], left, right)
 
     def operator_call(self, e: Any) -> Expression:
         return self.call(CALLED[type(e)], [self.node(e.this), self.node(e.expression)], e)
@@ -212,6 +220,8 @@ class _Translation:
 
     def negative(self, e: Any) -> Expression:
         value = self.node(e.this)
+        if isinstance(value, Literal) and value.value is not None and bind.kind(value.type) == "duration":
+            return Literal(-value.value, value.type)
         if isinstance(value, Literal) and value.value is not None and bind.kind(value.type) in bind.NUMBERS:
             return _number(f"-{e.this.name}") if isinstance(e.this, exp.Literal) else Literal(-value.value, value.type)
         return self.call("negative", [value], e)
@@ -232,6 +242,8 @@ class _Translation:
         source, target = bind.kind(value.type), bind.kind(t)
         if isinstance(value, Literal) and isinstance(value.value, str):
             return self.typed_text(value.value, t, e)
+        if target == "time" and source != "null":
+            raise self.unsupported(e)
         if source == "null":
             return bind.convert(value, t)
         days = {source, target} <= {"date", "timestamp"} or (source, target) == ("timestamp_ntz", "date")
@@ -244,6 +256,8 @@ class _Translation:
         match bind.kind(t):
             case "date":
                 return bind.date_literal(text)
+            case "time":
+                return time_literal(text)
             case "timestamp" | "timestamp_ntz" as zone:
                 return bind.timestamp_literal(text, zoned=zone == "timestamp")
             case "int" | "decimal" | "float" if text.isascii() and "_" not in text:
@@ -276,6 +290,8 @@ class _Translation:
             return IsNull(values[0]) if name == "isnull" else Not(IsNull(values[0]))
         if name in ("now", "current_timestamp", "current_date") and not values:
             return self.now(name)
+        if name == INTERVAL and len(values) == 1 and e.expressions[0].is_string:
+            return interval_literal(e.expressions[0].name)
         if name == "date" and len(values) == 1:
             return self.date_function(e, values[0])
         if name == "rlike" and len(values) == 2:

@@ -16,6 +16,10 @@ from lance_spark.buffers.cache import Cache
 _BINARY = frozenset(("AND", "OR", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "IS", "DIV", "ESCAPE", "FROM", "AS"))
 _NEGATABLE = frozenset(("IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"))
 _CONSTANTS = frozenset(("NULL", "TRUE", "FALSE"))
+_UNIT = re.compile("(year|quarter|month|week|day|hour|minute|second|millisecond|microsecond)s?", re.IGNORECASE)
+_PLAIN = re.compile("[0-9a-z :.+-]+", re.IGNORECASE)
+INTERVAL = "__interval"
+"""The function that stands for INTERVAL in a tree; its argument is a text as for `times.interval_literal`."""
 _NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?(L|S|Y|D|F|BD)", re.IGNORECASE)
 # Without signs, which may belong to the following operand.
 _AFTER_OPERAND = frozenset(
@@ -39,7 +43,6 @@ _LEVEL = {node: level for level, nodes in enumerate(_LEVELS) for node in nodes}
 
 _UNSUPPORTED = {
     "CASE": "CASE; use if(condition, value, other value)",
-    "INTERVAL": "INTERVAL; use date_add, date_sub or a literal",
     "SELECT": "subqueries",
     **dict.fromkeys(("EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"), "words between the arguments of functions"),
 }
@@ -142,6 +145,7 @@ def _plain(sql: str) -> str:
 
     Spark 4 reads two quotes inside a string as one; sqlglot reads two strings, so the quotes are escaped.
     """
+    sql = _with_whole_intervals(sql)
     tokens = _Tokenizer(dialect="spark").tokenize(sql)
     _check_operators(tokens)
     edits = {at: (0, "`") for token in _names(tokens) for at in (token.start, token.end + 1)}
@@ -153,6 +157,42 @@ def _plain(sql: str) -> str:
         out += [sql[done:at], text]
         done = at + removed
     return "".join([*out, sql[done:]])
+
+
+def _with_whole_intervals(sql: str) -> str:
+    """The condition with each interval as a call with one text. The parser would drop parts of it. A column may be called interval, too."""
+    if "INTERVAL" not in sql.upper():
+        return sql
+    tokens, out, done = _Tokenizer(dialect="spark").tokenize(sql), [], 0
+    for at, token in enumerate(tokens):
+        if token.token_type == TokenType.VAR and token.text.upper() == "INTERVAL" and token.start >= done:
+            text, end = _interval(tokens, at + 1)
+            if text:
+                out += [sql[done : token.start], f"{INTERVAL}('{text}')"]
+                done = tokens[end - 1].end + 1
+    return "".join([*out, sql[done:]])
+
+
+def _interval(tokens: Sequence[Any], at: int) -> tuple[str, int]:
+    """The numbers and units of an interval from token `at` on, and the token after them. No text if there is no interval."""
+    parts: list[str] = []
+    while True:
+        sign = tokens[at].text if at < len(tokens) and tokens[at].token_type in (TokenType.DASH, TokenType.PLUS) and not parts else ""
+        number, unit = at + len(sign), at + len(sign) + 1
+        if number >= len(tokens) or tokens[number].token_type not in (TokenType.NUMBER, TokenType.STRING):
+            break
+        if unit >= len(tokens) or tokens[unit].token_type != TokenType.VAR or not _UNIT.fullmatch(tokens[unit].text):
+            if not parts and tokens[number].token_type == TokenType.STRING and _PLAIN.fullmatch(tokens[number].text):
+                return sign + tokens[number].text, number + 1
+            break
+        if not _PLAIN.fullmatch(tokens[number].text):
+            break
+        parts.append(f"{sign}{tokens[number].text} {tokens[unit].text}")
+        at = unit + 1
+        if at + 1 < len(tokens) and tokens[at].text.upper() == "TO":
+            parts.append(f"TO {tokens[at + 1].text}")
+            at += 2
+    return " ".join(parts), at
 
 
 def _names(tokens: Sequence[Any]) -> Iterator[Any]:
