@@ -11,6 +11,18 @@ from typing import cast
 _LOGGER = logging.getLogger(__name__)
 
 
+def one_line(text: str) -> str:
+    """`text` in one line. Characters that would control a terminal or change the direction of writing become escapes.
+
+    Names of columns and files, and messages of commits, are untrusted.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+_ITEM = "\n  - "
+"""Begins each difference in the list of a SchemaMismatchError: the only line breaks in messages."""
+
+
 class LanceError(Exception):
     """Base of all errors that lance_spark raises about tables, files and options.
 
@@ -20,8 +32,8 @@ class LanceError(Exception):
     code: int = 18
 
     def __str__(self) -> str:
-        """The message. Bytes of file names that are not UTF-8 are escaped, so that it can be printed and sent anywhere."""
-        return super().__str__().encode("utf-8", "backslashreplace").decode("utf-8")
+        """The message, as `one_line`: names, paths and values in it come from files and users. It can be printed and sent anywhere."""
+        return _ITEM.join(map(one_line, super().__str__().split(_ITEM)))
 
 
 class CorruptFileError(LanceError):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lance_spark.cli.arguments import add_json, add_table, add_yes, confirmed, open_table, positive
 from lance_spark.cli.output import print_json
-from lance_spark.display.words import counted, one_line, size
+from lance_spark.display.words import counted, size
+from lance_spark.errors import one_line
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from lance_spark.cli import cleanup, history, info, inspect, jar, namespace, verify, warm
-from lance_spark.display.words import one_line
-from lance_spark.errors import LanceError
+from lance_spark.errors import LanceError, one_line
 from lance_spark.version import __version__
 
 _COMMANDS = (inspect, info, history, verify, cleanup, namespace, jar, warm)

@@ -6,7 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lance_spark.display.words import one_line, printable
+from lance_spark.display.words import printable
+from lance_spark.errors import one_line
 
 _CELL = "padding: 0.15em 0.8em 0.15em 0; vertical-align: top; border: 0; "
 _LEFT = _CELL + "text-align: left; overflow-wrap: anywhere; min-width: 5em"

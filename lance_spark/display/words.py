@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from datetime import datetime
 
+from lance_spark.errors import one_line
+
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SHOWN = 200
 """Maximum number of characters shown of a value."""
@@ -49,14 +51,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def moment(time: datetime) -> str:
     """A time in UTC to the second."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def one_line(text: str) -> str:
-    """`text` in one line. Characters that would control a terminal or change the direction of writing become escapes.
-
-    Names of columns and files, and messages of commits, are untrusted.
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def printable(text: str) -> str:

@@ -40,6 +40,10 @@ class Kind:
     stable: bool = True
     target: Kind | None = None
 
+    def knows(self, index_version: int | None) -> bool:
+        """Whether segments of this index_version can be read; None is that of old writers."""
+        return 0 <= (index_version or 0) <= self.version
+
     def has_addresses(self, version: int | None, stable_row_ids: bool) -> bool:
         """Whether a segment of this index_version names rows by address."""
         return not stable_row_ids or (self.addresses_from is not None and (version or 0) >= self.addresses_from)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_spark.display.words import counted, number, one_line, percent, printable, size
+from lance_spark.display.words import counted, number, percent, printable, size
+from lance_spark.errors import one_line
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
@@ -32,3 +34,18 @@ def test_an_index_is_used_if_it_can_be_right(name: str, reason: str, caplog: pyt
         plain = table.scan(["id"], filter=text, use_scalar_index=False).to_table()
         assert table.scan(["id"], filter=text).to_table() == plain, text
         assert table.count_rows(text) == plain.num_rows, text
+
+
+@pytest.mark.parametrize("version", [-1, -(2**31), 2**31 - 1])
+def test_a_version_that_no_index_has_is_not_used_and_said_once(version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = Dataset.write(tmp_path, pa.table({"i": range(100)})).create_scalar_index("i", "BTREE")
+    manifest = table.snapshot.manifest
+    odd = replace(manifest, indexes=tuple(replace(index, index_version=version) for index in manifest.indexes))
+    with caplog.at_level(logging.WARNING):
+        for number in range(2, 5):
+            read = Dataset(replace(table.snapshot, manifest=replace(odd, version=number)))
+            assert "i_idx" not in read.scan(filter="i = 3").explain()
+            assert read.scan(filter="i = 3").to_table()["i"].to_pylist() == [3]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{tmp_path}: a segment of index 'i_idx' is not used: its version is {version}, but only versions from 0 to 1 are known"
+    ]

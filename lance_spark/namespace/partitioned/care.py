@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lance_spark.display.words import counted, one_line
-from lance_spark.errors import LanceError, VersionNotFoundError
+from lance_spark.display.words import counted
+from lance_spark.errors import LanceError, VersionNotFoundError, one_line
 from lance_spark.metadata.operations import ReserveFragments, Rewrite
 from lance_spark.namespace.manifest_table import ManifestTable, change, open_manifest
 from lance_spark.namespace.partitioned import leaf_commit
@@ -29,7 +29,7 @@ from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
-from lance_spark.table.write.write import NO_OPTIONS
+from lance_spark.table.write.options import NO_OPTIONS
 
 _FOLDER = re.compile(r"[0-9a-f]{8}_v\d+\$(?:[^/]+\$)?dataset")
 """Matches the folders of tables of partitioned namespaces."""

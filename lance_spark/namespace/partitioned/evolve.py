@@ -7,6 +7,7 @@ activates a spec. The columns that it needs are added before; without the spec t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from lance_spark.errors import (
     CommitConflictError,
+    CorruptFileError,
     InvalidOptionError,
     NamespaceAlreadyExistsError,
     SchemaMismatchError,
@@ -164,12 +166,20 @@ def drop_column(store: Store, name: str) -> PartitionedVersion:
     return _altered(store, edit)
 
 
+def _next_field_id(store: Store, table: ManifestTable) -> int:
+    """The field id that the namespace says is the next one; 0 if it says none. Raises CorruptFileError."""
+    text = table.metadata.get(NEXT_FIELD_ID, "0")
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        raise CorruptFileError(f"{store.uri}: {NEXT_FIELD_ID} is {text!r}, expected a field id")
+    return int(text)
+
+
 def _altered(store: Store, edit: Callable[[pa.Schema, int], pa.Schema]) -> PartitionedVersion:
     def properties(table: ManifestTable) -> Mapping[str, str | None]:
         now = parsed(table) or opened(store)
         ids = [int(f.metadata[FIELD_ID]) for f in now.schema if FIELD_ID in (f.metadata or {})]
         sources = [int(i) for spec in now.specs.values() for f in spec.fields for i in f.source_ids]
-        free = max([*ids, *sources, int(table.metadata.get(NEXT_FIELD_ID, "0")) - 1], default=-1) + 1
+        free = max([*ids, *sources, _next_field_id(store, table) - 1], default=-1) + 1
         schema = edit(now.schema, free)
         _check_names(schema)
         last = max([int(f.metadata[FIELD_ID]) for f in schema if FIELD_ID in (f.metadata or {})], default=-1)

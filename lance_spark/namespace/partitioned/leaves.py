@@ -16,6 +16,7 @@ from lance_spark.errors import CorruptFileError, SchemaMismatchError, TableNotFo
 from lance_spark.namespace.partitioned.root import READ_BRANCH, READ_TAG, READ_VERSION, PartitionedVersion, column_or_nulls, leaf_store
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
 from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.versions.ref_files import is_branch_name, is_tag_name
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 
 _CONNECTIONS = 16
@@ -60,6 +61,8 @@ def leaves_of(version: PartitionedVersion, rows: pa.Table) -> list[Leaf]:
         pin, spec = Pin(*pinned), version.specs[number]
         if (pin.tag is not None and (pin.version, pin.branch) != (None, None)) or (pin.branch is not None and pin.version is None):
             raise CorruptFileError(f"{version}: the row of {object_id!r} names {pin}; expected a version, a branch and a version, or a tag")
+        if (pin.branch is not None and not is_branch_name(pin.branch)) or (pin.tag is not None and not is_tag_name(pin.tag)):
+            raise CorruptFileError(f"{version}: the row of {object_id!r} names {pin}, which is no valid name of a branch or tag")
         if location is None:
             raise CorruptFileError(f"{version}: the table {object_id!r} has no location")
         leaves.append(Leaf(object_id, location, pin, spec, {f.column: values[f.column].slice(i, 1) for f in spec.fields}))

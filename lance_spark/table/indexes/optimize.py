@@ -24,6 +24,7 @@ from lance_spark.metadata.row_ids import all_values, load_sequence, parse_row_id
 from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.create import build_tasks, commit_segments, no_index, segments_of
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, folder, metadata
@@ -63,6 +64,8 @@ def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, prop
 
     An index that is not named in `how` stays as it is, too, if new rows have a value that it cannot have.
     """
+    if done := done_before(snapshot.store, properties):
+        return done
     snapshot = with_own_ids(snapshot)
     results: list[list[IndexMetadata | Refused | None]] = []
     with on_failure(lambda: discard(snapshot.store, *_new(results))), in_use(snapshot):
@@ -207,7 +210,7 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     alike = all(s.details_type == first.details_type and s.fields == first.fields and s.fragment_bitmap for s in segments)
     paths = (p for p in snapshot.manifest.schema.paths() if (p[-1].id,) == first.fields)
     path = next(paths, None)
-    if kind is None or not alike or path is None or any((s.index_version or 0) > kind.version for s in segments):
+    if kind is None or not alike or path is None or not all(kind.knows(s.index_version) for s in segments):
         return None
     definition = Definition(first.name, tuple(f.name for f in path), path[-1], first.details_type, details=first.details)
     if kind.target is not None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
-from lance_spark.display.words import counted, one_line
-from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError
+from lance_spark.display.words import counted
+from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError, one_line
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
 from lance_spark.metadata.manifest import DataFile, Fragment

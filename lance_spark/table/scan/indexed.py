@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 from pyroaring import BitMap
@@ -45,6 +45,12 @@ _FRAGMENT_BYTES = 256
 
 _FEW_ROWS = 1 << 16
 """So few rows are always worth picking."""
+
+
+@lru_cache(maxsize=1000)
+def _warn(uri: str, name: str, reason: str) -> None:
+    """Say once a process that segments of an index are not used."""
+    _LOG.warning("%s: a segment of index %r is not used: %s", uri, name, reason)
 
 
 def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
@@ -114,8 +120,8 @@ class Segments:
                 continue
             if built_from is None or covered is None:
                 self._unused(index, "it does not say which fragments it covers")
-            elif (index.index_version or 0) > kind.version:
-                self._unused(index, f"its version is {index.index_version}, but only versions up to {kind.version} are known")
+            elif not kind.knows(index.index_version):
+                self._unused(index, f"its version is {index.index_version}, but only versions from 0 to {kind.version} are known")
             elif index.dataset_version > self._snapshot.version:
                 self._unused(index, f"it was built from version {index.dataset_version}")
             elif self._stable and not kind.stable:
@@ -151,7 +157,7 @@ class Segments:
         return covered <= BitMap(f.id for f in built_from.manifest.fragments)
 
     def _unused(self, index: IndexMetadata, reason: object) -> None:
-        _LOG.warning("%s: a segment of index %r is not used: %s", self._snapshot, index.name, reason)
+        _warn(self._snapshot.store.uri, index.name, str(reason))
 
     def answer(self, condition: Expression) -> Answer | None:
         """The rows that satisfy a condition, as far as the indexes know."""

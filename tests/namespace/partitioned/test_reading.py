@@ -17,7 +17,8 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.manifest_table import change
+from lance_spark.namespace.manifest_table import change, change_metadata
+from lance_spark.namespace.partitioned.evolve import NEXT_FIELD_ID
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FIELD_ID
@@ -176,6 +177,13 @@ def test_earlier_versions_are_read_by_number_and_time(namespace: PartitionedName
     assert PartitionedNamespace.open(namespace.uri, version=namespace.version - 1).count_rows() == 0
 
 
+@pytest.mark.parametrize("text", ["many", "-1", "9" * 5000, "1.5", ""])
+def test_a_next_field_id_that_is_no_number_is_an_error_that_names_it(namespace: PartitionedNamespace, text: str) -> None:
+    change_metadata(Store(namespace.uri), lambda _: {NEXT_FIELD_ID: text})
+    with pytest.raises(CorruptFileError, match=r"next_field_id is '.*', expected a field id"):
+        PartitionedNamespace.open(namespace.uri).drop_column("s")
+
+
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
@@ -183,6 +191,8 @@ def test_earlier_versions_are_read_by_number_and_time(namespace: PartitionedName
         ({"location": None}, CorruptFileError),
         ({"read_tag": "a", "read_version": 1}, CorruptFileError),
         ({"read_branch": "b"}, CorruptFileError),
+        ({"read_branch": "../b", "read_version": 1}, CorruptFileError),
+        ({"read_tag": "a/b"}, CorruptFileError),
         ({"location": "gone", "read_version": 3}, CorruptFileError),
     ],
 )
