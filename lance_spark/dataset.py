@@ -39,7 +39,8 @@ from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
-from lance_spark.table.write.write import NO_OPTIONS, Data, Mode, WriteOptions, write
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import Data, Mode, write
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ class Dataset(IndexMethods):
     ) -> Dataset:
         """Write `data` as one new version: "create" a table, "append" to it (creating it if needed), or "overwrite" it.
 
-        Columns are matched by name; see `table.write.write.WriteOptions` for the options. Raises TableAlreadyExistsError in mode "create",
-        SchemaMismatchError, and CommitConflictError if another writer has committed a conflicting change first.
+        Columns are matched by name; see `table.write.options.WriteOptions` for the options. Raises TableAlreadyExistsError in mode
+        "create", SchemaMismatchError, and CommitConflictError if another writer has committed a conflicting change first.
 
         Examples:
             >>> import pyarrow as pa
@@ -129,16 +130,16 @@ class Dataset(IndexMethods):
             (2, 3)
         """
         options = WriteOptions(
-            storage_options or {},
-            data_storage_version,
-            max_rows_per_file,
-            max_bytes_per_file,
-            enable_stable_row_ids,
-            transaction_properties or {},
-            commit_message,
-            txn_app_id,
-            txn_version,
-            column_options or {},
+            storage_options=storage_options or {},
+            data_storage_version=data_storage_version,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            stable_row_ids=enable_stable_row_ids,
+            properties=transaction_properties or {},
+            commit_message=commit_message,
+            txn_app_id=txn_app_id,
+            txn_version=txn_version,
+            column_options=column_options or {},
         )
         return cls(write(uri, data, mode, options))
 

@@ -41,8 +41,8 @@ from lance_spark.verbs.target import Target, given, locating, named_target
 class LanceTable(IndexVerbs):
     """A Lance table in a Spark session. Every verb acts on the latest version, runs on the executors and makes one commit.
 
-    All verbs take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A change with an
-    application id and version is committed only once, even if it is run again.
+    All verbs that commit a version take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A
+    change with an application id and version is committed only once, even if it is run again.
 
     Examples:
         >>> from lance_spark import LanceTable

@@ -39,7 +39,8 @@ from lance_spark.table.commit.commit import PATIENCE_S, TRIES, commit_next
 from lance_spark.table.commit.idempotence import is_done
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
-from lance_spark.table.write.write import NO_OPTIONS, WriteTarget, discard, write_fragments
+from lance_spark.table.write.options import NO_OPTIONS
+from lance_spark.table.write.write import WriteTarget, discard, write_fragments
 
 FOLDER = "__manifest"
 NAMESPACE, TABLE = "namespace", "table"

@@ -136,10 +136,11 @@ class Namespace(ABC):
         """Write one version of a table, in the modes of `Dataset.write`. A table that the namespace lacks is declared first.
 
         If the write fails, the table remains declared, and a later write in any mode creates it.
-        `options` are fields of `table.write.write.WriteOptions`. Raises what `Dataset.write` raises.
+        `options` are fields of `table.write.options.WriteOptions`. Raises what `Dataset.write` raises.
         """
         from lance_spark.dataset import Dataset
-        from lance_spark.table.write.write import WriteOptions, write
+        from lance_spark.table.write.options import WriteOptions
+        from lance_spark.table.write.write import write
 
         return Dataset(write(self.store_to_write(id), data, mode, WriteOptions(**options)))
 

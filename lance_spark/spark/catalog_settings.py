@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidOptionError, NamespaceNotFoundError, TableNotFoundError
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, WriteOptions, hidden, is_of_new_table
+from lance_spark.spark.options import NAMESPACE, STORAGE, ReadOptions, SparkWriteOptions, hidden, is_of_new_table
 from lance_spark.spark.places import namespace_of, store_of
 from lance_spark.storage.store import Store
 
@@ -86,7 +86,7 @@ class Catalog:
 
     def check(self) -> None:
         """Raise InvalidOptionError for settings that are unknown or invalid."""
-        WriteOptions.parse(self.new_table_options)
+        SparkWriteOptions.parse(self.new_table_options)
         self.own_id(())
         namespace_of(ReadOptions.parse(self.source_options(["-"])))
 

@@ -22,6 +22,7 @@ from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
 from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
+from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOption, WriteOptions
 
 STORAGE = "storage."
 NAMESPACE = "namespace."
@@ -43,6 +44,16 @@ class Option:
     aliases: tuple[str, ...] = ()
 
 
+def _parser(option: WriteOption) -> Callable[[str], Any]:
+    return {"text": nonempty, "count": number(option.least), "flag": flag, "storage version": storage_version}[option.kind]
+
+
+def _help(field: str, option: WriteOption) -> str:
+    default = getattr(NO_OPTIONS, field)
+    return option.help if option.kind != "count" or default is None else f"{option.help[:-1]} (default: {default})."
+
+
+_OF_WRITES = tuple(Option(o.name, "write", _parser(o), _help(field, o), o.aliases) for field, o in DESCRIBED.items())
 OPTIONS = (
     Option(
         "path", "both", nonempty, "The location of the table: a local path or a URI (s3://, gs://, az://, ...). `load` and `save` set it."
@@ -117,21 +128,7 @@ OPTIONS = (
         flag,
         "`false` skips the verification of checksums (default: `true`; see [checksums](checksums.md)).",
     ),
-    Option("max_rows_per_file", "write", number(1), "Maximum number of rows in a data file.", ("max_row_per_file",)),
-    Option("max_bytes_per_file", "write", number(1), "Approximate maximum number of bytes in a data file."),
-    Option(
-        "data_storage_version",
-        "write",
-        storage_version,
-        "The file format of a new table: 2.0, 2.1 or 2.2 (default, also called `stable`). An existing table keeps its format.",
-        ("file_format_version",),
-    ),
-    Option("stable_row_ids", "write", flag, "`true` gives the rows of a new table permanent ids.", ("enable_stable_row_ids",)),
-    Option("commit_message", "write", nonempty, "The commit message in the table's history.", ("userMetadata",)),
-    Option("txnAppId", "write", nonempty, "The name of an application, with `txnVersion`, for writes that must happen exactly once."),
-    Option("txnVersion", "write", number(0), "The number of the write. Skipped if `txnAppId` has committed this number or a higher one."),
-    Option("overwriteSchema", "write", flag, "With mode overwrite: `false` keeps the table's columns, and the data must match them."),
-    Option("mergeSchema", "write", flag, "With mode append: `true` adds new columns of the data to the table."),
+    *_OF_WRITES,
     Option(
         "replaceWhere",
         "write",
@@ -181,8 +178,10 @@ _FOR_READING_ONLY_AND_HARMLESS = (
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
 """Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""
-_BY_PROPERTY = ("data_storage_version", "stable_row_ids", "max_rows_per_file", "max_bytes_per_file")
+_BY_PROPERTY = {option.name for option in DESCRIBED.values() if option.of_tables}
 """Options that TBLPROPERTIES can give, besides those of single columns: they say how a new table is written."""
+OF_EACH_WRITE = {option.name for option in DESCRIBED.values() if option.of_files}
+"""Options of new tables that apply to their later writes, too."""
 
 
 @dataclass(frozen=True)
@@ -230,44 +229,40 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class WriteOptions:
-    """The options of a write. None: not given.
+class SparkWriteOptions:
+    """The options of a write through Spark: those of the write itself, and where and when it applies. None: not given.
 
-    `sizes` are the sizes of fixed-size lists by lower-cased column path; `column_options` are other options of single columns by key.
-    `config`, which is no option, is the config of a new table.
+    `sizes` are the sizes of fixed-size lists by lower-cased column path. `given` are the names of all options that are given.
     """
 
     path: str | None = None
     table: tuple[str, ...] | None = None
     namespace: str | None = None
     branch: str | None = None
-    max_rows_per_file: int | None = None
-    max_bytes_per_file: int | None = None
-    data_storage_version: str | None = None
-    stable_row_ids: bool | None = None
-    commit_message: str | None = None
-    txnAppId: str | None = None
-    txnVersion: int | None = None
-    overwriteSchema: bool | None = None
     replaceWhere: str | None = None
-    mergeSchema: bool | None = None
     partitionOverwriteMode: str | None = None
     write_mode: str | None = None
-    config: Mapping[str, str] = field(default_factory=dict, hash=False)
+    write: WriteOptions = NO_OPTIONS
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
-    column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
-    storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def storage(self) -> Mapping[str, str]:
+        """The storage options, without their prefix."""
+        return self.write.storage_options
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+    def parse(cls, options: Mapping[str, str]) -> SparkWriteOptions:
         """Parse Spark's option map. Raises InvalidOptionError for options that select what to read."""
         values = _parse(options)
-        names = {f.name for f in fields(cls)}
+        own, fields_of = {f.name for f in fields(cls)}, {option.name: name for name, option in DESCRIBED.items()}
+        fields_of |= {"storage": "storage_options", "column_options": "column_options"}
         for name in values:
-            if name not in names and name not in _FOR_READING_ONLY_AND_HARMLESS:
+            if name not in own and name not in fields_of and name not in _FOR_READING_ONLY_AND_HARMLESS:
                 raise InvalidOptionError(f"the option {name!r} applies only to reads; a write uses the latest version and all columns")
-        return cls(**{name: value for name, value in values.items() if name in names})
+        write = WriteOptions(**{fields_of[name]: value for name, value in values.items() if name in fields_of})
+        return cls(**{name: value for name, value in values.items() if name in own}, write=write, given=frozenset(values))
 
 
 def hidden(key: str) -> str:
@@ -343,7 +338,12 @@ def main_name(key: str) -> str:
 
 def is_of_new_table(key: str) -> bool:
     """True for an option that TBLPROPERTIES can give, too: it says how a new table is written."""
-    return main_name(key) in _BY_PROPERTY or key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
+    return main_name(key) in _BY_PROPERTY or is_of_columns(key)
+
+
+def is_of_columns(key: str) -> bool:
+    """True for an option of a single column of a new table."""
+    return key.lower().endswith((_SIZE_SUFFIX, *_COLUMN_SUFFIXES))
 
 
 def _value(key: str, text: str, parse: Callable[[str], Any]) -> Any:

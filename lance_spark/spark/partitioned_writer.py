@@ -19,9 +19,9 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.spark.writer import STOPPED_AFTER_S, settings
+from lance_spark.spark.writer import STOPPED_AFTER_S
 from lance_spark.table.changes.replace_where import check_rows
 
 
@@ -36,10 +36,10 @@ class PartitionedCommitMessage(WriterCommitMessage):
 class PartitionedWriter(DataSourceArrowWriter):
     """Writes the rows of one DataFrame to one namespace; created on the driver, pickled for the tasks and for the process that commits."""
 
-    def __init__(self, version: PartitionedVersion, schema: StructType, overwrite: bool, options: WriteOptions) -> None:
+    def __init__(self, version: PartitionedVersion, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> None:
         if options.write_mode == "create":
             raise InvalidOptionError(f"{version.root.uri} is a partitioned namespace, which exists: write_mode=create does not apply")
-        if options.overwriteSchema:
+        if "overwriteSchema" in options.given and options.write.overwrite_schema:
             raise InvalidOptionError("the option overwriteSchema does not apply to partitioned namespaces, whose columns stay")
         dynamic = options.partitionOverwriteMode == "dynamic"
         if not overwrite and (options.replaceWhere is not None or dynamic):
@@ -50,7 +50,7 @@ class PartitionedWriter(DataSourceArrowWriter):
         mode: PartitionMode = "append" if not overwrite else "dynamic" if dynamic else "overwrite"
         if options.replaceWhere is not None:
             self._replaced, mode = parse(options.replaceWhere, from_arrow(version.schema), None), "replace"
-        self._target = begin(version.root, stored(schema, options.sizes), mode, settings(options))
+        self._target = begin(version.root, stored(schema, options.sizes), mode, options.write)
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionedCommitMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options import ReadOptions, SparkWriteOptions
 from lance_spark.storage.store import Store
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ NO_PATH = (
 )
 
 
-def store_of(options: ReadOptions | WriteOptions) -> Store:
+def store_of(options: ReadOptions | SparkWriteOptions) -> Store:
     """The folder of the table. Raises TableNotFoundError if its namespace does not have it."""
     if options.table is not None:
         return _reachable(namespace_of(options).store(options.table))
@@ -26,12 +26,12 @@ def store_of(options: ReadOptions | WriteOptions) -> Store:
     return _reachable(Store(options.path, options.storage))
 
 
-def store_to_write(options: WriteOptions) -> Store:
+def store_to_write(options: SparkWriteOptions) -> Store:
     """The folder of the table, which is declared in its namespace if it is not there."""
     return store_of(options) if options.table is None else _reachable(namespace_of(options).store_to_write(options.table))
 
 
-def namespace_of(options: ReadOptions | WriteOptions) -> Namespace:
+def namespace_of(options: ReadOptions | SparkWriteOptions) -> Namespace:
     from lance_spark.namespace.connect import connect  # most tables are at a path
 
     place, properties = options.namespace or options.path, dict(options.namespace_properties)

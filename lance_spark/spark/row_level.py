@@ -23,9 +23,9 @@ from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.spark.command import Command
 from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
-from lance_spark.spark.writer import abort_job, no_message, settings
+from lance_spark.spark.writer import abort_job, no_message
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
 from lance_spark.table.changes.delta import INSERTED, OPERATION, DeltaPart, DeltaTarget, Intent
@@ -52,16 +52,16 @@ class RowLevelMessage(WriterCommitMessage):
 class RowLevelWriter(DataSourceArrowWriter):
     """Writes the delta rows of a command. Created on the driver, and pickled for the tasks and for the process that commits."""
 
-    def __init__(self, snapshot: Snapshot, options: WriteOptions, command: Command) -> None:
+    def __init__(self, snapshot: Snapshot, options: SparkWriteOptions, command: Command) -> None:
         if with_own_ids(snapshot) is not snapshot:
             raise CommitConflictError(
                 f"{snapshot}: fragments shared ids; a new version corrects that: run the statement again", retryable=True
             )
         self._command = command
-        self._noted = {**settings(options).noted, **command.properties}
+        self._noted = {**options.write.noted, **command.properties}
         schema = snapshot.manifest.schema
         key = primary_key_in(schema, command.condition) if command.kind == "MERGE" else ()
-        target = rewrite_target(snapshot, settings(options), adds_rows=command.kind != "DELETE")
+        target = rewrite_target(snapshot, options.write, adds_rows=command.kind != "DELETE")
         others, verify = snapshot.allow_other_stores, snapshot.verify_checksums
         self._target = DeltaTarget(target, tuple(command.assigned), others, verify, key, command.repeats)
 
@@ -100,10 +100,10 @@ class RowLevelWriter(DataSourceArrowWriter):
 class FirstRowsWriter(DataSourceArrowWriter):
     """Writes the inserted rows of a MERGE into a table that a catalog has declared, and that has no version yet."""
 
-    def __init__(self, store: Store, options: WriteOptions, command: Command) -> None:
+    def __init__(self, store: Store, options: SparkWriteOptions, command: Command) -> None:
         self._command = command
         self._schema = stored(StructType.fromJson(json.loads(command.declared)), options.sizes)
-        self._target = write.begin_write(store, self._schema, "create", settings(options))
+        self._target = write.begin_write(store, self._schema, "create", options.write)
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
@@ -146,10 +146,10 @@ class FirstRowsWriter(DataSourceArrowWriter):
 class TruncationWriter(DataSourceArrowWriter):
     """Deletes all rows in one transaction. There are no tasks."""
 
-    def __init__(self, snapshot: Snapshot | None, options: WriteOptions, command: Command) -> None:
+    def __init__(self, snapshot: Snapshot | None, options: SparkWriteOptions, command: Command) -> None:
         """`snapshot` is None if there is no table yet."""
         self._snapshot = snapshot
-        self._options = replace(settings(options), properties=command.properties)
+        self._options = replace(options.write, properties=command.properties)
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -176,7 +176,7 @@ def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
 
 
-def row_level_writer(snapshot: Snapshot | None, store: Store, options: WriteOptions, command: Command) -> DataSourceArrowWriter:
+def row_level_writer(snapshot: Snapshot | None, store: Store, options: SparkWriteOptions, command: Command) -> DataSourceArrowWriter:
     """The writer of a command. `snapshot` is the version that it has read, None if there is no table yet."""
     if command.kind == "TRUNCATE":
         return TruncationWriter(snapshot, options, command)

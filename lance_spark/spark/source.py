@@ -34,7 +34,7 @@ from lance_spark.spark.batches import Conversion
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
 from lance_spark.spark.import_cache import brief_errors, keep_import_cache_small
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options import ReadOptions, SparkWriteOptions
 from lance_spark.spark.places import store_of, store_to_write
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
@@ -139,7 +139,7 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
-        options = WriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
+        options = SparkWriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
         if self._command is not None:

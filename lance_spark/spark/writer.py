@@ -11,13 +11,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import check_rows, replace_where
@@ -43,7 +43,7 @@ class LanceWriter(DataSourceArrowWriter):
         place: str | Store,
         schema: StructType,
         overwrite: bool,
-        options: WriteOptions,
+        options: SparkWriteOptions,
         there: pa.Schema | None = None,
         replaced: Predicate | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class LanceWriter(DataSourceArrowWriter):
         new = stored(schema, options.sizes)
         if overwrite and there is not None:
             new = pa.schema(_as_nullable(list(new), list(there)))
-        self._target = write.begin_write(place, new, mode, settings(options))
+        self._target = write.begin_write(place, new, mode, options.write)
 
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
@@ -137,25 +137,11 @@ def _is_list(t: pa.DataType) -> bool:
     return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
-def settings(options: WriteOptions) -> write.WriteOptions:
-    """The options of Spark's write as those of a table."""
-    names = (
-        "data_storage_version",
-        "max_rows_per_file",
-        "max_bytes_per_file",
-        "stable_row_ids",
-        "commit_message",
-        "column_options",
-        "config",
-    )
-    given = {name: getattr(options, name) for name in names}
-    given |= {
-        "txn_app_id": options.txnAppId,
-        "txn_version": options.txnVersion,
-        "overwrite_schema": options.overwriteSchema,
-        "merge_schema": options.mergeSchema,
-    }
-    return write.WriteOptions(options.storage, **{name: value for name, value in given.items() if value is not None})
+def commit_empty(place: Store, schema: StructType, mode: write.Mode, options: SparkWriteOptions) -> None:
+    """Create or replace a table by one without rows, in one commit."""
+    if not schema.fields:
+        raise SchemaMismatchError("a table needs at least one column")
+    write.commit_write(write.begin_write(place, stored(schema, options.sizes), mode, options.write), ())
 
 
 def _fragments(messages: Sequence[WriterCommitMessage | None]) -> list[Fragment]:

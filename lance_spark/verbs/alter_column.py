@@ -9,7 +9,7 @@ from lance_spark.schema.schema import Schema
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.alter import AlterColumn, alter_columns
 from lance_spark.table.changes.row_changes import RowChanges
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target
 

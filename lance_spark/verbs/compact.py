@@ -10,7 +10,7 @@ from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
 from lance_spark.table.changes.optimize import CompactionMetrics, optimize
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
 from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.target import Target, given

@@ -10,16 +10,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
-from lance_spark.file.supported_types import WRITABLE, check_supported
-from lance_spark.metadata.operations import Overwrite
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import stored
-from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, TableSettings
-from lance_spark.table.commit.commit import commit_operation
-from lance_spark.table.versions.history import COMMIT_MESSAGE
+from lance_spark.spark.options import SparkWriteOptions, is_of_columns, main_name
+from lance_spark.spark.writer import commit_empty
+from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.new_schema import new_schema
-from lance_spark.verbs.target import Target, named_target
+from lance_spark.table.write.options import DESCRIBED
+from lance_spark.table.write.write import Mode
+from lance_spark.verbs.target import PLACE, Target, is_of_place, locating, named_target
 
 Kind = Literal["create", "create if not exists", "replace", "create or replace"]
 
@@ -47,30 +44,57 @@ class Creation:
 def create(creation: Creation) -> Target:
     """Create the table, and register it in the session catalog if it has a name.
 
-    Raises TableAlreadyExistsError if the table may only be created, and TableNotFoundError if it may only be replaced.
+    Raises TableAlreadyExistsError if the table may only be created, TableNotFoundError if it may only be replaced, and InvalidOptionError
+    for an option that does not apply.
     """
+    if not creation.schema.fields:
+        raise ValueError("a table needs at least one column: .addColumn(name, type) or .addColumns(schema)")
+    options = SparkWriteOptions.parse(_of_write(creation.options))
+    options = replace(options, write=replace(options.write, config=dict(creation.config)))
     target = _place(creation)
     there = _latest(target)
-    if there is not None and creation.kind == "create":
-        raise TableAlreadyExistsError(f"a Lance table already exists at {target.uri}; use createIfNotExists, replace or createOrReplace")
     if there is None and creation.kind == "replace":
         raise TableNotFoundError(f"no Lance table exists at {target.uri}; use create or createOrReplace")
-    if there is None or creation.kind != "create if not exists":
-        _commit(creation, target, there)
+    if there is None and "branch" in target.options:
+        raise TableNotFoundError(f"no Lance table exists at {target.uri}; a branch starts at a version of a table: use createBranch")
+    mode: Mode = "create" if creation.kind.startswith("create if") or creation.kind == "create" else "overwrite"
+    try:
+        commit_empty(target.store() if there is None else there.store, creation.schema, mode, options)
+    except TableAlreadyExistsError:
+        if creation.kind == "create":
+            raise
     if creation.name is not None and not creation.spark.catalog.tableExists(creation.name):
-        path = target.uri.replace("'", "\\'")
-        creation.spark.sql(f"CREATE TABLE {creation.name} USING lance LOCATION '{path}'")
+        creation.spark.catalog.createTable(creation.name, target.uri, "lance", **target.options)
     return target
 
 
+def _of_write(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the write. Raises InvalidOptionError for those that do not apply to a table without rows."""
+    applicable = {o.name for o in DESCRIBED.values() if o.noted or (o.of_tables and not o.of_files)}
+    SparkWriteOptions.parse(options)
+    for key in options:
+        known = main_name(key) in applicable or is_of_columns(key) or is_of_place(key)
+        if not known:
+            raise InvalidOptionError(
+                f"the option {key!r} does not apply to the creation of a table without rows; expected: {', '.join(sorted(applicable))}, "
+                f"<col>.*, {PLACE}"
+            )
+    return {key: value for key, value in options.items() if not is_of_place(key)}
+
+
 def _place(creation: Creation) -> Target:
-    if creation.path is not None:
-        return Target(creation.spark, creation.path, {k: v for k, v in creation.options.items() if k.lower().startswith("storage.")})
-    if creation.name is None:
+    options = locating({key: value for key, value in creation.options.items() if is_of_place(key)})
+    named = None
+    if creation.name is not None and creation.spark.catalog.tableExists(creation.name):
+        named = named_target(creation.spark, creation.name)
+        options = {**named.options, **options}
+    if creation.path is None and creation.name is None:
         raise InvalidOptionError("a table needs a location or a name: .location(path), .tableName(name)")
-    if creation.spark.catalog.tableExists(creation.name):
-        return named_target(creation.spark, creation.name)
-    raise InvalidOptionError(f"the session catalog has no table {creation.name}; a new table also needs a location: .location(path)")
+    if creation.path is None and named is None:
+        raise InvalidOptionError(f"the session catalog has no table {creation.name}; a new table also needs a location: .location(path)")
+    if named is not None and creation.path is not None and named.store().uri != Store(creation.path, {}).uri:
+        raise InvalidOptionError(f"the table {creation.name} of the session catalog is at {named.uri}, not at {creation.path}")
+    return Target(creation.spark, creation.path or (named.uri if named is not None else ""), options)
 
 
 def _latest(target: Target) -> Snapshot | None:
@@ -78,18 +102,3 @@ def _latest(target: Target) -> Snapshot | None:
         return target.latest()
     except TableNotFoundError:
         return None
-
-
-def _commit(creation: Creation, target: Target, there: Snapshot | None) -> None:
-    if not creation.schema.fields:
-        raise ValueError("a table needs at least one column: .addColumn(name, type) or .addColumns(schema)")
-    options = WriteOptions.parse({"path": target.uri, **creation.options})
-    data_format = options.data_storage_version or (there.manifest.data_format if there is not None else DEFAULT_FORMAT)
-    if data_format not in WRITABLE:
-        data_format = DEFAULT_FORMAT
-    schema = new_schema(stored(creation.schema, options.sizes), WRITABLE[data_format], options.column_options)
-    check_supported(schema, WRITABLE[data_format])
-    settings = TableSettings(data_format, bool(options.stable_row_ids))
-    version = 0 if there is None else there.version
-    noted = {} if options.commit_message is None else {COMMIT_MESSAGE: options.commit_message}
-    commit_operation(target.store(), Overwrite((), schema, dict(creation.config)), version, noted, settings)

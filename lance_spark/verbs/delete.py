@@ -10,7 +10,7 @@ from lance_spark.table.changes.delta import DELETED, OPERATION, DeltaPart, Delta
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
 from lance_spark.verbs.job import run_tasks, write_delta
 from lance_spark.verbs.target import Target

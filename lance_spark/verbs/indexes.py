@@ -8,8 +8,9 @@ from typing import Any
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.write.options import NOTED
 from lance_spark.verbs.job import OnExecutors
-from lance_spark.verbs.target import Target
+from lance_spark.verbs.target import Target, given
 
 
 class IndexVerbs:
@@ -32,19 +33,20 @@ class IndexVerbs:
             >>> [index["name"] for index in table.listIndices()]
             ['id_idx']
         """
+        noted = given({key: parameters.pop(key) for key in (*NOTED, "properties") if key in parameters}).noted
         new = NewIndex(column, kind, name, replace, True, parameters)
-        return create_index(self._executors(), self._target.latest(), new, {}).version
+        return create_index(self._executors(), self._target.latest(), new, noted).version
 
-    def dropIndex(self, name: str) -> int:
+    def dropIndex(self, name: str, **noted: Any) -> int:
         """Drop an index of any kind. Raises InvalidOptionError if there is none with this name. Returns the new version."""
-        return drop_index(self._target.latest(), name, {}).version
+        return drop_index(self._target.latest(), name, given(noted).noted).version
 
     def optimizeIndices(
-        self, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
+        self, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False, **noted: Any
     ) -> int:
         """Extend indexes (None: all) to the fragments that they do not cover; see `Dataset.optimize`. Returns the latest version."""
         how = Optimization(num_indices_to_merge, index_names, retrain)
-        return optimize_indices(self._executors(), self._target.latest(), how, {}).version
+        return optimize_indices(self._executors(), self._target.latest(), how, given(noted).noted).version
 
     def listIndices(self) -> list[dict[str, Any]]:
         """The segments of all indexes, see `table.indexes.describe.list_indices`."""

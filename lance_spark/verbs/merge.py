@@ -19,7 +19,7 @@ from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
 from lance_spark.verbs.job import OnExecutors
 from lance_spark.verbs.merge_clauses import Merge, key_of, with_key

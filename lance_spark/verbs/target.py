@@ -16,17 +16,24 @@ from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import NOTED, WriteOptions
 
 _PLACE = ("branch", "allow_other_stores", "verify_checksums")
+PLACE = ", ".join((f"{STORAGE}*", *_PLACE))
+"""The options that locate a table, for messages."""
+
+
+def is_of_place(key: str) -> bool:
+    """True for an option that locates a table."""
+    return key.lower().startswith(STORAGE) or key.lower() in _PLACE
 
 
 def locating(options: Mapping[str, str]) -> dict[str, str]:
     """The options that locate a table, in lower case. Raises InvalidOptionError for others, which would have no effect."""
     ReadOptions.parse(options)
     for key in options:
-        if not key.lower().startswith(STORAGE) and key.lower() not in _PLACE:
-            raise InvalidOptionError(f"the option {key!r} does not locate a table; expected: {STORAGE}*, {', '.join(_PLACE)}")
+        if not is_of_place(key):
+            raise InvalidOptionError(f"the option {key!r} does not locate a table; expected: {PLACE}")
     return {key.lower(): value for key, value in options.items()}
 
 
@@ -95,13 +102,13 @@ def named_target(spark: SparkSession, name: str) -> Target:
     if provider is None or str(provider).lower() != "lance":
         raise TableNotFoundError(f"{name} is not a Lance table: its provider in the catalog is {provider}")
     own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
-    options = {key.lower(): value for key, value in own.items() if key.lower().startswith(STORAGE) or key.lower() in _PLACE}
+    options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
     return Target(spark, own.get("path") or str(table.location().toString()), options)
 
 
 def given(noted: Mapping[str, Any]) -> WriteOptions:
     """The properties to store in the transaction of a verb."""
-    names = {"commit_message": "commit_message", "txnAppId": "txn_app_id", "txnVersion": "txn_version", "properties": "properties"}
+    names = {**NOTED, "properties": "properties"}
     if unknown := noted.keys() - names:
         raise TypeError(f"unknown argument {', '.join(sorted(unknown))}; expected one of: {', '.join(names)}")
     return WriteOptions(**{names[key]: value for key, value in noted.items() if value is not None})

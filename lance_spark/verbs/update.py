@@ -15,7 +15,7 @@ from lance_spark.table.changes.delta import OPERATION, ROW_ADDRESS, UPDATED, Int
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids, live_rows, plan_update, rows_by_fragment
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.add_columns import write_by_fragment, write_in_order
 from lance_spark.verbs.assignment import assignments, checked, fits_formulas
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_formulas, own_predicate

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import IGNORED, OPTIONS, UNBUILT, ReadOptions, WriteOptions, table
+from lance_spark.spark.options import IGNORED, OPTIONS, UNBUILT, ReadOptions, SparkWriteOptions, table
+from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOptions
 
 READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"version": "3"}, {"version": 3}),
@@ -45,29 +46,46 @@ def test_options_of_reading(given: dict[str, str], meant: dict[str, Any]) -> Non
     assert ReadOptions.parse(given) == ReadOptions(**meant)
 
 
-WRITE: list[tuple[dict[str, str], dict[str, Any]]] = [
-    ({"max_rows_per_file": "7"}, {"max_rows_per_file": 7}),
-    ({"max_row_per_file": "7"}, {"max_rows_per_file": 7}),
-    ({"max_bytes_per_file": "1000"}, {"max_bytes_per_file": 1000}),
-    ({"data_storage_version": "2.1"}, {"data_storage_version": "2.1"}),
-    ({"file_format_version": "2.2"}, {"data_storage_version": "2.2"}),
-    ({"a.b.arrow.fixed-size-list.size": "8"}, {"sizes": {"a.b": 8}}),
-    ({"storage.aws_region": "x"}, {"storage": {"aws_region": "x"}}),
-    ({"batch_size": "100", "nanoseconds": "error"}, {}),
-    ({"enable_stable_row_ids": "true"}, {"stable_row_ids": True}),
-    ({"write_mode": "create"}, {"write_mode": "create"}),
+WRITE: list[tuple[dict[str, str], SparkWriteOptions]] = [
+    ({"max_rows_per_file": "7"}, SparkWriteOptions(write=WriteOptions(max_rows_per_file=7))),
+    ({"max_row_per_file": "7"}, SparkWriteOptions(write=WriteOptions(max_rows_per_file=7))),
+    ({"max_bytes_per_file": "1000"}, SparkWriteOptions(write=WriteOptions(max_bytes_per_file=1000))),
+    ({"data_storage_version": "2.1"}, SparkWriteOptions(write=WriteOptions(data_storage_version="2.1"))),
+    ({"file_format_version": "2.2"}, SparkWriteOptions(write=WriteOptions(data_storage_version="2.2"))),
+    ({"a.b.arrow.fixed-size-list.size": "8"}, SparkWriteOptions(sizes={"a.b": 8})),
+    ({"storage.aws_region": "x"}, SparkWriteOptions(write=WriteOptions(storage_options={"aws_region": "x"}))),
+    ({"batch_size": "100", "nanoseconds": "error"}, SparkWriteOptions()),
+    ({"enable_stable_row_ids": "true"}, SparkWriteOptions(write=WriteOptions(stable_row_ids=True))),
+    ({"overwriteSchema": "false", "mergeSchema": "true"}, SparkWriteOptions(write=WriteOptions(overwrite_schema=False, merge_schema=True))),
+    (
+        {"txnAppId": "job", "txnVersion": "3", "userMetadata": "hi"},
+        SparkWriteOptions(write=WriteOptions(txn_app_id="job", txn_version=3, commit_message="hi")),
+    ),
+    ({"write_mode": "create"}, SparkWriteOptions(write_mode="create")),
 ]
 
 
 @pytest.mark.parametrize(("given", "meant"), WRITE, ids=[str(g) for g, _ in WRITE])
-def test_options_of_writing(given: dict[str, str], meant: dict[str, Any]) -> None:
-    assert WriteOptions.parse(given) == WriteOptions(**meant)
+def test_options_of_writing(given: dict[str, str], meant: SparkWriteOptions) -> None:
+    assert SparkWriteOptions.parse(given) == meant
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.name)
 def test_every_option_is_in_the_options_it_is_for(option: Any) -> None:
-    where = {"read": [ReadOptions], "write": [WriteOptions], "both": [ReadOptions, WriteOptions]}[option.use]
-    assert [c for c in (ReadOptions, WriteOptions) if option.name in c.__dataclass_fields__] == where
+    own = {o.name for o in DESCRIBED.values()}
+    assert ("read" if option.name in ReadOptions.__dataclass_fields__ else "") + (
+        "write" if option.name in own | SparkWriteOptions.__dataclass_fields__.keys() else ""
+    ) == {"both": "readwrite"}.get(option.use, option.use)
+
+
+def test_the_texts_of_all_options_of_a_write_arrive_in_their_fields() -> None:
+    texts = {"count": "7", "flag": "true", "storage version": "2.1", "text": "x"}
+    for value, flag in (("true", True), ("false", False)):
+        given = {o.name: value if o.kind == "flag" else texts[o.kind] for o in DESCRIBED.values()}
+        write = SparkWriteOptions.parse({name.lower(): text for name, text in given.items()}).write
+        meant = {"count": 7, "flag": flag, "storage version": "2.1", "text": "x"}
+        assert {name: getattr(write, name) for name in DESCRIBED} == {name: meant[o.kind] for name, o in DESCRIBED.items()}
+    assert SparkWriteOptions.parse({}).write == NO_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -117,14 +135,14 @@ def test_an_invalid_value_is_refused_with_the_expected_ones(key: str, value: str
 
 @pytest.mark.parametrize("name", UNBUILT)
 def test_unimplemented_options_are_named(name: str) -> None:
-    for parse in (ReadOptions.parse, WriteOptions.parse):
+    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
         with pytest.raises(UnsupportedFeatureError, match=f"'{name}' is not implemented"):
             parse({name.lower(): "x"})
 
 
 def test_column_options_are_collected_by_key() -> None:
     given = {"v.arrow.float16": "true", "a.b.lance.encoding": "blob", "v.lance.compression-level": "3"}
-    assert WriteOptions.parse({"path": "t", **given}).column_options == given
+    assert SparkWriteOptions.parse({"path": "t", **given}).write.column_options == given
 
 
 @pytest.mark.parametrize(
@@ -139,7 +157,7 @@ def test_column_options_are_collected_by_key() -> None:
     ],
 )
 def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: str) -> None:
-    for parse in (ReadOptions.parse, WriteOptions.parse):
+    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
         with pytest.raises(InvalidOptionError, match=hint) as e:
             parse({key: "s3cr3t"})
         assert "s3cr3t" not in str(e.value)
@@ -149,14 +167,14 @@ def test_an_option_that_does_not_exist_is_an_error_with_a_hint(key: str, hint: s
 def test_a_write_cannot_choose_what_to_read(name: str) -> None:
     value = {"version": "1", "timestamp": "2026-01-01", "limit": "1", "with_row_id": "true"}.get(name, "x")
     with pytest.raises(InvalidOptionError, match=f"{name!r} applies only to reads"):
-        WriteOptions.parse({name: value})
+        SparkWriteOptions.parse({name: value})
 
 
 def test_performance_options_of_the_jvm_connector_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert ReadOptions.parse({name.lower(): "1" for name in IGNORED}) == ReadOptions()
-            assert WriteOptions.parse(dict.fromkeys(IGNORED, "1")) == WriteOptions()
+            assert SparkWriteOptions.parse(dict.fromkeys(IGNORED, "1")) == SparkWriteOptions()
     assert len(caplog.records) == len(IGNORED)
 
 
@@ -173,13 +191,13 @@ def test_storage_options_have_an_alias_that_spark_hides() -> None:
         "storage.region": "c",
         "storage.secret_access_key": "d",
     }
-    for parse in (ReadOptions.parse, WriteOptions.parse):
+    for parse in (ReadOptions.parse, SparkWriteOptions.parse):
         assert parse(given).storage == {"account_key": "a", "region": "c", "secret_access_key": "d"}
 
 
 def test_secrets_are_not_shown() -> None:
     given = {"storage.secret_access_key": "s3cr3t"}
-    assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(WriteOptions.parse(given))
+    assert "s3cr3t" not in repr(ReadOptions.parse(given)) + repr(SparkWriteOptions.parse(given))
 
 
 def test_the_options_page_is_generated_from_the_options() -> None:

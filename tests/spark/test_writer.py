@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 
 from lance_spark import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.writer import LanceWriter
 from tests.spark.test_batches import VALUES
@@ -340,7 +340,7 @@ def test_an_iterator_that_fails_leaves_no_files(uri: str) -> None:
 def test_create_and_overwrite_contradict_each_other(uri: str) -> None:
     schema = st.StructType([st.StructField("id", st.LongType())])
     with pytest.raises(InvalidOptionError, match="write_mode"):
-        LanceWriter(uri, schema, True, WriteOptions(write_mode="create"))
+        LanceWriter(uri, schema, True, SparkWriteOptions(write_mode="create"))
 
 
 def test_decimals_stay_exact(spark: SparkSession, load: Load, uri: str) -> None:

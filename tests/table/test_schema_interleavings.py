@@ -20,7 +20,8 @@ from lance_spark.schema.schema import PRIMARY_KEY_POSITION
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.replace_where import replace_where
 from lance_spark.table.write import write
-from lance_spark.table.write.write import Mode, WriteOptions
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import Mode
 
 K = pa.field("k", pa.int64(), nullable=False)
 ROWS = pa.table(

@@ -33,7 +33,8 @@ from lance_spark.table.changes.compaction import COMPACTION
 from lance_spark.table.changes.replace_where import check_rows
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
-from lance_spark.table.write.write import Data, WriteOptions, as_reader
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import Data, as_reader
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class PartitionedNamespace:
         """Write `data` as one new version; see `lance_spark.namespace.partitioned.write.PartitionMode`.
 
         `replace_where` (with "overwrite") is a condition on partition columns: partitions that satisfy it are replaced, and all new rows
-        must satisfy it. `options` are fields of `table.write.write.WriteOptions`, such as `commit_message`.
+        must satisfy it. `options` are fields of `table.write.options.WriteOptions`, such as `commit_message`.
         Raises SchemaMismatchError, InvalidOptionError, and CommitConflictError if another writer has committed a conflicting change first.
         """
         if replace_where is not None and mode != "overwrite":

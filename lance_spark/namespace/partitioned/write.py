@@ -32,7 +32,8 @@ from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
-from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, delete_data_files, discard, fragment_writer
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import WriteTarget, delete_data_files, discard, fragment_writer
 
 PartitionMode = Literal["append", "overwrite", "dynamic", "replace"]
 """The effect on existing rows: keep all; replace all; replace partitions with new rows; replace rows of a condition."""

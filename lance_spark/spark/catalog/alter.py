@@ -12,15 +12,14 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
-from lance_spark.spark.catalog.definition import OF_EACH_WRITE
 from lance_spark.spark.catalog.tables import latest_version
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.options import is_of_new_table, main_name
+from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
 from lance_spark.spark.types import stored
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
-from lance_spark.table.write.write import NO_OPTIONS
+from lance_spark.table.write.options import NO_OPTIONS
 
 Change = Mapping[str, Any]
 """A change by Spark: `change` is the name of the class of TableChange, the other keys are its fields."""

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import WriteOptions, is_of_new_table, main_name
-from lance_spark.spark.writer import settings
-from lance_spark.table.write import write
+from lance_spark.spark.options import SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.table.write.new_schema import split_key
 
-OF_EACH_WRITE = ("max_rows_per_file", "max_bytes_per_file")
-"""Options of new tables that apply to their later writes, too."""
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
 NOTHING: Mapping[str, str] = {}
@@ -57,20 +53,15 @@ class Definition:
         return cls(columns, config, own, properties.get("location"))
 
     @property
-    def write_options(self) -> WriteOptions:
+    def write_options(self) -> SparkWriteOptions:
         """The options of the table's first write. Raises InvalidOptionError for unknown ones, and for those that are the catalog's."""
-        options = WriteOptions.parse(self.options)
+        options = SparkWriteOptions.parse(self.options)
         if options.storage or options.table or options.namespace or options.path not in (None, self.location):
             raise InvalidOptionError(
                 "the catalog says where its tables are and how their store is opened: give LOCATION instead of the option path, and "
                 "storage options to lance_spark.catalog"
             )
-        return dataclasses.replace(options, config=self.config)
-
-    @property
-    def settings(self) -> write.WriteOptions:
-        """The same, as options of a write without Spark."""
-        return settings(self.write_options)
+        return dataclasses.replace(options, write=dataclasses.replace(options.write, config=self.config))
 
 
 def _check_columns(config: Mapping[str, str], columns: Sequence[str]) -> None:

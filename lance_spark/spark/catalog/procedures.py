@@ -36,14 +36,14 @@ from lance_spark.table.indexes.segment import BuildTask, build_segment
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import DESCRIBED, NOTED, WriteOptions
 
 Place = Mapping[str, Any]
 """A table: its `id` in the catalog, or the `options` of the format lance that locate it."""
 Rows = Iterable[Sequence[Any]]
 Results = Sequence[Sequence[Any]]
 """The results of each stage of a job so far."""
-_NOTED = {"commit_message": "string", "txn_app_id": "string", "txn_version": "bigint"}
+_NOTED = {field: "bigint" if DESCRIBED[field].kind == "count" else "string" for field in NOTED.values()}
 
 
 @dataclass(frozen=True)

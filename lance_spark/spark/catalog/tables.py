@@ -20,16 +20,16 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.catalog.definition import OF_EACH_WRITE, Definition
+from lance_spark.spark.catalog.definition import Definition
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
-from lance_spark.spark.options import main_name
+from lance_spark.spark.options import OF_EACH_WRITE, main_name
 from lance_spark.spark.source import LanceDataSource
-from lance_spark.spark.types import stored, to_spark
+from lance_spark.spark.types import to_spark
+from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
-from lance_spark.table.write import write
 
 Id = Sequence[str]
 LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provider", "is_managed_location", "external"
@@ -109,22 +109,14 @@ def create(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str])
         if there is not None:
             _check_same(there, definition.schema)
         else:
-            _commit_empty(begun_store(catalog, id, definition), definition, "create")
+            commit_empty(begun_store(catalog, id, definition), definition.schema, "create", definition.write_options)
     finish(catalog, id, properties)
 
 
 def replace(catalog: Catalog, id: Id, schema: str, properties: Mapping[str, str]) -> None:
     """Replace a table by one without rows in one commit; older versions are kept. Raises TableNotFoundError."""
     definition = Definition.parse(schema, properties)
-    _commit_empty(replaced_store(catalog, id, definition), definition, "overwrite")
-
-
-def _commit_empty(store: Store, definition: Definition, mode: write.Mode) -> None:
-    if not definition.schema.fields:
-        raise SchemaMismatchError("a table needs at least one column")
-    options = definition.write_options
-    target = write.begin_write(store, stored(definition.schema, options.sizes), mode, definition.settings)
-    write.commit_write(target, ())
+    commit_empty(replaced_store(catalog, id, definition), definition.schema, "overwrite", definition.write_options)
 
 
 def stage(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> dict[str, bool]:

@@ -95,7 +95,7 @@ def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -
 
     Spark then makes the catalogs of these sessions itself, of the class that its class loader finds.
     """
-    application = spark.sparkContext._jsc.sc().conf()  # type: ignore[attr-defined]
+    application = spark.sparkContext._jsc.sc().conf()
     for key in spark.conf.getAll:
         if key.startswith(f"{catalog}."):
             spark.conf.unset(key)

@@ -28,8 +28,10 @@ from lance_spark.table.changes.new_columns import (
     plan_columns,
 )
 from lance_spark.table.changes.row_changes import TRIES
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
-from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_target
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
     write: WriteTarget | None = None
     try:
         for attempt in range(TRIES):
+            if done_already := done_before(snapshot.store, options.noted):
+                return ColumnsAdded(done_already.version, 0, 0)
             fields = new_fields(snapshot, source.schema)
             write = replace(write or rewrite_target(snapshot, options), schema=fields.written).based_on(snapshot)
             if source.checkpoint is not None and attempt == 0:

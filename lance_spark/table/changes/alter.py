@@ -21,12 +21,13 @@ from lance_spark.table.changes.nested import New, extended, named, within, writt
 from lance_spark.table.changes.new_columns import check_new
 from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
-from lance_spark.table.write.write import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
 """Columns to add."""
@@ -117,6 +118,8 @@ def alter_columns(
             raise UnsupportedFeatureError(f"cannot alter {', '.join(sorted(unknown))} of a column; expected keys: {known}")
         if alteration.keys() == {"path"}:
             raise ValueError(f"nothing to alter in column {alteration['path']!r}; give a name, nullable or data_type")
+    if done := done_before(snapshot.store, options.noted):
+        return RowChanges(done.version)
     if not _altered(snapshot, wanted)[1]:
         return RowChanges(_commit(snapshot, lambda latest: _altered(latest, wanted)[0], options.noted).version)
 
@@ -249,6 +252,8 @@ def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Sna
 def _commit(snapshot: Snapshot, plan: Callable[[Snapshot], Operation], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Commit the operation that `plan` makes for a version: the snapshot's, or a later one after a conflict."""
     for attempt in range(TRIES):
+        if done := done_before(snapshot.store, noted):
+            return done
         try:
             return commit(snapshot.store, Transaction(snapshot.version, plan(snapshot), properties=noted), base=snapshot)
         except CommitConflictError as e:

@@ -26,7 +26,7 @@ from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 
 TRIES = 10
 """Number of tries if other writers change the same rows, as in pylance."""

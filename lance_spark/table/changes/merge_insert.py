@@ -24,7 +24,8 @@ from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.nested_values import completed, lacks_fields
-from lance_spark.table.write.write import NO_OPTIONS, Data, WriteOptions, read_all
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import Data, read_all
 
 Result = TypeVar("Result")
 _CHUNK_ROWS = 1 << 20

@@ -19,12 +19,14 @@ from lance_spark.table.changes.compaction import (
 )
 from lance_spark.table.changes.compaction_task import LINEAGE, CompactionTask, compact
 from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.scan.plan import ScanPlan, plan_group
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
-from lance_spark.table.write.write import NO_OPTIONS, WriteOptions, WriteTarget, discard, rewrite_target
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import WriteTarget, discard, rewrite_target
 
 Result = TypeVar("Result")
 _STEP_TASKS = 16
@@ -56,7 +58,9 @@ def optimize(
     write: WriteOptions,
     progress: bool | None = False,
 ) -> CompactionMetrics:
-    """Compact the fragments with these ids (None: all). `progress` shows a progress bar."""
+    """Compact the fragments with these ids (None: all). `progress` shows a progress bar. The first commit has the number of `write`."""
+    if done_already := done_before(snapshot.store, write.noted):
+        return CompactionMetrics(done_already.version)
     snapshot = with_own_ids(snapshot)
     plan = plan_compaction(snapshot, options, fragments)
     write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
@@ -64,7 +68,9 @@ def optimize(
     for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
         with in_use(snapshot):
             done = runner.run(tasks, compact)
-        result = _add(result, *_commit(runner, snapshot, done, write, tasks[0].target, options.defer_index_remap))
+        committed = _commit(runner, snapshot, done, write, tasks[0].target, options.defer_index_remap)
+        write = write.after_commit(committed[0])
+        result = _add(result, *committed)
     return result
 
 
@@ -123,7 +129,10 @@ def _commit(
     except LanceError:
         _discard(target, done)
         raise
-    results = [_commit(runner, snapshot, [one], write, target, defer) for one in done]
+    results = []
+    for one in done:
+        results.append(_commit(runner, snapshot, [one], write, target, defer))
+        write = write.after_commit(results[-1][0])
     return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
 
 

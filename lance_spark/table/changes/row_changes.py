@@ -13,7 +13,8 @@ from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, comm
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
-from lance_spark.table.write.write import WriteOptions, WriteTarget, discard_job, rewrite_target
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_target
 
 TRIES = 10
 """Number of tries if other writers change the same rows, as in pylance."""

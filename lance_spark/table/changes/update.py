@@ -22,7 +22,7 @@ from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 
 
 def update(snapshot: Snapshot, values: Mapping[str, str], condition: str | None, options: WriteOptions) -> RowChanges:

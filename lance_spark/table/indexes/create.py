@@ -17,6 +17,7 @@ from lance_spark.metadata.operations import CreateIndex
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
+from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.json_values import with_value_type
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.scan.plan import plan_fragments, plan_group
@@ -52,6 +53,8 @@ class NewIndex:
 
 def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: dict[str, str]) -> Snapshot:
     """Build an index of all rows and commit it. Raises what `define` and `commit` raise."""
+    if done := done_before(snapshot.store, properties):
+        return done
     snapshot = with_own_ids(snapshot)
     definition, before = _checked(snapshot, new)
     built = build_segments(runner, snapshot, definition, snapshot.manifest.fragments if new.train else ())
@@ -97,6 +100,8 @@ def _free_name(snapshot: Snapshot, definition: Definition) -> str:
 
 def drop_index(snapshot: Snapshot, name: str, properties: dict[str, str]) -> Snapshot:
     """Drop all segments of an index in one commit. Raises InvalidOptionError."""
+    if done := done_before(snapshot.store, properties):
+        return done
     segments = segments_of(snapshot, name)
     if not segments or name in SYSTEM_INDEXES:
         raise no_index(snapshot, name)

@@ -12,9 +12,8 @@ import contextlib
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from os import PathLike
 from typing import Literal, TypeAlias
 
@@ -31,16 +30,13 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
-    check_at_least,
-    check_texts,
-    check_type,
     logged,
     on_failure,
 )
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest, check_writable
-from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
+from lance_spark.metadata.numbered_writes import APP_ID
 from lance_spark.metadata.operations import Append, Overwrite
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Schema
@@ -50,66 +46,16 @@ from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.commit.same_table import remove_dropped
-from lance_spark.table.versions.history import COMMIT_MESSAGE, transaction_of
+from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.evolving import TRIES, commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 Mode = Literal["create", "append", "overwrite"]
-
-
-@dataclass(frozen=True)
-class WriteOptions:
-    """How to write; the defaults are pylance's.
-
-    `data_storage_version` ("2.1") is the file format of a new or overwritten table; "stable": the newest stable one; None: the table's
-    current one, or the newest stable one.
-    A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed `max_bytes_per_file` bytes. `stable_row_ids`
-    and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
-    `properties` are stored in the transaction, like the commit message and the name and
-    number of a write that must happen only once (see `metadata.numbered_writes`). Without `overwrite_schema` an overwritten table
-    keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
-    `config` is merged into the config of a new or overwritten table.
-    """
-
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    data_storage_version: str | None = None
-    max_rows_per_file: int = 1 << 20
-    max_bytes_per_file: int = 90 << 30
-    stable_row_ids: bool = False
-    properties: Mapping[str, str] = field(default_factory=dict)
-    commit_message: str | None = None
-    txn_app_id: str | None = None
-    txn_version: int | None = None
-    column_options: Mapping[str, str] = field(default_factory=dict)
-    overwrite_schema: bool = True
-    merge_schema: bool = False
-    config: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.data_storage_version == "stable":
-            object.__setattr__(self, "data_storage_version", DEFAULT_FORMAT)
-        if (self.txn_app_id is None) != (self.txn_version is None):
-            raise InvalidOptionError(
-                "give both txnAppId and txnVersion (the name of the application and the number of its write), or neither"
-            )
-        if self.txn_version is not None:
-            check_type("txnVersion", self.txn_version, Integral, "an integer")
-        if self.txn_version is not None and self.txn_version < 0:
-            raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            check_at_least(name, getattr(self, name), 1)
-        check_texts("properties", self.properties, '{"key": "text"}')
-        check_texts("column_options", self.column_options, '{"v.lance.compression": "zstd"}')
-
-    @property
-    def noted(self) -> dict[str, str]:
-        """The properties to store in the transaction."""
-        job = {COMMIT_MESSAGE: self.commit_message, APP_ID: self.txn_app_id, APP_VERSION: self.txn_version}
-        return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
 
 
 @dataclass(frozen=True)
@@ -136,9 +82,6 @@ class WriteTarget:
     def based_on(self, snapshot: Snapshot) -> WriteTarget:
         """This target for a change of another version."""
         return replace(self, read_version=snapshot.version, read_identity=snapshot.identity)
-
-
-NO_OPTIONS = WriteOptions()
 
 
 Data: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch]

@@ -89,7 +89,8 @@ SESSIONS = f"""
 lake, jar = sys.argv[1:]
 if jar != "none":
     builder = builder.config("spark.jars", jar).config("spark.sql.extensions", "lancespark.LancePlanner$Extensions")
-spark = builder.master("local[1]").config("spark.sql.shuffle.partitions", "1").config("spark.sql.warehouse.dir", lake + "-files").getOrCreate()
+builder = builder.config("spark.sql.shuffle.partitions", "1").config("spark.sql.warehouse.dir", lake + "-files")
+spark = builder.master("local[1]").getOrCreate()
 spark.range(1).count()
 lance_spark.catalog(spark, "lance", root=lake)
 spark.sql("CREATE NAMESPACE lance.ns")

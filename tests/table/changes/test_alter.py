@@ -19,7 +19,8 @@ from lance_spark.metadata.transaction import parse
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
-from lance_spark.table.write.write import WriteOptions, write
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import write
 from tests.table.commit.test_every_conflict import normal
 
 TABLE = pa.table(

@@ -14,7 +14,7 @@ import pytest
 from lance_spark import CommitConflictError, Dataset, SchemaMismatchError
 from lance_spark.storage.store import Store
 from lance_spark.table.write import write
-from lance_spark.table.write.write import WriteOptions
+from lance_spark.table.write.options import WriteOptions
 from tests.table.interleaving import interrupted_everywhere
 
 OLD, NEW = pa.table({"k": [1, 2], "x": [10, 20]}), pa.table({"k": [3], "x": [30]})

@@ -25,7 +25,8 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.metadata.row_columns import RESERVED
-from lance_spark.table.write.write import WriteOptions, begin_write, commit_write, discard, write_fragments
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
 
 TABLE = pa.table(
     {

@@ -1,0 +1,154 @@
+"""The options of writes: each field of `WriteOptions` says all there is to know of one.
+
+Parsers, the parameters of verbs and procedures, and docs/options.md come from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral
+from typing import Any, Literal
+
+from lance_spark.errors import InvalidOptionError, check_at_least, check_texts, check_type
+from lance_spark.metadata.numbered_writes import APP_ID, APP_VERSION
+from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
+from lance_spark.table.versions.history import COMMIT_MESSAGE
+
+Kind = Literal["text", "count", "flag", "storage version"]
+"""What the text of an option says. A count is a whole number."""
+_OPTION = "option"
+
+
+@dataclass(frozen=True)
+class WriteOption:
+    """How users give a field of `WriteOptions` as text: its name in Spark, other names of it, what it says, and its meaning.
+
+    `least` is the smallest count. An option `of_tables` says how a new table is written, so that properties of a table can give it, too;
+    one `of_files` also applies to later writes. One that is `noted` is stored in the transaction of every change, with rows or without.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    aliases: tuple[str, ...] = ()
+    least: int = 0
+    of_tables: bool = False
+    of_files: bool = False
+    noted: bool = False
+
+
+def _given(default: Any, name: str, kind: Kind, help: str, *aliases: str, **facts: Any) -> Any:
+    return field(default=default, metadata={_OPTION: WriteOption(name, kind, help, aliases, **facts)})
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write; the defaults are pylance's.
+
+    `data_storage_version` ("2.1") is the file format of a new or overwritten table; "stable": the newest stable one; None: the table's
+    current one, or the newest stable one.
+    A data file ends after `max_rows_per_file` rows, or the batch that makes it exceed `max_bytes_per_file` bytes. `stable_row_ids`
+    and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
+    `properties` are stored in the transaction, like the commit message and the name and
+    number of a write that must happen only once (see `metadata.numbered_writes`). Without `overwrite_schema` an overwritten table
+    keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
+    `config` is merged into the config of a new or overwritten table.
+    """
+
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    max_rows_per_file: int = _given(
+        1 << 20,
+        "max_rows_per_file",
+        "count",
+        "Maximum number of rows in a data file.",
+        "max_row_per_file",
+        least=1,
+        of_tables=True,
+        of_files=True,
+    )
+    max_bytes_per_file: int = _given(
+        90 << 30,
+        "max_bytes_per_file",
+        "count",
+        "Approximate maximum number of bytes in a data file.",
+        least=1,
+        of_tables=True,
+        of_files=True,
+    )
+    data_storage_version: str | None = _given(
+        None,
+        "data_storage_version",
+        "storage version",
+        "The file format of a new table: 2.0, 2.1 or 2.2 (default, also called `stable`). An existing table keeps its format.",
+        "file_format_version",
+        of_tables=True,
+    )
+    stable_row_ids: bool = _given(
+        False, "stable_row_ids", "flag", "`true` gives the rows of a new table permanent ids.", "enable_stable_row_ids", of_tables=True
+    )
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    commit_message: str | None = _given(
+        None, "commit_message", "text", "The commit message in the table's history.", "userMetadata", noted=True
+    )
+    txn_app_id: str | None = _given(
+        None,
+        APP_ID,
+        "text",
+        "The name of an application, with `txnVersion`, for writes that must happen exactly once.",
+        noted=True,
+    )
+    txn_version: int | None = _given(
+        None,
+        APP_VERSION,
+        "count",
+        "The number of the write. Skipped if `txnAppId` has committed this number or a higher one.",
+        noted=True,
+    )
+    column_options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    overwrite_schema: bool = _given(
+        True,
+        "overwriteSchema",
+        "flag",
+        "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
+    )
+    merge_schema: bool = _given(False, "mergeSchema", "flag", "With mode append: `true` adds new columns of the data to the table.")
+    config: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.data_storage_version == "stable":
+            object.__setattr__(self, "data_storage_version", DEFAULT_FORMAT)
+        if (self.txn_app_id is None) != (self.txn_version is None):
+            raise InvalidOptionError(
+                "give both txnAppId and txnVersion (the name of the application and the number of its write), or neither"
+            )
+        if self.txn_version is not None:
+            check_type("txnVersion", self.txn_version, Integral, "an integer")
+        if self.txn_version is not None and self.txn_version < 0:
+            raise InvalidOptionError(f"txnVersion must be at least 0, not {self.txn_version}")
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            check_at_least(name, getattr(self, name), DESCRIBED[name].least)
+        check_texts("properties", self.properties, '{"key": "text"}')
+        check_texts("column_options", self.column_options, '{"v.lance.compression": "zstd"}')
+
+    def after_commit(self, version: int) -> WriteOptions:
+        """The options of the next commit of the same change, after one that made `version` (0: none). Only one has the write's number."""
+        return replace(self, txn_app_id=None, txn_version=None) if version else self
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """The properties to store in the transaction."""
+        job = {COMMIT_MESSAGE: self.commit_message, APP_ID: self.txn_app_id, APP_VERSION: self.txn_version}
+        return {**self.properties, **{key: str(value) for key, value in job.items() if value is not None}}
+
+
+def _described(f: Field[Any]) -> WriteOption | None:
+    found: WriteOption | None = f.metadata.get(_OPTION)
+    return found
+
+
+DESCRIBED: Mapping[str, WriteOption] = {f.name: option for f in fields(WriteOptions) if (option := _described(f)) is not None}
+"""The options that users give as text, by the fields of `WriteOptions`."""
+NOTED: Mapping[str, str] = {option.name: f for f, option in DESCRIBED.items() if option.noted}
+"""The fields of what every change stores in its transaction, by their names in Spark."""
+NO_OPTIONS = WriteOptions()
