@@ -64,7 +64,7 @@ def create(creation: Creation) -> Target:
         if creation.kind == "create":
             raise
     if creation.name is not None and not creation.spark.catalog.tableExists(creation.name):
-        creation.spark.catalog.createTable(creation.name, target.uri, "lance", **target.options)
+        creation.spark.catalog.createTable(creation.name, target.uri, "lance", None, None, **target.options)
     return target
 
 
