@@ -53,8 +53,8 @@ def test_a_new_session_reads_changes_and_lists_the_tables(counted: Lake) -> None
 
 
 def test_a_catalog_that_is_replaced_leaves_nothing_to_new_sessions(spark: SparkSession, tmp_path: Path) -> None:
-    with lake(spark, tmp_path / "first", root=str(tmp_path / "first"), single_level_ns="true"):
-        pass
+    lance_spark.catalog(spark, "lance", root=f"{tmp_path}/first", single_level_ns=True)
+    assert [row.namespace for row in spark.newSession().sql("SHOW NAMESPACES IN lance").collect()] == ["default"]
     with lake(spark, tmp_path / "second") as second:
         second.sql("CREATE TABLE lance.ns.t AS SELECT 2L AS id")
         for session in (spark, spark.newSession()):

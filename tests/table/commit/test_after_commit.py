@@ -18,6 +18,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import manifest_path
 from lance_spark.table.write import write
+from lance_spark.table.write.options import WriteOptions
 from tests.table.commit.test_commit import TroubledStore, remote, remote_append
 
 __all__ = ["remote"]
@@ -107,7 +108,7 @@ def test_files_are_kept_if_their_references_are_unknown(tmp_path: Path) -> None:
 def test_a_repeated_write_succeeds_if_its_files_cannot_be_deleted(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS, txn_app_id="job", txn_version=1)
-    target = write.begin_write(uri, ROWS.schema, "append", write.WriteOptions(txn_app_id="job", txn_version=1))
+    target = write.begin_write(uri, ROWS.schema, "append", WriteOptions(txn_app_id="job", txn_version=1))
     stuck = replace(target, store=UndeletableStore(uri))
     assert write.commit_write(stuck, write.write_fragments(target, ROWS.to_batches())).version == 1
     assert whole(uri).count_rows() == 2

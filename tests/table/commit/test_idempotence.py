@@ -23,6 +23,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.commit.idempotence import done_before, is_done
 from lance_spark.table.commit.since import judged
 from lance_spark.table.write import write
+from lance_spark.table.write.options import WriteOptions
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
@@ -92,7 +93,7 @@ def test_a_write_that_a_restore_undid_is_repeated(tmp_path: Path, theirs: bool) 
 def test_a_write_that_was_committed_and_undone_meanwhile_is_repeated(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
-    options = write.WriteOptions(txn_app_id="job", txn_version=1)
+    options = WriteOptions(txn_app_id="job", txn_version=1)
     target = write.begin_write(uri, ROWS.schema, "overwrite", options)
     fragments = write.write_fragments(target, ROWS.slice(1).to_batches())
     append(uri, "job", 1)
@@ -112,7 +113,7 @@ def test_a_write_stays_recognised_after_a_cleanup(tmp_path: Path) -> None:
 def test_a_write_of_a_job_whose_version_was_cleaned_up_meanwhile_is_skipped(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
-    target = write.begin_write(uri, ROWS.schema, "append", write.WriteOptions(txn_app_id="job", txn_version=1))
+    target = write.begin_write(uri, ROWS.schema, "append", WriteOptions(txn_app_id="job", txn_version=1))
     fragments = write.write_fragments(target, ROWS.to_batches())
     append(uri, "job", 1)
     Dataset.write(uri, ROWS, "append").cleanup_old_versions(timedelta(0))

@@ -22,6 +22,7 @@ from lance_spark.storage.local import Entry
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.write import write
+from lance_spark.table.write.options import WriteOptions
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 
@@ -40,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Mapping[
 
 
 def prepared(uri: str, options: Mapping[str, str], mode: write.Mode = "append") -> tuple[write.WriteTarget, list[Fragment]]:
-    target = write.begin_write(uri, ROWS.schema, mode, write.WriteOptions(options, max_rows_per_file=1))
+    target = write.begin_write(uri, ROWS.schema, mode, WriteOptions(options, max_rows_per_file=1))
     return target, list(write.write_fragments(target, ROWS.to_batches()))
 
 
@@ -109,7 +110,7 @@ def test_every_file_is_checked_if_some_may_be_an_hour_old(
     monkeypatch.setattr("lance_spark.storage.clock._CHECKED", {})
     uri, options = place
     rows = pa.table({"a": pa.array(range(40), pa.int64())})
-    target = write.begin_write(uri, rows.schema, "append", write.WriteOptions(options, max_rows_per_file=1))
+    target = write.begin_write(uri, rows.schema, "append", WriteOptions(options, max_rows_per_file=1))
     fragments = write.write_fragments(target, rows.to_batches())
     target = replace(target, since=target.since - 7200) if old else replace(target, store=SlowClockStore(uri, options))
     for number in (4, 14, 24, 34):
@@ -124,7 +125,7 @@ def test_a_sample_of_many_young_files_is_checked(place: tuple[str, Mapping[str, 
     monkeypatch.setattr("lance_spark.storage.clock._CHECKED", {})
     uri, options = place
     rows = pa.table({"a": pa.array(range(40), pa.int64())})
-    target = write.begin_write(uri, rows.schema, "append", write.WriteOptions(options, max_rows_per_file=1))
+    target = write.begin_write(uri, rows.schema, "append", WriteOptions(options, max_rows_per_file=1))
     fragments = write.write_fragments(target, rows.to_batches())
     store = CountingStore(uri, options)
     assert write.commit_write(replace(target, store=store), fragments).version == 2
