@@ -26,6 +26,7 @@ from lance_spark.table.manifest_store.external import external
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write import write
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from tests.table.interleaving import interrupted_everywhere
 
 VERSIONS = 4
@@ -57,16 +58,16 @@ def _write(target: write.WriteTarget, data: pa.Table, base: Snapshot | None = No
 
 
 def _append(ds: Dataset) -> object:
-    return _write(write.rewrite_target(ds.snapshot, write.NO_OPTIONS), rows(9), ds.snapshot)
+    return _write(write.rewrite_target(ds.snapshot, NO_OPTIONS), rows(9), ds.snapshot)
 
 
 def _overwrite(ds: Dataset) -> object:
-    return _write(replace(write.rewrite_target(ds.snapshot, write.NO_OPTIONS), mode="overwrite"), rows(9))
+    return _write(replace(write.rewrite_target(ds.snapshot, NO_OPTIONS), mode="overwrite"), rows(9))
 
 
 def _widening_append(ds: Dataset) -> object:
     data = rows(9).append_column("c", pa.array([1.5]))
-    target = write.begin_write(ds.uri, data.schema, "append", write.WriteOptions(merge_schema=True))
+    target = write.begin_write(ds.uri, data.schema, "append", WriteOptions(merge_schema=True))
     return _write(replace(target, store=ds.snapshot.store), data)
 
 
