@@ -175,8 +175,9 @@ class _Translation:
         if "duration" in (bind.kind(left.type), bind.kind(right.type)):
             if isinstance(left, Literal) and isinstance(right, Literal) and left.type == right.type and isinstance(e, exp.Add | exp.Sub):
                 return sum_of(left, right, -1 if isinstance(e, exp.Sub) else 1)
-            text = _short(self.sql)
-            raise InvalidOptionError(f"filters do not calculate with INTERVAL, as {text} does; use date_add, date_sub or a literal")
+            raise InvalidOptionError(
+                f"{self.about} calculates with INTERVAL, which filters do not support; use date_add, date_sub or a literal"
+            )
         return bind.numeric(ARITHMETIC[type(e)], left, right)
 
     def operator_call(self, e: Any) -> Expression:
