@@ -177,14 +177,16 @@ def _java_files(folder: Traversable) -> Iterator[Traversable]:
 
 
 def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:
-    """Compile sources that use each other and the classes of `context`. Returns a Java map of class files: path -> bytes."""
+    """Compile sources that use each other and Spark's classes, which `context` finds. Returns a Java map of class files: path -> bytes."""
+    # Not `context` itself: it may have compiled classes of the same names already.
+    sparks = gateway.jvm.java.lang.Class.forName("org.apache.spark.sql.classic.SparkSession", False, context).getClassLoader()
     resource = gateway.jvm.org.codehaus.commons.compiler.util.resource
     units = gateway.new_array(resource.Resource, len(texts))
     for i, (name, text) in enumerate(sorted(texts.items())):
         units[i] = resource.StringResource(name, text)
     classes = gateway.jvm.java.util.HashMap()
     compiler = gateway.jvm.org.codehaus.janino.Compiler()
-    compiler.setIClassLoader(gateway.jvm.org.codehaus.janino.ClassLoaderIClassLoader(context))
+    compiler.setIClassLoader(gateway.jvm.org.codehaus.janino.ClassLoaderIClassLoader(sparks))
     compiler.setClassFileFinder(resource.ResourceFinder.EMPTY_RESOURCE_FINDER)
     compiler.setClassFileCreator(resource.MapResourceCreator(classes))
     compiler.setTargetVersion(_JAVA_8)

@@ -74,8 +74,8 @@ def test_a_clone_has_the_catalog_of_its_parent(counted: Lake, tmp_path: Path) ->
 def shown(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     """What SET shows of a catalog with secrets."""
     options = {"account_key": "hush-1", "secret.region": "hush-2"}
-    service = {"uri": "http://user:hush-3@127.0.0.1:1", "header.x-api-key": "hush-4"}
-    lance_spark.catalog(spark, "lance", namespace="rest", storage_options=options, **service)  # type: ignore[arg-type]
+    service = {"uri": "http://127.0.0.1:1/hush-3", "header.x-api-key": "hush-4"}
+    lance_spark.catalog(spark, "lance", namespace="rest", storage_options=options, **service)
     yield str(spark.newSession().sql("SET").collect())
     lance_spark.catalog(spark, "lance", root=str(tmp_path))
 
