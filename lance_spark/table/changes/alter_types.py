@@ -153,7 +153,8 @@ class RetypePlan:
         # In a fragment without the field, it is null, so no file is needed.
         fragments = [f.id for f in self.snapshot.manifest.fragments if any(not ids.isdisjoint(file.fields) for file in f.files)]
         columns = [path for c in self.columns for path in c.columns]
-        tasks = plan_columns(self.snapshot, column_target(self.snapshot, new), columns, frozenset(fragments))
+        origins = {i: old for c in self.columns for i, old in c.origins.items()}
+        tasks = plan_columns(self.snapshot, replace(column_target(self.snapshot, new), origins=origins), columns, frozenset(fragments))
         done = self.runner.run(tasks, partial(add_columns_of, compute=Casts(self.columns)))
         return _Written(self, new, [file for files in done for file in files])
 

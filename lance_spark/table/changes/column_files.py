@@ -41,7 +41,8 @@ class ColumnTarget:
     """The target of tasks that write columns of one version. Its pickle is small, because tasks open the version themselves.
 
     `write.schema` has the columns to be written. With `keeps_old`, rows without a new value keep their old value; otherwise they get null.
-    If fields of structs are new, `names` are the columns that have the values of new fields, by field id: the file has the structs.
+    If fields in columns are new, `names` are the columns that have their values, by field id: the file has the structs. If fields in
+    columns replace others, `origins` are the ids of those, by the new ids.
     """
 
     write: WriteTarget
@@ -49,6 +50,7 @@ class ColumnTarget:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     names: Mapping[int, str] = field(default_factory=dict)
+    origins: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def columns(self) -> Iterable[str]:
@@ -123,11 +125,14 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, np.ndarray
             start += len(offsets)
 
 
+def _missing(f: pa.Field, count: int) -> pa.Array:
+    return pa.nulls(count, f.type) if f.nullable else _blanks(f.type, count)
+
+
 def _blanks(t: pa.DataType, count: int) -> pa.Array:
-    """Values for deleted rows where null is not permitted: zeros, empty texts and lists. Structs are not null: 2.0 has no null structs."""
+    """Values for deleted rows where null is not permitted: zeros, empty texts and lists."""
     if pa.types.is_struct(t):
-        children = [_blanks(f.type, count) if not f.nullable or pa.types.is_struct(f.type) else pa.nulls(count, f.type) for f in t]
-        return pa.StructArray.from_arrays(children, fields=list(t))
+        return pa.StructArray.from_arrays([_missing(f, count) for f in t], fields=list(t))
     if pa.types.is_fixed_size_list(t):
         return pa.FixedSizeListArray.from_arrays(_blanks(t.value_type, count * t.list_size), type=t)
     if pa.types.is_dictionary(t):
@@ -160,7 +165,9 @@ class _ColumnFileWriter:
             self._refuse(offsets, steps)
         if len(offsets) and offsets[-1] >= self.fragment.physical_rows:
             raise LanceError(f"fragment {self.fragment.id} has {self.fragment.physical_rows} rows, but row {offsets[-1]} has a new value")
-        rows = conform(self._in_structs(offsets, values), self._schema)
+        if self._target.names and self._structs and len(offsets):
+            values = self._in_structs(offsets, {i: values.column(name) for i, name in self._target.names.items()})
+        rows = conform(values, self._schema)
         for first in range(0, len(offsets), BATCH_ROWS):
             chosen = offsets[first : first + BATCH_ROWS]
             self._fill(int(chosen[0]))
@@ -209,10 +216,13 @@ class _ColumnFileWriter:
 
     def _between(self, start: int, stop: int) -> pa.RecordBatch:
         """Rows without a new value, in the file's storage types."""
+        if self._structs:
+            # The structs are what they were, and their new fields are null.
+            nulls = dict.fromkeys(self._target.names, pa.nulls(stop - start))
+            return conform(self._in_structs(np.arange(start, stop), nulls), self._schema)
         if not self._target.keeps_old:
             fields = [f.to_arrow() for f in self._schema.fields]
-            count = stop - start
-            arrays = [_blanks(f.type, count) if not f.nullable or pa.types.is_struct(f.type) else pa.nulls(count, f.type) for f in fields]
+            arrays = [_missing(f, stop - start) for f in fields]
             return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         reader, columns = self._old
         rows = pa.Table.from_batches(list(reader.read(range(start, stop), columns, BATCH_ROWS))).combine_chunks()
@@ -231,19 +241,23 @@ class _ColumnFileWriter:
 
     @cached_property
     def _structs(self) -> tuple[Field, ...]:
-        """The columns of the table to which the file adds fields: what of them is written, or else what tells where they are null."""
-        table, new = {f.id: f for f in self._target.snapshot.manifest.schema.fields}, self._target.names
+        """The columns of the table of which the file has new fields."""
+        new = {*self._target.names, *self._target.origins}
+        if not new:
+            return ()
+        table = {f.id: f for f in self._target.snapshot.manifest.schema.fields}
         return tuple(table[f.id] for f in self._schema.fields if f.id in table and any(below.id in new for below in f.walk()))
 
-    def _in_structs(self, offsets: np.ndarray, values: pa.RecordBatch) -> pa.RecordBatch:
-        """The values with those of new fields in their structs, which are read from the fragment."""
-        if not self._target.names or not self._structs or not len(offsets):
-            return values
+    def _in_structs(self, offsets: np.ndarray, values: Mapping[int, pa.Array]) -> pa.RecordBatch:
+        """The rows of the file with values of new fields, by id. The structs and lists around them are read from the fragment."""
         reader, columns = self._reader(Schema(self._structs))
         read = pa.Table.from_batches(list(reader.read(offsets, columns, BATCH_ROWS))).combine_chunks().to_batches()[0]
-        new = {i: values.column(name) for i, name in self._target.names.items()}
-        before = {f.id: (f, read.column(at)) for at, f in enumerate(self._structs)}
-        done = {f.name: Rebuilding(new)(before[f.id][1], before[f.id][0], f) if f.id in before else new[f.id] for f in self._schema.fields}
+        before = {f.id: (read.column(at), f) for at, f in enumerate(self._structs)}
+        rebuild = Rebuilding(values, self._target.origins, lambda array, f: _missing(f.to_arrow(), len(array)))
+        done = {
+            f.name: rebuild(*before[f.id], f) if f.id in before else values.get(f.id, _missing(f.to_arrow(), len(offsets)))
+            for f in self._schema.fields
+        }
         return pa.RecordBatch.from_arrays(list(done.values()), names=list(done))
 
     def _refuse(self, offsets: np.ndarray, steps: np.ndarray) -> None:

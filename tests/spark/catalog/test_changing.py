@@ -91,7 +91,7 @@ def test_fields_in_structs_and_lists_are_added_dropped_renamed_and_retyped(own: 
         {"id": 3, "st": None, "l": [], "n": None},
         {"id": 4, "st": new, "l": changed, "n": [6, None]},
     ]
-    rows = own.sql("SELECT id, st.d.y, st.d.`a.b`, l[0].xx, n[0] FROM lance.ns.t ORDER BY id")
+    rows = own.sql("SELECT id, st.d.y, st.d.`a.b`, get(l, 0).xx, get(n, 0) FROM lance.ns.t ORDER BY id")
     assert rows == [(1, 2, None, 3, 5), (3, None, None, None, None), (4, 2, None, 3, 6)]
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lance_spark import Dataset, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.predicate import parse
+from lance_spark.table.changes.add_columns import Source, add_columns
+from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget
+from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
+from lance_spark.table.scan.fragment_reader import FragmentReader
+from lance_spark.table.scan.projection import Projection
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.write import NO_OPTIONS
 from tests.table.changes.test_alter_types import LINEAGE
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string()), ("d", pa.struct([("z", pa.int32())]))])
@@ -130,6 +140,43 @@ def sorted_fields(row: Any) -> Any:
     return {k: sorted_fields(v) for k, v in sorted(row.items())} if isinstance(row, dict) else row
 
 
+@dataclass(frozen=True)
+class FewRows:
+    """Computes values; `t` is the type of the column t."""
+
+    t: pa.DataType
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        ids = batch["id"]
+        t = pa.array([{"q": i} for i in ids.to_pylist()], self.t) if pa.types.is_struct(self.t) else ids
+        return pa.record_batch({"s.new": pc.multiply(ids, 3), "s.d.new": ids, "t": t})
+
+
+@VERSIONS
+def test_rows_without_a_value_keep_their_structs(tmp_path: Path, version: str) -> None:
+    """Rows that a source has no values for are null in new columns; their structs stay, whatever file has them."""
+    table = write(tmp_path / "t", version)
+    before = rows(tmp_path / "t").to_pylist()
+    # Files of 2.0 have no null structs.
+    t = pa.struct([("q", pa.int64())]) if version > "2.0" else pa.int64()
+    schema = pa.schema([("s.new", pa.int64()), ("s.d.new", pa.int64()), ("t", t)])
+
+    def some(snapshot: Snapshot, target: ColumnTarget, fragments: frozenset[int]) -> list[ColumnFile]:
+        tasks = plan_columns(snapshot, target, ["id"], fragments, parse("id % 2 = 0", snapshot.manifest.schema))
+        return [file for task in tasks for file in add_columns_of(task, FewRows(t))]
+
+    add_columns(table.snapshot, Source(schema, some), NO_OPTIONS)
+    for row in before:
+        even = row["id"] % 2 == 0
+        row["t"] = (row["id"] if version == "2.0" else {"q": row["id"]}) if even else None
+        if row["s"] is not None:
+            row["s"]["new"] = row["id"] * 3 if even else None
+            if row["s"]["d"] is not None:
+                row["s"]["d"]["new"] = row["id"] if even else None
+    assert [sorted_fields(row) for row in rows(tmp_path / "t").to_pylist()] == [sorted_fields(row) for row in before]
+    check_goes_on(tmp_path / "t")
+
+
 @VERSIONS
 def test_new_fields_without_values_are_null_also_by_path(tmp_path: Path, version: str) -> None:
     table = write(tmp_path / "t", version)
@@ -232,3 +279,16 @@ def test_storage_version_0_1_is_refused_by_name(tmp_path: Path) -> None:
         "s": {"why": "y0", "d": {"z": 0}}
     }
     assert lance.dataset(str(tmp_path)).to_table()["s"].to_pylist()[0] == {"why": "y0", "d": {"z": 0}}
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_deleted_rows_keep_their_structs_for_later_updates_in_place(tmp_path: Path, version: str) -> None:
+    """An update in place reads deleted rows, too: the files of a column agree about where structs and lists are null."""
+    table = write(tmp_path / "t", version)
+    table = table.alter_columns({"path": "s.x", "data_type": pa.int64()}, {"path": "l.item.x", "data_type": pa.int64()})
+    fragment = replace(table.snapshot.manifest.fragments[2], deletion=None)
+    reader = FragmentReader(fragment, table.snapshot.locations)
+    (read,) = reader.read(range(2), Projection(table.snapshot.manifest.schema), 10)
+    (deleted,) = read.slice(0, 1).to_pylist()
+    before = {"x": None, "y": "y4", "d": {"z": 40}} if version == "2.0" else {"x": None, "y": "y", "d": {"z": None}}
+    assert (deleted["s"], deleted["l"]) == (before, [before] if version == "2.0" else [None])

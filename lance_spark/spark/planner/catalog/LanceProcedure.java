@@ -182,14 +182,18 @@ class Values {
     else if (type instanceof StringType) one.add(row.getUTF8String(i).toString());
     else if (type instanceof BooleanType) one.add(row.getBoolean(i));
     else if (type instanceof DoubleType) one.add(row.getDouble(i));
-    else if (type instanceof ArrayType) one.add(strings(row.getArray(i)));
+    else if (type instanceof ArrayType) one.add(elements(row.getArray(i), ((ArrayType) type).elementType()));
     else one.add(row.getLong(i));  // long, timestamp, interval
     return CatalogPython.at(one, 0);
   }
 
-  private static ArrayNode strings(ArrayData array) {
+  private static ArrayNode elements(ArrayData array, DataType type) {
     ArrayNode all = PlanJson.array();
-    for (int i = 0; i < array.numElements(); i++) all.add(array.getUTF8String(i).toString());
+    for (int i = 0; i < array.numElements(); i++) {
+      if (array.isNullAt(i)) all.addNull();
+      else if (type instanceof StringType) all.add(array.getUTF8String(i).toString());
+      else all.add(array.getLong(i));
+    }
     return all;
   }
 
