@@ -17,7 +17,6 @@ from lance_spark.predicate import parse
 from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, quoted
 from lance_spark.table.changes.alter_types import Retyped, RetypePlan, retyped
-from lance_spark.table.changes.nested import New, extended, named, within, written_part
 from lance_spark.table.changes.new_columns import check_new
 from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
@@ -27,6 +26,7 @@ from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
+from lance_spark.table.write.nested_fields import New, extended, named, within, written_part
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
 NewColumns: TypeAlias = pa.Field | Sequence[pa.Field] | pa.Schema
@@ -64,7 +64,7 @@ def _with_null_columns(snapshot: Snapshot, added: pa.Schema) -> Merge:
 
 
 def add_null_columns(snapshot: Snapshot, columns: pa.Schema) -> Snapshot:
-    """Add columns that are null in all rows. Their names may be paths of fields in structs, also of those in lists: see `nested.named`."""
+    """Add columns that are null in all rows. Their names may be paths of fields in structs, also in lists; see `nested_fields.named`."""
     return _commit(with_own_ids(snapshot), lambda latest: _with_null_fields(latest, named(latest.manifest.schema, columns)))
 
 

@@ -20,7 +20,6 @@ from lance_spark.metadata.operations import Merge
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.table.changes.column_files import ColumnFile, column_target
-from lance_spark.table.changes.nested import Rebuilding, with_file
 from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import RowChanges, Written
 from lance_spark.table.commit.commit import commit
@@ -28,6 +27,7 @@ from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.nested_fields import Rebuilding, with_file
 from lance_spark.table.write.write import WriteTarget
 
 

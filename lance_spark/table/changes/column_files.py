@@ -22,11 +22,11 @@ from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.delta import ROW_ADDRESS
-from lance_spark.table.changes.nested import Rebuilding
 from lance_spark.table.scan.plan import BATCH_ROWS
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.conform import conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.nested_fields import Rebuilding
 from lance_spark.table.write.write import WriteTarget, delete_data_files
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, write_columns
 from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
-from lance_spark.table.changes.nested import New, extended, named, with_file, written_part
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
+from lance_spark.table.write.nested_fields import New, extended, named, with_file, written_part
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Compute the new columns of a batch, with the same rows in the same order."""

@@ -21,7 +21,7 @@ from lance_spark.table.changes.new_columns import add_columns_of, plan_columns
 from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.snapshot import Snapshot
-from lance_spark.table.write.write import NO_OPTIONS
+from lance_spark.table.write.options import NO_OPTIONS
 from tests.table.changes.test_alter_types import LINEAGE
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string()), ("d", pa.struct([("z", pa.int32())]))])
