@@ -214,6 +214,11 @@ class DataFileReader:
         assert isinstance(self._layout, Footer)
         return bytes(self._source.read([ByteRange(*self._layout.global_buffers[number].tolist())], f"global buffer {number}")[0])
 
+    @property
+    def has_checksums(self) -> bool:
+        """Whether the file has checksums, and is compared with them."""
+        return self._source.checksums is not None
+
     def check(self) -> None:
         """Read the whole file and its blob files and compare them with their checksums, if there are any."""
         if self._source.checksums is not None:

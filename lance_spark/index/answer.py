@@ -73,6 +73,12 @@ def unchecked(answer: Answer) -> Answer:
     return replace(answer, exact=BitMap())
 
 
+def without(answer: Answer, fragments: BitMap) -> Answer:
+    """The answer for the other fragments."""
+    rows = {f: found for f, found in answer.rows.items() if f not in fragments}
+    return replace(answer, rows=rows, covered=answer.covered - fragments, exact=answer.exact - fragments)
+
+
 def within(rows: Rows, sizes: Mapping[int, int]) -> Rows:
     """The rows of the fragments in `sizes`, fragment id -> number of rows; other rows do not exist."""
     kept = {}

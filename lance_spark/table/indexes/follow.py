@@ -20,7 +20,7 @@ from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.optimize import definition_of, index_files
 from lance_spark.table.indexes.segment import BuildTask, Definition, build, discard, folder
-from lance_spark.table.scan.moved_rows import reuse_moves
+from lance_spark.table.scan.moved_rows import may_lack, reuse_moves
 from lance_spark.table.scan.plan import ScanTask, plan_group
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -103,6 +103,8 @@ def write_anew(task: FollowTask) -> Trained | None:
 def _of_addresses(task: FollowTask, target: IndexTarget) -> Trained:
     covered = fragments_of(task.segment) or BitMap()
     files = index_files(task.snapshot, task.segment, task.definition.field, covered)
+    if may_lack(task.snapshot, task.segment, files, covered):
+        raise CorruptFileError("its writer may have lost the rows that a compaction moved twice")
     before = () if task.snapshot.manifest.has_stable_row_ids else reuse_moves(task.snapshot.manifest.indexes)
     existing = _Existing(covered & BitMap(f.id for f in task.snapshot.manifest.fragments))
     moves = Moves([_group(task.snapshot, group) for group in task.groups])

@@ -11,7 +11,15 @@ from uuid import uuid4
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError, check_type, on_failure, on_refusal
+from lance_spark.errors import (
+    CorruptFileError,
+    InvalidOptionError,
+    MissingFileError,
+    UnsupportedFeatureError,
+    check_type,
+    on_failure,
+    on_refusal,
+)
 from lance_spark.index import json_path
 from lance_spark.index.answer import Rows, of_numbers, union
 from lance_spark.index.files import IndexFiles
@@ -28,7 +36,7 @@ from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.create import build_tasks, commit_segments, no_index, segments_of
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, folder, metadata
-from lance_spark.table.scan.moved_rows import reuse_moves, reused_fragments
+from lance_spark.table.scan.moved_rows import may_lack, reuse_moves, reused_fragments
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 
@@ -190,7 +198,8 @@ def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
             continue
         covered = BitMap().union(*(covers[s.uuid] for s in segments))
         left = [f for f in fragments if f.id not in covered]
-        if how.retrain or (left and not has_value_type(definition)):
+        lost = any(_may_lack(snapshot, definition, s, covers[s.uuid]) for s in segments)
+        if how.retrain or lost or (left and not has_value_type(definition)):
             found.append(_Wanted(without_value_type(definition), segments, True, fragments))
         else:
             found.append(_Wanted(definition, segments, False, left))
@@ -201,6 +210,13 @@ def _covers(snapshot: Snapshot) -> dict[bytes, BitMap]:
     """The existing fragments that each segment covers now."""
     existing = BitMap(f.id for f in snapshot.manifest.fragments)
     return {i.uuid: (fragments_of(i) or BitMap()) & existing for i in through_reuse(snapshot.manifest.indexes)}
+
+
+def _may_lack(snapshot: Snapshot, definition: Definition, segment: IndexMetadata, covered: BitMap) -> bool:
+    try:
+        return bool(may_lack(snapshot, segment, index_files(snapshot, segment, definition.field, covered), covered))
+    except (CorruptFileError, UnsupportedFeatureError, MissingFileError):
+        return False  # which is found when segments are joined
 
 
 def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Definition | None:

@@ -16,7 +16,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError, StorageError, UnsupportedFeatureError
-from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within
+from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within, without
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, Kind, kind_of
 from lance_spark.index.value_types import may_index
@@ -28,7 +28,7 @@ from lance_spark.predicate.one_column import columns_of, over_values, without_no
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
-from lance_spark.table.scan.moved_rows import moved_fragments, moved_rows, reused_fragments
+from lance_spark.table.scan.moved_rows import may_lack, moved_fragments, moved_rows, reused_fragments
 from lance_spark.table.versions.indexed_columns import other_column
 from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened
 
@@ -222,9 +222,13 @@ class Segments:
             return None  # a column such as _rowaddr
 
     def _ask(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
-        """The answer of one segment; None if it cannot tell, or cannot be trusted."""
+        """The answer of one segment, for the fragments whose rows it must have; None if it cannot tell, or cannot be trusted."""
         try:
-            return self._found(segment, field, condition)
+            lost = may_lack(self._snapshot, segment.index, self._files(segment, field), segment.covered)
+            if segment.covered <= lost:
+                raise CorruptFileError("its writer may have lost the rows that a compaction moved twice; optimize_indices builds it again")
+            found = self._found(segment, field, condition)
+            return found if found is None or not lost else without(found, lost)
         except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
             self._unused(segment.index, e)
             return None
@@ -245,10 +249,9 @@ class Segments:
         if addresses is None:
             return None
         rows = within(addresses, segment.sizes)
-        covered = segment.covered - BitMap(moved_fragments(found.unknown, self._moves)) if found.unknown else segment.covered
-        rows = {fragment: of for fragment, of in rows.items() if fragment in covered}
-        exact = covered if found.exact and self._has_every_row_once(segment) else BitMap()
-        return Answer(rows, covered, exact, (f"{index.name} ({segment.kind.name})",))
+        exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
+        answer = Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
+        return without(answer, BitMap(moved_fragments(found.unknown, self._moves))) if found.unknown else answer
 
     def _other_column(self, index: IndexMetadata) -> str | None:
         """Why the index may be of an earlier column with the same field id; None if it is not."""
