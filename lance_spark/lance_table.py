@@ -93,7 +93,10 @@ class LanceTable(IndexVerbs):
 
     @classmethod
     def forName(cls, spark: SparkSession, name: str) -> LanceTable:
-        """A table of the session catalog: "table", "database.table". Raises TableNotFoundError if it is not a Lance table."""
+        """A table of a catalog: "table", "database.table", "lance.namespace.table". Raises TableNotFoundError for other tables.
+
+        The catalog is the session's own, or one of `lance_spark.catalog`.
+        """
         enable(spark)
         return cls(named_target(spark, name))
 

@@ -21,6 +21,7 @@ from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import INTERVAL, AmbiguousPrecedenceError, condition_tree
 from lance_spark.predicate.times import interval_literal, sum_of, time_literal
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.schema.declared_types import declared
 from lance_spark.schema.schema import Schema, quoted
 
 _MAX_LENGTH = 1 << 20
@@ -119,12 +120,22 @@ class _Translation:
 
     def column(self, e: Any) -> Expression:
         try:
-            return bind.column(self.schema, ".".join(_quoted(p) for p in e.parts))
+            name = ".".join(_quoted(p) for p in e.parts)
+            if not isinstance(e.parent, exp.Is):
+                self.check_binary(name)
+            return bind.column(self.schema, name)
         except SchemaMismatchError:
             # As in Spark, these are functions only where no column has their name.
             if len(e.parts) > 1 or e.name.lower() not in ("current_date", "current_timestamp"):
                 raise
             return self.now(e.name.lower())
+
+    def check_binary(self, name: str) -> None:
+        """Raise InvalidOptionError for a column whose strings Spark does not compare byte by byte."""
+        t = declared(self.schema.resolve(name)[-1])
+        if t is not None and (t.kind == "char" or t.collation not in ("", "UTF8_BINARY")):
+            what = f"the column {name}, a {t.text.upper()}: only Spark compares its strings by its rules"
+            raise InvalidOptionError(f"the filter {_short(self.sql)} uses {what}; use a condition of a query")
 
     def now(self, name: str) -> Expression:
         now = datetime.datetime.now(datetime.UTC)
@@ -149,7 +160,10 @@ class _Translation:
             else:
                 raise self.unsupported(e)
             at = at.this
-        return bind.column(self.schema, ".".join([*(_quoted(p) for p in at.parts), *steps]))
+        name = ".".join([*(_quoted(p) for p in at.parts), *steps])
+        if not isinstance(e.parent, exp.Is):
+            self.check_binary(name)
+        return bind.column(self.schema, name)
 
     def junction(self, e: Any) -> Expression:
         operands = tuple(bind.convert(self.condition(o), pa.bool_()) for o in e.flatten())

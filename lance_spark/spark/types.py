@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
+from lance_spark.spark.field_metadata import kept, shown, string_type
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
@@ -28,6 +29,7 @@ _ROW_COLUMNS = {f.name: f.name in ("_rowid", "_rowaddr") for f in ROW_COLUMNS}
 SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
 
+_STRINGS = (pa.string(), pa.large_string(), pa.string_view())
 _TO_SPARK: Mapping[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(),
     pa.bool_(): st.BooleanType(),
@@ -42,9 +44,6 @@ _TO_SPARK: Mapping[pa.DataType, st.DataType] = {
     pa.float16(): st.FloatType(),
     pa.float32(): st.FloatType(),
     pa.float64(): st.DoubleType(),
-    pa.string(): st.StringType(),
-    pa.large_string(): st.StringType(),
-    pa.string_view(): st.StringType(),
     pa.binary(): st.BinaryType(),
     pa.large_binary(): st.BinaryType(),
     pa.binary_view(): st.BinaryType(),
@@ -87,21 +86,14 @@ def to_spark(schema: pa.Schema) -> st.StructType:
     for f in schema:
         if f.name in _ROW_COLUMNS and f.type == pa.uint64():
             f = pa.field(f.name, pa.int64(), not _ROW_COLUMNS[f.name])
-        fields.append(_spark_field(f, f.name))
+        fields.append(_spark_field(f, f.name, True))
     return st.StructType(fields)
 
 
-def _spark_field(f: pa.Field, path: str) -> st.StructField:
-    return st.StructField(f.name, _spark_type(f, path), f.nullable, _spark_metadata(f))
-
-
-def _spark_metadata(f: pa.Field) -> dict[str, Any]:
-    """The metadata of a StructField: the field's metadata as strings, and the sizes of fixed-size lists in it.
-
-    Extension names are omitted, because Spark has the storage type.
-    """
-    texts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in (f.metadata or {}).items() if not k.startswith(b"ARROW:")}
-    return {**texts, **_sizes(f.type, "")}
+def _spark_field(f: pa.Field, path: str, is_column: bool) -> st.StructField:
+    """The StructField, with what Spark may see of the field's metadata, and the sizes of fixed-size lists in it."""
+    t = _spark_type(f, path, f.metadata)
+    return st.StructField(f.name, t, f.nullable, {**shown(f.metadata, t, is_column), **_sizes(f.type, "")})
 
 
 def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
@@ -130,10 +122,13 @@ def is_bfloat16(f: pa.Field) -> bool:
     return bool(f.type == pa.binary(2) and (f.metadata or {}).get(EXTENSION_NAME) == BFLOAT16)
 
 
-def _spark_type(f: pa.Field, path: str) -> st.DataType:
+def _spark_type(f: pa.Field, path: str, metadata: Mapping[bytes, bytes] | None, inner: str = "") -> st.DataType:
+    """The type of a field. `metadata` is that of the StructField that it is in, at the path `inner` (see `_sizes`)."""
     t = storage_type(f.type)
     if is_bfloat16(f):
         return st.FloatType()
+    if t in _STRINGS:
+        return string_type(metadata, inner)
     if t in _TO_SPARK:
         return _TO_SPARK[t]
     if pa.types.is_timestamp(t):
@@ -147,12 +142,13 @@ def _spark_type(f: pa.Field, path: str) -> st.DataType:
     if pa.types.is_fixed_size_binary(t):
         return st.BinaryType()
     if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
-        return st.ArrayType(_spark_type(t.value_field, f"{path}.element"), t.value_field.nullable)
+        return st.ArrayType(_spark_type(t.value_field, f"{path}.element", metadata, f"{inner}element."), t.value_field.nullable)
     if pa.types.is_map(t):
         value = t.item_field
-        return st.MapType(_spark_type(t.key_field, f"{path}.key"), _spark_type(value, f"{path}.value"), value.nullable)
+        key_type = _spark_type(t.key_field, f"{path}.key", metadata, f"{inner}key.")
+        return st.MapType(key_type, _spark_type(value, f"{path}.value", metadata, f"{inner}value."), value.nullable)
     if pa.types.is_struct(t):
-        return st.StructType([_spark_field(child, f"{path}.{child.name}") for child in t])
+        return st.StructType([_spark_field(child, f"{path}.{child.name}", False) for child in t])
     raise UnsupportedFeatureError(f"column {path!r}: Spark has no type for Arrow's {t}; {_LEAVE_OUT}")
 
 
@@ -182,7 +178,7 @@ def stored(schema: st.StructType, sizes: Mapping[str, int]) -> pa.Schema:
     for a size on a column that is not an array.
     """
     used: set[str] = set()
-    out = pa.schema([_arrow_field(f, f.name, _Sizes(sizes, used)) for f in schema.fields])
+    out = pa.schema([_arrow_field(f, f.name, _Sizes(sizes, used), True) for f in schema.fields])
     unused = sizes.keys() - used
     if unused:
         raise InvalidOptionError(f"option '{min(unused)}.{FIXED_SIZE}' does not refer to an array column of the data")
@@ -214,9 +210,8 @@ class _Sizes:
         return replace(self, inner=f"{self.inner}{step}.")
 
 
-def _arrow_field(f: st.StructField, path: str, sizes: _Sizes) -> pa.Field:
-    # Keys that start with two underscores are Spark's own (char lengths, generated names), not the table's.
-    metadata = {k: v for k, v in f.metadata.items() if isinstance(v, str) and not k.startswith("__") and not k.endswith(FIXED_SIZE)}
+def _arrow_field(f: st.StructField, path: str, sizes: _Sizes, is_column: bool = False) -> pa.Field:
+    metadata = {key: value for key, value in kept(f, is_column).items() if not key.endswith(FIXED_SIZE)}
     within = replace(sizes, metadata=f.metadata, inner="")
     return pa.field(f.name, _arrow_type(f.dataType, path, within), f.nullable, metadata or None)
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.import_cache import brief_errors, start_task
 from lance_spark.spark.metrics import WriteClock
@@ -47,7 +48,7 @@ class LanceWriter(DataSourceArrowWriter):
         there: pa.Schema | None = None,
         replaced: Predicate | None = None,
     ) -> None:
-        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable.
+        """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable, and CHAR and so on.
 
         The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too.
         """
@@ -65,6 +66,8 @@ class LanceWriter(DataSourceArrowWriter):
         new = stored(schema, options.sizes)
         if overwrite and there is not None:
             new = pa.schema(_as_nullable(list(new), list(there)))
+            if "overwriteSchema" not in options.given:
+                new = pa.schema(_as_declared(list(new), list(there)))
         self._target = write.begin_write(place, new, mode, options.write)
 
     @brief_errors()
@@ -120,6 +123,17 @@ def _as_nullable(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Fi
     """Make fields nullable if the old field of the same name is: a literal is not nullable, but later values may be null."""
     by_name = {f.name.lower(): f for f in old}
     return [_loosened(f, by_name[f.name.lower()]) if f.name.lower() in by_name else f for f in new]
+
+
+def _as_declared(new: Sequence[pa.Field], old: Sequence[pa.Field]) -> list[pa.Field]:
+    """Columns of strings with the declared types of old columns of the same name: Spark does not say the length of a CHAR column."""
+    records = {f.name.lower(): f.metadata[DECLARED] for f in old if f.metadata and DECLARED in f.metadata and pa.types.is_string(f.type)}
+    return [
+        f.with_metadata({DECLARED: records[f.name.lower()], **(f.metadata or {})})
+        if f.name.lower() in records and pa.types.is_string(f.type)
+        else f
+        for f in new
+    ]
 
 
 def _loosened(new: pa.Field, old: pa.Field) -> pa.Field:

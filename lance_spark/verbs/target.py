@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.schema.schema import quoted
+from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
 from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
@@ -90,20 +91,38 @@ class Target:
 
 
 def named_target(spark: SparkSession, name: str) -> Target:
-    """A table of the session catalog. Raises TableNotFoundError if the catalog has no Lance table with this name."""
-    session = getattr(spark, "_jsparkSession", None)
+    """A table of the session catalog, or of a catalog of lance tables. Raises TableNotFoundError if it is no Lance table."""
+    session: Any = getattr(spark, "_jsparkSession", None)
     if session is None:
         raise UnsupportedFeatureError("Spark Connect cannot look up the location of a catalog table; use LanceTable.forPath")
-    if not spark.catalog.tableExists(name):
-        raise TableNotFoundError(f"the session catalog has no table {name}")
     state = session.sessionState()
-    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+    manager, convert = state.catalogManager(), spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]
+    parts = [str(part) for part in convert.asJava(state.sqlParser().parseMultipartIdentifier(name))]
+    is_full = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
+    catalog = manager.catalog(parts[0]) if is_full else manager.currentCatalog()
+    id = parts[1:] if is_full else parts if len(parts) > 1 else [*manager.currentNamespace(), *parts]
+    if catalog.getClass().getName() == "lancespark.LanceCatalog":
+        return _in_lance_catalog(spark, Catalog(dict(catalog.settings())), id)
+    if not spark.catalog.tableExists(name) or catalog.name() != "spark_catalog":
+        raise TableNotFoundError(f"the catalog {catalog.name()} has no lance table {name}")
+    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(quoted(id)))
     provider = table.provider().getOrElse(None)
     if provider is None or str(provider).lower() != "lance":
         raise TableNotFoundError(f"{name} is not a Lance table: its provider in the catalog is {provider}")
-    own = dict(spark.sparkContext._jvm.scala.jdk.javaapi.CollectionConverters.asJava(table.storage().properties()))  # type: ignore[union-attr]
+    own = dict(convert.asJava(table.storage().properties()))
     options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
     return Target(spark, own.get("path") or str(table.location().toString()), options)
+
+
+def _in_lance_catalog(spark: SparkSession, catalog: Catalog, id: Sequence[str]) -> Target:
+    """A table of `lance_spark.catalog`; if there is no table `t.branch_x`, the branch x of the table t."""
+    branch = branch_of(id)
+    try:
+        return Target(spark, catalog.store(catalog.own_id(id)).uri, catalog.storage)
+    except TableNotFoundError:
+        if branch is None:
+            raise
+    return Target(spark, catalog.store(catalog.own_id(branch[0])).uri, {**catalog.storage, "branch": branch[1]})
 
 
 def given(noted: Mapping[str, Any]) -> WriteOptions:

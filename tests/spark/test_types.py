@@ -97,7 +97,7 @@ def test_types_that_spark_lacks_are_refused_with_the_column_and_an_alternative(t
 
 
 def test_nullability_and_metadata_are_kept() -> None:
-    inner = pa.struct([pa.field("x", pa.int32(), False, {"unit": "m"})])
+    inner = pa.struct([pa.field("x", pa.int32(), False, {"unit": "m", "comment": "metres"})])
     schema = to_spark(
         pa.schema(
             [
@@ -114,7 +114,7 @@ def test_nullability_and_metadata_are_kept() -> None:
     assert isinstance(struct, st.StructType)
     assert isinstance(items, st.ArrayType)
     assert not struct["x"].nullable
-    assert struct["x"].metadata == {"unit": "m"}
+    assert struct["x"].metadata == {"comment": "metres"}
     assert not items.containsNull
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import quoted
+from lance_spark.spark.catalog.definition import declared_columns
 from lance_spark.spark.catalog.tables import latest_version
 from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.spark.field_metadata import COMMENT, CURRENT_DEFAULT, EXISTS_DEFAULT, is_checked
 from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
-from lance_spark.spark.types import stored
+from lance_spark.spark.types import stored, to_spark
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
@@ -23,8 +27,8 @@ from lance_spark.table.write.options import NO_OPTIONS
 
 Change = Mapping[str, Any]
 """A change by Spark: `change` is the name of the class of TableChange, the other keys are its fields."""
-CURRENT_DEFAULT, EXISTS_DEFAULT, COMMENT = "CURRENT_DEFAULT", "EXISTS_DEFAULT", "comment"
-"""The metadata of a column in which Spark has its default for new rows, its default for existing rows, and its comment."""
+NO_SIZES: Mapping[str, int] = {}
+"""The sizes of lists of a field without fixed-size lists."""
 
 
 def alter_table(catalog: Catalog, id: Sequence[str], changes: Sequence[Change]) -> None:
@@ -42,7 +46,12 @@ def _check_new_columns(changes: Sequence[Change]) -> None:
     for change in changes:
         if change.get("position") is not None:
             raise UnsupportedFeatureError("ADD COLUMN: a new column becomes the last one; leave out FIRST and AFTER")
-        if change["change"] == "AddColumn" and _default(_field(change)) is not None and len(change["path"]) > 1:
+        if change["change"] != "AddColumn":
+            continue
+        field = _field(change)
+        if not field.nullable:
+            raise SchemaMismatchError(f"ADD COLUMN: existing rows have no values, so {field.name!r} must be nullable; leave out NOT NULL")
+        if CURRENT_DEFAULT in field.metadata and len(change["path"]) > 1:
             raise UnsupportedFeatureError("ADD COLUMN: a field in a struct cannot have a DEFAULT; add it without one, or call addColumns")
 
 
@@ -57,28 +66,35 @@ def _check_properties(snapshot: Snapshot, changes: Sequence[Change]) -> None:
 
 
 def _add(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
-    columns = [_field(c) for c in changes if len(c["path"]) == 1]
-    if empty := [f for f in columns if _default(f) is None]:
-        snapshot = alter.add_columns(snapshot, stored(StructType(empty), {}))
-    for change in changes:
-        if len(change["path"]) > 1:
-            column = stored(StructType([_field(change)]), {}).field(0).with_name(quoted(change["path"]))
-            snapshot = alter.add_null_columns(snapshot, pa.schema([column]))
-    if valued := [f for f in columns if _default(f) is not None]:
-        values = {f.name: f"CAST({_default(f)} AS {f.dataType.simpleString()})" for f in valued}
-        snapshot = reopened(snapshot, add_calculated_columns(snapshot, values, NO_OPTIONS).version)
-        snapshot = alter.update_field_metadata(snapshot, {quoted([f.name]): f.metadata for f in valued})
-    return snapshot
+    fields = [_field(c) for c in changes]
+    columns = pa.schema([_arrow(f, c["path"]) for f, c in zip(fields, changes)])
+    values = {f.name: value for f, c in zip(fields, changes) if len(c["path"]) == 1 and (value := _default(f)) is not None}
+    if not values:
+        return alter.add_null_columns(snapshot, columns)
+    return reopened(snapshot, add_calculated_columns(snapshot, values, NO_OPTIONS, columns).version)
+
+
+def _arrow(field: StructField, path: Sequence[str], sizes: Mapping[str, int] = NO_SIZES) -> pa.Field:
+    """The field as it is stored at a path, which is the name of a field in a struct."""
+    if len(path) == 1:
+        return stored(StructType([field]), sizes).field(0)
+    sizes = {f"c.{name}": size for name, size in sizes.items()}
+    inside = stored(StructType([StructField("c", StructType([field]))]), sizes).field(0).type.field(0)
+    return inside.with_name(quoted(path))
 
 
 def _field(change: Change) -> StructField:
-    field: StructField = StructType.fromJson(json.loads(change["field"])).fields[0]
-    return field
+    return declared_columns(change["field"]).fields[0]
 
 
 def _default(field: StructField) -> str | None:
-    """The value of existing rows."""
-    return field.metadata.get(EXISTS_DEFAULT)
+    """The value of existing rows, as SQL of ours; None for null."""
+    value: str | None = field.metadata.get(EXISTS_DEFAULT)
+    if value is None or value.upper() == "NULL" or value.upper().startswith("CAST(NULL AS "):
+        return None
+    if isinstance(field.dataType, CharType | VarcharType | StringType):
+        return re.sub(r"'\s+collate\s+\w+$", "'", value, flags=re.IGNORECASE)
+    return f"CAST({value} AS {field.dataType.simpleString()})"
 
 
 def _drop(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
@@ -87,24 +103,37 @@ def _drop(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
 
 def _edit(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
     """New names, types and nullability of columns."""
-    return reopened(snapshot, alter.alter_columns(snapshot, [_alteration(snapshot, c) for c in changes]).version)
+    alterations: list[alter.AlterColumn] = []
+    declarations: dict[str, dict[str, str | None]] = {}
+    for change in changes:
+        alteration, declaration = _alteration(snapshot, change)
+        alterations += [alteration] if alteration is not None else []
+        declarations |= {quoted(change["path"]): declaration} if declaration else {}
+    if alterations:
+        snapshot = reopened(snapshot, alter.alter_columns(snapshot, alterations).version)
+    return alter.update_field_metadata(snapshot, declarations) if declarations else snapshot
 
 
-def _alteration(snapshot: Snapshot, change: Change) -> alter.AlterColumn:
+def _alteration(snapshot: Snapshot, change: Change) -> tuple[alter.AlterColumn | None, dict[str, str | None]]:
+    """The change of a field, if there is one, and of the metadata that declares types of strings."""
     path = quoted(change["path"])
     if change["change"] == "RenameColumn":
-        return {"path": path, "name": change["to"]}
+        return {"path": path, "name": change["to"]}, {}
     if change["change"] == "UpdateColumnNullability":
-        return {"path": path, "nullable": change["nullable"]}
-    old = snapshot.manifest.schema.resolve_field(path)[-1].type
-    sizes = {"c": old.list_size} if pa.types.is_fixed_size_list(old) else {}
-    return {"path": path, "data_type": stored(StructType([StructField("c", _type_from_json(change["type"]))]), sizes).field(0).type}
+        return {"path": path, "nullable": change["nullable"]}, {}
+    old = snapshot.manifest.schema.resolve_field(path)[-1]
+    sizes = {"c": old.type.list_size} if pa.types.is_fixed_size_list(old.type) else {}
+    new = _arrow(StructField("c", _type_from_json(change["type"])), change["path"], sizes)
+    now = {key.decode(): value.decode() for key, value in (new.metadata or {}).items()}
+    before = {key.decode() for key in old.metadata if key.endswith(DECLARED)}
+    if new.type == old.type or (pa.types.is_string(new.type) and pa.types.is_large_string(old.type)):
+        return None, {**dict.fromkeys(before), **now}
+    return {"path": path, "data_type": new.type}, dict.fromkeys(before)
 
 
 def _type_from_json(text: str) -> DataType:
     column = {"name": "c", "type": json.loads(text), "nullable": True, "metadata": {}}
-    kind: DataType = StructType.fromJson({"type": "struct", "fields": [column]}).fields[0].dataType
-    return kind
+    return declared_columns(json.dumps({"type": "struct", "fields": [column]})).fields[0].dataType
 
 
 def _describe(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
@@ -115,10 +144,24 @@ def _describe(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
         if c["change"] == "UpdateColumnComment":
             own[COMMENT] = c["comment"] or None
         else:
-            default = c["default"] or None
+            default = _new_default(snapshot, c)
             # Spark needs both keys. Existing rows have values, so theirs is never used.
             own |= {CURRENT_DEFAULT: default, EXISTS_DEFAULT: default and "NULL"}
     return alter.update_field_metadata(snapshot, metadata)
+
+
+def _new_default(snapshot: Snapshot, change: Change) -> str | None:
+    """A default that Spark may evaluate. Raises UnsupportedFeatureError for others."""
+    default: str | None = change["default"] or None
+    if default is None:
+        return None
+    field = snapshot.manifest.schema.resolve(quoted(change["path"]))[-1]
+    t = to_spark(pa.schema([field.to_arrow()])).fields[0].dataType
+    if len(change["path"]) > 1 or not is_checked(default, t):
+        functions = "current_timestamp(), current_date(), localtimestamp() or current_user()"
+        expected = f"expected a literal of the type {t.simpleString()}, or {functions}"
+        raise UnsupportedFeatureError(f"ALTER COLUMN {quoted(change['path'])} SET DEFAULT {default}: {expected}")
+    return default
 
 
 def _configure(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -11,13 +12,17 @@ from dataclasses import dataclass, field
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.options import SparkWriteOptions, is_of_new_table, main_name
+from lance_spark.schema.declared_types import COLLATIONS
+from lance_spark.spark.field_metadata import constant_default, printable
+from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.table.write.new_schema import split_key
 
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
 NOTHING: Mapping[str, str] = {}
 _OF_COLUMN = re.compile(r"([^.]+)(?:\..+)?\.(?:arrow|lance)\..+")
+COLLATION = "collation"
+"""The property with the collation of columns that declare none. Spark reads it when columns are added."""
 _OF_SPARK = ("owner", "provider", "location", "is_managed_location", "external", "table_type")
 
 
@@ -38,7 +43,7 @@ class Definition:
         if (provider := properties.get("provider", "lance").lower()) != "lance":
             advice = 'leave it out; saveAsTable and toTable need .format("lance")'
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
-        columns = StructType.fromJson(json.loads(schema))
+        columns = declared_columns(schema)
         of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
         config = {
             key: value
@@ -62,6 +67,41 @@ class Definition:
                 "storage options to lance_spark.catalog"
             )
         return dataclasses.replace(options, write=dataclasses.replace(options.write, config=self.config))
+
+
+def options_of_each_write(config: Mapping[str, str]) -> dict[str, str]:
+    """The options in a table's config that apply to each of its writes, without those that have no valid value."""
+    found = {}
+    for key, value in config.items():
+        if main_name(key) in OF_EACH_WRITE:
+            with contextlib.suppress(InvalidOptionError):
+                SparkWriteOptions.parse({key: value})
+                found[key] = value
+    return found
+
+
+def shown_properties(config: Mapping[str, str]) -> dict[str, str]:
+    """The properties that Spark may see of a table's config: not those that it acts on, unless they are checked."""
+    return {key: printable(value) for key, value in config.items() if _may_be_shown(key, value)}
+
+
+def _may_be_shown(key: str, value: str) -> bool:
+    if key == COLLATION:
+        return re.fullmatch(COLLATIONS, value) is not None
+    return key not in _OF_SPARK and not key.startswith(_OPTION)
+
+
+def declared_columns(schema: str) -> StructType:
+    """The columns of a statement from Spark's JSON; a default is a constant or one of the functions that are known.
+
+    Raises UnsupportedFeatureError for CHAR and VARCHAR with a collation, of which PySpark knows nothing, and for other defaults.
+    """
+    given = json.loads(schema)
+    for f in given["fields"]:
+        collations = f.get("metadata", {}).get("__COLLATIONS", {})
+        if str(f["type"]).startswith(("char(", "varchar(")) and any(not name.endswith(".UTF8_BINARY") for name in collations.values()):
+            raise UnsupportedFeatureError(f"column {f['name']!r}: {f['type']} cannot have a collation in a lance table; use STRING COLLATE")
+    return StructType([constant_default(f) for f in StructType.fromJson(given).fields])
 
 
 def _check_columns(config: Mapping[str, str], columns: Sequence[str]) -> None:

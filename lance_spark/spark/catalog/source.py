@@ -98,7 +98,8 @@ class CatalogSource(DataSource):
         place = tables.replaced_store if given["replaces"] else tables.begun_store
         store = place(self._catalog, given["id"], definition)
         options = dataclasses.replace(definition.write_options, write_mode=None if given["replaces"] else "create")
-        return LanceWriter(store, definition.schema, given["replaces"], options)
+        there = tables.replaced_rows(store, definition, options) if given["replaces"] else None
+        return LanceWriter(store, definition.schema, given["replaces"], options, there)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader whose tasks are those of a procedure."""

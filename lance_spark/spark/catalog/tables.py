@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -20,9 +21,9 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.namespace.protocol import Namespace, shown
-from lance_spark.spark.catalog.definition import Definition
+from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
-from lance_spark.spark.options import OF_EACH_WRITE, main_name
+from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import to_spark
 from lance_spark.spark.writer import commit_empty
@@ -49,8 +50,8 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     source = opened(catalog, id, travel)
     schema, snapshot = source.schema(), source.opened()
     config = snapshot.manifest.config
-    options = {**source.options, **({} if travel else {key: value for key, value in config.items() if main_name(key) in OF_EACH_WRITE})}
-    properties = {**config, PROVIDER: "lance", LOCATION: snapshot.root.uri}
+    options = {**source.options, **({} if travel else options_of_each_write(config))}
+    properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     pickled = base64.b64encode(pickle.dumps(source)).decode()
     return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
@@ -160,6 +161,19 @@ def replaced_store(catalog: Catalog, id: Id, definition: Definition) -> Store:
             f"REPLACE TABLE keeps the table at {store.uri}, because its versions are there; leave out LOCATION, or drop the table first"
         )
     return store
+
+
+def replaced_rows(store: Store, definition: Definition, options: SparkWriteOptions) -> pa.Schema | None:
+    """The columns of a table of which the option replaceWhere replaces some rows; None without this option.
+
+    Raises InvalidOptionError for what a write of rows cannot change.
+    """
+    if options.replaceWhere is None:
+        return None
+    if definition.config:
+        what = ", ".join(sorted(definition.config))
+        raise InvalidOptionError(f"the option replaceWhere replaces rows and keeps the table, so its properties ({what}) cannot be set")
+    return open_snapshot(store).manifest.schema.to_arrow()
 
 
 def finish(catalog: Catalog, id: Id, properties: Mapping[str, str]) -> None:

@@ -47,12 +47,13 @@ class ColumnsAdded:
 class Source:
     """The source of the values: `schema` has the new columns, and `write` writes their files for the fragments with the given ids.
 
-    If `write` notes finished fragments in a `checkpoint`, these are not written again.
+    The columns `without_values` are null in all rows. If `write` notes finished fragments in a `checkpoint`, these are not written again.
     """
 
     schema: pa.Schema
     write: Callable[[Snapshot, ColumnTarget, frozenset[int]], list[ColumnFile]]
     checkpoint: Checkpoint | None = None
+    without_values: frozenset[str] = frozenset()
 
 
 def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> ColumnsAdded:
@@ -63,7 +64,7 @@ def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> Co
         for attempt in range(TRIES):
             if done_already := done_before(snapshot.store, options.noted):
                 return ColumnsAdded(done_already.version, 0, 0)
-            fields = new_fields(snapshot, source.schema)
+            fields = new_fields(snapshot, source.schema, source.without_values)
             write = replace(write or rewrite_target(snapshot, options), schema=fields.written).based_on(snapshot)
             if source.checkpoint is not None and attempt == 0:
                 noted_before = source.checkpoint.found(snapshot)
@@ -111,8 +112,13 @@ def _still_good(
     }
 
 
-def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], options: WriteOptions) -> ColumnsAdded:
-    """Add columns in this process. `values` are SQL expressions by column name."""
+def add_calculated_columns(
+    snapshot: Snapshot, values: Mapping[str, str], options: WriteOptions, columns: pa.Schema | None = None
+) -> ColumnsAdded:
+    """Add columns in this process. `values` are SQL expressions by column name.
+
+    `columns` are all new columns, if they are not those of the expressions. The others are null in all rows.
+    """
     schema = with_row_columns(snapshot.manifest.schema)
     compute = Formulas({name: parse_formula(text, schema, column=name) for name, text in values.items()})
 
@@ -120,6 +126,8 @@ def add_calculated_columns(snapshot: Snapshot, values: Mapping[str, str], option
         tasks = plan_columns(snapshot, target, compute.columns, fragments)
         return [file for task in tasks for file in add_columns_of(task, compute)]
 
+    if columns is not None:
+        return add_columns(snapshot, Source(columns, write, without_values=frozenset(columns.names) - values.keys()), options)
     types = pa.schema([pa.field(name, _column_type(formula)) for name, formula in compute.formulas.items()])
     if snapshot.manifest.data_format != "0.1" and all(_is_typed_null(formula) for formula in compute.formulas.values()):
         return ColumnsAdded(alter.add_null_columns(snapshot, types).version)

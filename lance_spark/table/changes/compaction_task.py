@@ -50,7 +50,7 @@ def _written_anew(task: CompactionTask) -> tuple[Fragment, ...]:
     writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, target.options.max_bytes_per_file)
     with on_failure(lambda: discard(target, writer.abort())):
         for batch in read_task(task.rows):
-            writer.write(batch)
+            writer.write_stored(batch)
         return writer.finish()
 
 

@@ -46,21 +46,25 @@ class NewFields:
     names: Mapping[int, str]
 
 
-def new_fields(snapshot: Snapshot, columns: pa.Schema) -> NewFields:
+def new_fields(snapshot: Snapshot, columns: pa.Schema, without_values: Container[str] = ()) -> NewFields:
     """The fields of new columns, whose names may be paths. They are nullable, because deleted rows have no value.
 
-    Raises SchemaMismatchError for an existing or reserved name, and UnsupportedFeatureError for fields that cannot get values.
+    Those with the names `without_values` are null in all rows, and no file has them. Raises SchemaMismatchError for an existing or reserved
+    name, and UnsupportedFeatureError for fields that cannot get values.
     """
     manifest = snapshot.manifest
     new = named(manifest.schema, pa.schema([f.with_nullable(True) for f in columns]))
     schema, made = extended(manifest.schema, new, next_field_id(snapshot))
     check_new(new, made)
     check_names(schema.fields)
-    ids = {field.id for field in made}
+    names = {field.id: column.name for field, column in zip(made, columns) if column.name not in without_values}
+    if manifest.data_format == "0.1" and len(names) < len(made):
+        raise UnsupportedFeatureError(f"{snapshot}: tables of storage version 0.1 cannot have columns without values")
+    ids = set(names)
     parts = tuple(part for f in schema.fields if (part := written_part(f, ids, manifest.data_format)) is not None)
     if lists := [f.name for f in Schema(parts).walk() if f.id not in ids and f.logical_type != "struct" and f.children and _has(f, ids)]:
         raise UnsupportedFeatureError(f"new fields in the list {lists[0]!r} cannot get values; add them without values")
-    return NewFields(schema, Schema(parts), {field.id: column.name for field, column in zip(made, columns)})
+    return NewFields(schema, Schema(parts), names)
 
 
 def _has(field: Field, ids: Container[int]) -> bool:

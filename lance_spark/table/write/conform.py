@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep, take
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.schema.declared_types import DECLARED, as_declared, declared
 from lance_spark.schema.schema import Field, Schema
 
 
@@ -29,7 +30,8 @@ def check_fits(data: pa.Schema, table: Schema) -> None:
 def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
     """The rows of `batch`, whose schema fits (`check_fits`), as the columns of `table` in their storage types.
 
-    Raises SchemaMismatchError, naming the column, for a value that does not fit its type and for a null in a non-nullable field.
+    CHAR columns are padded. Raises SchemaMismatchError, naming the column, for a value that does not fit its type or its declared length,
+    and for a null in a non-nullable field.
     """
     if _is_conformed(batch.schema, table.fields):
         return batch
@@ -40,6 +42,8 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
         array = pa.nulls(batch.num_rows, t) if at is None else given[at]
         if array.type != t or field.logical_type == "json":
             array = _cast(array, field, field.name)
+        if (t_declared := declared(field)) is not None:
+            array = as_declared(array, t_declared, field.name)
         _check_nulls(array, field, field.name)
         columns.append(array)
     return pa.RecordBatch.from_arrays(columns, schema=target)
@@ -47,7 +51,9 @@ def conform(batch: pa.RecordBatch, table: Schema) -> pa.RecordBatch:
 
 def _is_conformed(data: pa.Schema, fields: Sequence[Field]) -> bool:
     """True if rows of the schema `data` need neither a change nor a check of their values."""
-    if data.names != [f.name for f in fields] or any(not f.nullable or f.children or f.logical_type == "json" for f in fields):
+    if data.names != [f.name for f in fields] or any(
+        not f.nullable or f.children or f.logical_type == "json" or DECLARED in f.metadata for f in fields
+    ):
         return False
     return all(given.nullable and given.type == f.type for given, f in zip(data, fields))
 

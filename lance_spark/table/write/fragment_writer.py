@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.fragment import DataFile, Fragment
+from lance_spark.schema.declared_types import undeclared
 from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.write.conform import conform
@@ -38,6 +39,10 @@ class FragmentWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
         self.write_conformed(conform(batch, self._schema))
+
+    def write_stored(self, batch: pa.RecordBatch) -> None:
+        """Add rows that the table has already: they stay as they are, also if other writers ignored declared lengths of strings."""
+        self.write_conformed(conform(batch, undeclared(self._schema)))
 
     def write_conformed(self, rest: pa.RecordBatch) -> None:
         """Add rows that `conform` returned."""

@@ -24,7 +24,7 @@ class CatalogPython {
   static final String SOURCE = "lance catalog";
   private static final String PICKLED_CLASS = "\u0080\u0002clance_spark.spark.catalog.source\nCatalogSource\n.";
   private static final ObjectMapper JSON = new ObjectMapper();
-  private final Map settings;
+  final Map settings;
 
   /** `settings` are those of the catalog. */
   CatalogPython(Map settings) { this.settings = settings; }

@@ -25,6 +25,10 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
   }
 
   public String name() { return name; }
+
+  /** The settings of the catalog, for lance_spark.verbs.target. */
+  public Map settings() { return python.settings; }
+
   public Set capabilities() { return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
 
   public Table loadTable(Identifier id) { return load(id, PlanJson.object()); }

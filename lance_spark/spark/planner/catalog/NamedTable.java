@@ -89,6 +89,8 @@ class NamedTable extends LanceTable {
 class OverwriteBuilder implements SupportsOverwriteV2 {
   /** Python takes the conditions from this option. See lance_spark.spark.source. */
   private static final String OPTION = "__lance_overwrite";
+  /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
+  private static final String KEEPS_COLUMNS = "overwriteSchema";
   private final NamedTable table;
   private final LogicalWriteInfo info;
   private Predicate[] conditions = null;
@@ -112,10 +114,13 @@ class OverwriteBuilder implements SupportsOverwriteV2 {
   }
 
   public Write build() {
-    if (conditions == null) return (isTruncating ? ((SupportsTruncate) table.plainBuilder(info)).truncate() : table.plainBuilder(info)).build();
+    if (conditions == null && !isTruncating) return table.plainBuilder(info).build();
     Map options = new HashMap(info.options().asCaseSensitiveMap());
-    options.put(OPTION, PlanJson.text(json(conditions)));
-    return table.plainBuilder(new RowsInfo(new CaseInsensitiveStringMap(options), info.schema(), info.queryId())).build();
+    if (conditions != null) options.put(OPTION, PlanJson.text(json(conditions)));
+    // INSERT OVERWRITE replaces rows. The statements that replace columns, too, do not come here.
+    else if (!info.options().containsKey(KEEPS_COLUMNS)) options.put(KEEPS_COLUMNS, "false");
+    WriteBuilder builder = table.plainBuilder(new RowsInfo(new CaseInsensitiveStringMap(options), info.schema(), info.queryId()));
+    return (conditions == null ? ((SupportsTruncate) builder).truncate() : builder).build();
   }
 
   /** The conditions, which must all hold; null if Python cannot decide one of them exactly. */
