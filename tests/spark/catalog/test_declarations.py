@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset, LanceTable
+from lance_spark.errors import LanceError
 from tests.spark.catalog.lakes import Lake
 from tests.spark.test_field_metadata import STRANGE
 from tests.spark_session import SPARK_ERRORS
@@ -61,9 +62,6 @@ def doors_of(own: Lake) -> dict[str, Callable[[str], object]]:
         "SQL catalog": lambda text: own.sql(f"INSERT INTO lance.ns.t (id, c) VALUES (2, '{text}')"),
         "table named by its path": lambda text: own.sql(f"INSERT INTO lance.`{uri}` (id, c) VALUES (2, '{text}')"),
         "path": lambda text: rows(text).write.format("lance").mode("append").save(uri),
-        "LanceTable": lambda text: (
-            LanceTable.forName(own.spark, "lance.ns.t").merge(rows(text), "false").whenNotMatchedInsertAll().execute()
-        ),
         "Dataset": lambda text: Dataset.write(uri, pa.table({"id": pa.array([2], pa.int32()), "c": [text]}), mode="append"),
     }
 
@@ -80,13 +78,15 @@ def test_char_varchar_and_collations_are_obeyed_through_every_door(own: Lake) ->
     assert own.pylance("ns.t")[0]["c"] == "a  "
     added = []
     for name, add in doors_of(own).items():
-        with pytest.raises((*SPARK_ERRORS, Exception), match=r"EXCEED_LIMIT_LENGTH|more than the 3 characters of CHAR\(3\)"):
+        with pytest.raises((*SPARK_ERRORS, LanceError), match=r"EXCEED_LIMIT_LENGTH|more than the 3 characters of CHAR\(3\)"):
             add("abcd")
         add("q")
         added.append("q  ")
         assert [row["c"] for row in own.pylance("ns.t") if row["id"] == 2] == added, name
     with pytest.raises(SPARK_ERRORS, match="EXCEED_LIMIT_LENGTH"):
         own.sql("UPDATE lance.ns.t SET v = 'long' WHERE id = 1")
+    with pytest.raises(LanceError, match=r"column 'v': a value has more than the 3 characters of VARCHAR\(3\)"):
+        LanceTable.forName(own.spark, "lance.ns.t").update("id = 1", {"v": "'long'"})
     assert LanceTable.forName(own.spark, "lance.ns.t").delete("s = 'a' AND c = 'a'").num_deleted_rows == 1
     own.sql("ALTER TABLE lance.ns.t ALTER COLUMN v TYPE VARCHAR(4)")
     own.sql("INSERT OVERWRITE lance.ns.t VALUES (1, 'a', 'long', 'A', NULL)")
