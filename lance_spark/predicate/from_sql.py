@@ -135,7 +135,7 @@ class _Translation:
         t = declared(self.schema.resolve(name)[-1])
         if t is not None and (t.kind == "char" or t.collation not in ("", "UTF8_BINARY")):
             what = f"the column {name}, a {t.text.upper()}: only Spark compares its strings by its rules"
-            raise InvalidOptionError(f"the filter {_short(self.sql)} uses {what}; use a condition of a query")
+            raise InvalidOptionError(f"{self.about} uses {what}; use a condition of a query")
 
     def now(self, name: str) -> Expression:
         now = datetime.datetime.now(datetime.UTC)
