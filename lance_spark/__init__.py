@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from lance_spark.lance_table import LanceTable
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
-    from lance_spark.spark.last_change import last_change
-    from lance_spark.spark.session import catalog, enable, write
+    from lance_spark.spark.session import catalog, enable, last_change, write
 
 __all__ = [
     "AmbiguousMergeError",
@@ -80,7 +79,7 @@ _LAZY = {
     "catalog": "lance_spark.spark.session",
     "create_partitioned_namespace": "lance_spark.create_partitioned",
     "enable": "lance_spark.spark.session",
-    "last_change": "lance_spark.spark.last_change",
+    "last_change": "lance_spark.spark.session",
     "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",
 }
