@@ -106,7 +106,9 @@ class LanceDataSource(DataSource):
             return self._reader(schema)
         except SchemaMismatchError as e:
             if self._request.declared is None:
-                raise
+                if self._read.columns is None:
+                    raise
+                raise SchemaMismatchError(f"the option columns leaves out columns that are asked for: {e}") from e
             adopt = "CREATE OR REPLACE TABLE t USING lance adopts them"
             what = f"the session catalog has other columns than the table with its options ({adopt})"
             raise SchemaMismatchError(f"{what}: {e}") from e
