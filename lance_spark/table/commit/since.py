@@ -64,7 +64,7 @@ def judged(
         read = base if base is not None and base.version == transaction.read_version else find_version(store, transaction.read_version)
         if not follows_unseen(transaction.operation, read.manifest if read else None, current.manifest, written):
             raise _unseen(store, transaction, gone)
-    if written is not None and not fits(written, current.manifest.schema):
+    if written is not None and not fits(written, current.manifest.schema):  # pragma: no cover: the rules refuse what they know of first
         what = f"the data was written for version {transaction.read_version}, but the columns have changed in version {current.version}"
         raise CommitConflictError(f"{store.uri}: {what}; run the operation again", retryable=True)
     return None, rebase or (bool(gone) and isinstance(transaction.operation, Delete | Update | CreateIndex))
