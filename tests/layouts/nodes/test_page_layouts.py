@@ -9,6 +9,7 @@ from lance_spark._proto import encodings_v2_1_early_pb2 as early
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark._proto import encodings_v2_3_pb2 as pb23
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.nodes import page_layouts
 from lance_spark.layouts.nodes.page_layouts import parse_layout
 from tests.layouts.pages import flat
 
@@ -73,3 +74,7 @@ def test_false_declarations_are_found(message: Message, complaint: str) -> None:
 def test_an_encoding_of_another_type_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"a page encoding of type 'lance\.encodings99\.PageLayout'"):
         parse_layout("lance.encodings99.PageLayout", b"")
+
+
+def test_sparse_layers_list_their_nulls_and_hide_no_values_in_them() -> None:
+    assert not page_layouts.has_values_in_nulls(page_layouts.Sparse(()))
