@@ -111,7 +111,7 @@ def test_an_index_is_replaced_dropped_and_listed(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="already has an index"):
         made.create_scalar_index("s.x", "BITMAP", "s.x_idx", replace=False)
     replaced = made.create_scalar_index("s.x", "BITMAP", "s.x_idx")
-    assert [i["type"] for i in replaced.list_indices()] == ["BITMAP"]
+    assert [i["type"] for i in replaced.list_indices()] == ["Bitmap"]
     assert replaced.count_rows("s.x = 3") == lance.dataset(tmp_path).count_rows("s.x = 3") == 1
     dropped = replaced.drop_index("s.x_idx")
     assert dropped.list_indices() == lance.dataset(tmp_path).describe_indices() == []
@@ -129,8 +129,8 @@ def test_a_default_name_never_replaces_an_index_of_another_kind_or_column(tmp_pa
         table = table.create_scalar_index(column, kind)
         theirs.checkout_latest()
     expected = {
-        "note_idx": ("note", "Inverted"), "note_idx_2": ("note", "NGRAM"), "note_idx_3": ("note", "BITMAP"),
-        "id_idx": ("other", "BTREE"), "id_idx_2": ("id", "BTREE"), "id_idx_3": ("id", "BITMAP"),
+        "note_idx": ("note", "Inverted"), "note_idx_2": ("note", "NGram"), "note_idx_3": ("note", "Bitmap"),
+        "id_idx": ("other", "BTree"), "id_idx_2": ("id", "BTree"), "id_idx_3": ("id", "Bitmap"),
     }  # fmt: skip
     assert {i["name"]: (i["fields"][0], i["type"]) for i in table.list_indices()} == expected
     assert {i.name for i in theirs.describe_indices()} == expected.keys()
@@ -211,7 +211,7 @@ def test_a_deferred_compaction_records_where_the_rows_went(tmp_path: Path) -> No
     made = Dataset.write(tmp_path, ROWS, max_rows_per_file=350)
     for kind, column in FOLLOWED.items():
         made = made.create_scalar_index(column, kind, name=kind)
-    before = {i["uuid"] for i in made.list_indices() if i["type"] not in ("ZONEMAP", "BLOOMFILTER")}
+    before = {i["uuid"] for i in made.list_indices() if i["type"] not in ("ZoneMap", "BloomFilter")}
     deleted = made.delete("id % 5 = 2")
     moved = deleted.optimize.compact_files(target_rows_per_fragment=600, defer_index_remap=True)
     # One commit reserves the ids of the new fragments; the next one has both the fragments and the record.
