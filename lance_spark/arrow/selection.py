@@ -19,11 +19,16 @@ def take(array: pa.Array, numbers: pa.Array) -> pa.Array:
 
 
 def take_rows(table: pa.Table, numbers: pa.Array) -> pa.Table:
-    """The rows at these positions."""
+    """The rows at these positions. Raises UnsupportedFeatureError if the dictionaries of a column's chunks cannot be merged."""
     if not table.num_columns:
         return without_columns(len(numbers), table.schema)
     columns = [pa.chunked_array([_from_zero(chunk) for chunk in column.chunks], column.type) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema).take(numbers)
+    try:
+        return pa.Table.from_arrays(columns, schema=table.schema).take(numbers)
+    except pa.ArrowInvalid as e:
+        if "dictionar" not in str(e):
+            raise
+        return pa.Table.from_arrays([joined(column.chunks) for column in columns], schema=table.schema).take(numbers)
 
 
 def without_columns(rows: int, schema: pa.Schema) -> pa.Table:

@@ -17,9 +17,9 @@ from lance_spark.spark.source import LanceDataSource
 NOT_NEEDED = {"numba", "llvmlite", "pandas", "fsspec", "s3fs", "sqlglot", "tqdm", "asyncio", "http"}
 """For local tables: compilers, clients of stores, and the parser of SQL."""
 TO_READ = {
-    "_proto arrow buffers encodings errors file index kernels layouts layouts.levels layouts.mini_block layouts.constant layouts.full_zip",
-    "layouts.nodes layouts.values metadata predicate reading schema spark spark.aggregation storage table.manifest_store table.scan",
-    "table.versions v0_1 v2_0 version",
+    "_proto arrow buffers display encodings errors file index kernels layouts layouts.levels layouts.mini_block layouts.constant",
+    "layouts.full_zip layouts.nodes layouts.values metadata predicate reading schema spark spark.aggregation storage",
+    "table.manifest_store table.scan table.versions v0_1 v2_0 version",
 }
 """Neither what writes, commits and changes tables nor namespaces."""
 

@@ -53,7 +53,7 @@ def test_tables_of_the_catalog_by_name(spark: SparkSession, table: LanceTable, u
         assert sorted(row.id for row in table.toDF().collect()) == [1, 3]
         with pytest.raises(TableNotFoundError, match="provider in the catalog is parquet"):
             LanceTable.forName(spark, "not_lance")
-        with pytest.raises(TableNotFoundError, match="has no table nothing"):
+        with pytest.raises(TableNotFoundError, match="has no lance table nothing"):
             LanceTable.forName(spark, "nothing")
     finally:
         spark.sql("DROP TABLE lance_by_name")
