@@ -18,7 +18,7 @@ from lance_spark.errors import CorruptFileError, InvalidOptionError, Unsupported
 from lance_spark.index.answer import Found, of_numbers
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
-from lance_spark.index.order import in_order, merged
+from lance_spark.index.order import in_order, is_ascending, merged, sort_order
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.predicate.one_column import holds, holds_for_null
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
@@ -82,7 +82,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
     try:
         kept = pages_that_may_hold(condition, pages.bounds)
         if pages.have_nulls:
-            kept = kept & (pages.nulls < pages.sizes)
+            # Old writers keep the count of nulls when rows are gone, so only one without bounds tells that there are no values.
+            kept = kept & ((pages.nulls < pages.sizes) | np.asarray(pages.bounds.upper.is_valid()))
             if holds_for_null(condition, pages.bounds.lower.type):
                 kept = kept | (pages.nulls > 0)
         numbers = np.flatnonzero(kept)
@@ -117,6 +118,12 @@ def _in_few(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarra
         chosen = np.array(numbers)
         rows = data.read((0, 1), spans.rows(pages.spans_of(chosen)))
         stops = np.cumsum(pages.sizes[chosen]).tolist()
+        if not is_ascending(rows.column(0)):
+            # Old writers may leave a page in another order when they move rows.
+            order = [start + sort_order(rows.column(0).slice(start, stop - start)) for start, stop in zip([0, *stops], stops)]
+            rows = rows.take(pa.array(np.concatenate(order)))
+        lower, upper = (bound.take(pa.array(chosen)) for bound in (pages.bounds.lower, pages.bounds.upper))
+        _check_values(rows.column(0), np.array([0, *stops]), lower, upper, data.path)
         for start, stop in zip([0, *stops], stops):
             part = rows.slice(start, stop - start)
             # A slice would keep the memory of all pages.
@@ -137,7 +144,8 @@ def _in_many(files: IndexFiles, data: IndexFile, pages: _Pages, wanted: np.ndarr
     hits = _hits(condition)
     places, done = [np.empty(0, np.int64)], 0
     for batch in data.batches((0,), range(*chosen[0].tolist()) if len(chosen) == 1 else rows):
-        places.append(rows[done : done + batch.num_rows][hits(batch.column(0))])
+        values = batch.column(0)
+        places.append(rows[done : done + batch.num_rows][hits(values) if is_ascending(values) else holds(condition, values)])
         done += batch.num_rows
     numbers = [np.empty(0, np.uint64), *(unsigned(batch.column(0), data.path) for batch in data.batches((1,), np.concatenate(places)))]
     return np.concatenate(numbers)
@@ -182,7 +190,26 @@ def _read_pages(files: IndexFiles, data: IndexFile) -> _Pages:
         raise CorruptFileError(f"{lookup.path}: the pages are not numbered from 0 to {len(order) - 1}")
     if len(order) and (order[1:] < order[:-1]).any():
         lower, upper, nulls = lower.take(order), upper.take(order), nulls[order]
+    _check_order((lower, upper), lookup.path)
     return _Pages(PageBounds(lower, upper), nulls.astype(np.int64), page_rows, data.num_rows)
+
+
+def _check_values(values: pa.Array, edges: np.ndarray, lower: pa.Array, upper: pa.Array, what: str) -> None:
+    """Raise CorruptFileError unless the values of pages, which are in order between the `edges`, lie within the bounds of the pages."""
+    nulls = np.concatenate([[0], np.cumsum(np.asarray(values.is_null()))])
+    last = edges[1:] - 1
+    first = np.minimum(edges[:-1] + np.diff(nulls[edges]), last)
+    _check_order((lower, values.take(pa.array(first)), values.take(pa.array(last)), upper), what)
+
+
+def _check_order(columns: Sequence[pa.Array], what: str) -> None:
+    """Raise CorruptFileError unless the first values of all columns, then the second ones, and so on, ascend. Nulls are no values:
+    some writers give a page with nulls a null as its lower bound, others its lowest value."""
+    places = np.arange(len(columns) * len(columns[0])).reshape(len(columns), -1).T.ravel()
+    if not is_ascending(joined(list(columns)).take(pa.array(places)).drop_null()):
+        raise CorruptFileError(
+            f"{what}: values are outside of the bounds of their page, or the bounds do not ascend; build the index again"
+        )
 
 
 def train(rows: Iterable[pa.RecordBatch], value_type: pa.DataType, target: IndexTarget, parameters: Mapping[str, object]) -> Trained:

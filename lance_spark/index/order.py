@@ -19,6 +19,7 @@ from lance_spark.arrow.texts import bytes_of, is_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U
+from lance_spark.predicate.compare import plain
 
 _BITS = {16: np.int16, 32: np.int32, 64: np.int64}
 _HALF, _LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -137,6 +138,20 @@ def _integers(values: pa.Array) -> np.ndarray | None:
     if types.is_temporal(t) and not types.is_interval(t):
         return np.asarray(values.view(pa.int64() if t.bit_width == 64 else pa.int32()))
     return np.asarray(values) if types.is_integer(t) else None
+
+
+def is_ascending(values: pa.Array) -> bool:
+    """Whether the values are in order, nulls first. The zeros of floats may be in any order."""
+    nulls = values.null_count
+    if nulls and values.slice(0, nulls).null_count != nulls:
+        return False
+    known = plain(values.slice(nulls))
+    if types.is_floating(known.type):
+        known = pa.array(known.to_numpy(zero_copy_only=False) + known.type.to_pandas_dtype()(0), known.type, from_pandas=False)
+    keys = _integers(known)
+    if keys is not None:
+        return bool((keys[1:] >= keys[:-1]).all())
+    return bool(pc.all(pc.less_equal(known[:-1], known[1:]), min_count=0).as_py())
 
 
 def first_of_equals(values: pa.Array) -> np.ndarray:

@@ -37,7 +37,8 @@ _VALUES = 8
 
 def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
     """The folder of each segment of a known kind, with its problems."""
-    from lance_spark.table.scan.indexed import Segments  # reads index files, and so loads the decoders
+    from lance_spark.file.reader import open_data_file  # these load the decoders
+    from lance_spark.table.scan.indexed import Segments
 
     segments = Segments(snapshot)
     indexes = snapshot.manifest.indexes
@@ -47,6 +48,9 @@ def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
             if any(check_size(store, f"{place}/{file.path}", file.size) for file in index.files):
                 continue  # which is reported for the file
             definition = definition_of(snapshot, [index])
+            if definition is not None:
+                for file in index.files:
+                    open_data_file(store, f"{place}/{file.path}", file.size).check()
         except LanceError as e:
             yield index.name, [("corrupt", str(e))]
             continue
