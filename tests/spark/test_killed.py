@@ -65,7 +65,7 @@ else:
     elif what == "overwrite":
         rows.write.format("lance").mode("overwrite").save(uri)
     else:
-        LanceTable.forPath(spark, uri).merge(rows, "id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        LanceTable.forPath(spark, uri).alias("t").merge(rows.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 """
 OLD = pa.table({"id": pa.array(range(110), pa.int64()), "v": pa.array([0] * 110, pa.int64())})
 
