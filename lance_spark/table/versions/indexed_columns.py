@@ -6,11 +6,14 @@ the dropped column.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cache
+
 from pyroaring import BitMap
 
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.snapshot import Snapshot, list_versions, reopened
 
 
 def missing_column(snapshot: Snapshot, index: IndexMetadata) -> str | None:
@@ -33,27 +36,48 @@ def other_column(snapshot: Snapshot, index: IndexMetadata, built_from: Snapshot 
     then, now = ({f.id: f for f in s.manifest.schema.walk()} for s in (built_from, snapshot))
     for i in index.fields:
         if i not in then or i not in now or then[i].logical_type != now[i].logical_type:
-            return f"index {index.name!r} was built from another column, which had the field id {i}{advice}"
-        both = _common(snapshot, built_from, index)
+            return f"it was built from another column, which had the field id {i}{advice}"
+        both = _common(built_from, snapshot, fragments_of(index) or BitMap())
         if both is not None:
             # A field id is free again only when no data file has it, so a new column is in other files.
             if _files(both[0], i) != _files(both[1], i):
-                return f"index {index.name!r} was built from other data files of fragment {both[0].id} than the column has now{advice}"
-        elif then[i].name != now[i].name:
-            return f"index {index.name!r} was built from the column {then[i].name!r}, which may be another one than {now[i].name!r}{advice}"
+                return f"it was built from other data files of fragment {both[0].id} than the column has now{advice}"
+        elif not _was_renamed(built_from, snapshot, i):
+            return f"it was built from the column {then[i].name!r}, which may be another one than {now[i].name!r}{advice}"
     return None
 
 
-def _common(snapshot: Snapshot, built_from: Snapshot, index: IndexMetadata) -> tuple[Fragment, Fragment] | None:
-    """A fragment that the index covers and that both versions have, before and now; None if there is none."""
-    covered = fragments_of(index) or BitMap()
-    for s in (built_from, snapshot):
-        covered &= BitMap(s.manifest.lazy_fragments.ids.tolist())
-    if not covered:
+def _was_renamed(then: Snapshot, now: Snapshot, field: int) -> bool:
+    """Whether only renames gave the field of the version `then` the name that it has in `now`.
+
+    A rename is a version with another name than the version before, and with a data file of the field that the version before has, too.
+    """
+    later = [v for v in sorted(list_versions(now.store)) if then.version < v < now.version]
+    opened = cache(lambda version: reopened(now, version))
+    while (name := _name(then, field)) != _name(now, field):
+        at = bisect_left(later, True, key=lambda version: _name(opened(version), field) != name)
+        before = opened(later[at - 1]) if at else then
+        then = opened(later[at]) if at < len(later) else now
+        both = _common(before, then, BitMap(before.manifest.lazy_fragments.ids.tolist()))
+        if _name(then, field) is None or both is None or _files(both[0], field) != _files(both[1], field):
+            return False
+        later = later[at + 1 :]
+    return True
+
+
+def _name(snapshot: Snapshot, field: int) -> str | None:
+    return next((f.name for f in snapshot.manifest.schema.walk() if f.id == field), None)
+
+
+def _common(before: Snapshot, after: Snapshot, fragments: BitMap) -> tuple[Fragment, Fragment] | None:
+    """One of the fragments, if both versions have it, before and after; None if they have none."""
+    for s in (before, after):
+        fragments = fragments & BitMap(s.manifest.lazy_fragments.ids.tolist())
+    if not fragments:
         return None
-    first = covered[0]
-    before, now = (s.manifest.lazy_fragments.of_ids([first])[first] for s in (built_from, snapshot))
-    return before, now
+    first = fragments[0]
+    one, other = (s.manifest.lazy_fragments.of_ids([first])[first] for s in (before, after))
+    return one, other
 
 
 def _files(fragment: Fragment, field: int) -> set[tuple[str, int | None]]:

@@ -56,8 +56,13 @@ def test_our_index_is_refused_when_its_column_was_replaced(uri: str, name: str) 
     assert Dataset.open(uri).verify().ok
 
 
-def test_an_index_of_a_renamed_column_stays_in_use(uri: str) -> None:
-    Dataset.open(uri).create_scalar_index("x", "BTREE", name="i").alter_columns({"path": "x", "name": "y"})
+@pytest.mark.parametrize("compacted", [False, True])
+def test_an_index_of_a_renamed_column_stays_in_use(uri: str, compacted: bool) -> None:
+    Dataset.open(uri).create_scalar_index("x", "BTREE", name="i")
+    for old, new in ("xz", "zw", "wy"):
+        Dataset.open(uri).alter_columns({"path": old, "name": new}).update_config({"a": new})
+    if compacted:
+        lance.dataset(uri).optimize.compact_files()
     ds = Dataset.open(uri)
     assert "i (BTREE)" in str(ds.scan(filter="y = 20").explain())
     assert ds.verify().ok
