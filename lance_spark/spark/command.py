@@ -19,13 +19,14 @@ class Command:
 
     `statement` is its id. `version` is the version that it has read, 0 if the table does not exist yet; `declared` is then its schema, as
     Spark's JSON. `condition` is SQL. With `repeats`, it may delete a row more than once. `assigned` are the columns with new values in
-    updated rows.
+    updated rows. `identity` is that of the version (see `table.versions.identity`).
     """
 
     kind: str
     statement: str
     condition: str
     version: int = 0
+    identity: str = ""
     declared: str = ""
     repeats: bool = False
     assigned: tuple[str, ...] = ()
@@ -38,7 +39,14 @@ class Command:
 
     def place(self, options: ReadOptions) -> ReadOptions:
         """The options of a read of the version that the command has read."""
-        return replace(options, version=self.version or None, tag=None, timestamp=None)
+        # A truncation applies to the latest version, if that is of the same table.
+        version = None if self.kind == "TRUNCATE" else self.version or None
+        return replace(options, version=version, tag=None, timestamp=None)
+
+    @property
+    def truncated(self) -> str | None:
+        """The version that a view has opened whose rows are all deleted, and its identity."""
+        return f"{self.version} {self.identity}" if self.kind == "TRUNCATE" and self.version else None
 
     def write_options(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options of the write. The command knows its branch."""

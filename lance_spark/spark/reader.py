@@ -28,7 +28,7 @@ SIZE_MARK = b"LanceSize:"
 PARTITIONED_MARK = b"LancePartitioned:"
 """In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
 VERSION_MARK = b"LanceVersion:"
-"""In the pickle of a source of a table, before the pinned version: LanceTable.java looks for it."""
+"""In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
 
 
 class LancePartition(InputPartition):

@@ -42,7 +42,7 @@ from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan
-from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot
+from lance_spark.table.versions.snapshot import DROPPED, Snapshot, check_identity, open_pinned, open_snapshot
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 
 OVERWRITE = "__lance_overwrite"
 """The option in which NamedTable.java passes the conditions, as JSON, of the rows that a write replaces."""
+
+IDENTITY = "__lance_identity"
+"""The option with the identity of the version that is read (see `table.versions.identity`): verbs read what they have opened."""
+
+BASED_ON = "__lance_based_on"
+"""The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
 
 NO_STREAM = (
     "a stream cannot read a lance table; read versions with spark.read.format('lance') in a loop or a scheduled job, and only the new rows "
@@ -68,7 +74,9 @@ class LanceDataSource(DataSource):
         keep_import_cache_small()
         self._command = Command.of(options)
         self._overwritten = options.get(OVERWRITE)
-        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE)}
+        self._based_on = options.get(BASED_ON) if self._command is None else self._command.truncated
+        identity = options.get(IDENTITY, "") if self._command is None else self._command.identity
+        options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON)}
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
@@ -77,10 +85,10 @@ class LanceDataSource(DataSource):
         self._mark = b""
         self._pinned: tuple[Store, int, str] | LanceError
         try:
-            found = open_version(self._read if self._command is None else self._command.place(self._read))
+            found = open_version(self._read if self._command is None else self._command.place(self._read), identity)
             if isinstance(found, Snapshot):
                 self._snapshot = found
-                self._mark = VERSION_MARK + struct.pack("<q", found.version)
+                self._mark = VERSION_MARK + struct.pack("<qq", found.version, len(found.identity.encode())) + found.identity.encode()
             else:
                 self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
             self._pinned = self._snapshot.store, self._snapshot.version, found.identity
@@ -144,6 +152,8 @@ class LanceDataSource(DataSource):
         options = SparkWriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
+        if self._based_on is not None:
+            self._check_same_table(*self._based_on.split(" ", 1))
         if self._command is not None:
             from lance_spark.spark.row_level import row_level_writer
 
@@ -163,6 +173,13 @@ class LanceDataSource(DataSource):
         known = self._snapshot.manifest.schema
         conditions = [] if self._overwritten is None else [from_json(tree, known) for tree in json.loads(self._overwritten)]
         return LanceWriter(place, schema, overwrite, options, known.to_arrow(), conjunction(conditions) if conditions else None)
+
+    def _check_same_table(self, version: str, identity: str) -> None:
+        from lance_spark.table.commit.same_table import check_continues
+
+        if self._snapshot is None or self._partitioned is not None:
+            raise VersionNotFoundError(f"{store_of(self._read).uri}, version {version}, {DROPPED}; create the table again")
+        check_continues(self._snapshot, int(version), identity)
 
     @property
     def is_partitioned(self) -> bool:
@@ -231,8 +248,8 @@ def _shown(fields: Schema) -> pa.Schema:
     return signed(fields).to_arrow()
 
 
-def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:
-    """Open the version of a table or of a partitioned namespace that the options choose."""
+def open_version(options: ReadOptions, identity: str = "") -> Snapshot | PartitionedVersion:
+    """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
     store = store_of(options)
     try:
         snapshot = open_snapshot(
@@ -242,6 +259,7 @@ def open_version(options: ReadOptions) -> Snapshot | PartitionedVersion:
             branch=options.branch,
             timestamp=options.timestamp,
             allow_other_stores=options.allow_other_stores,
+            identity=identity,
         )
     except (TableNotFoundError, VersionNotFoundError):
         from lance_spark.namespace.partitioned.root import open_partitioned, with_flags

@@ -12,6 +12,7 @@ from lance_spark.errors import InvalidOptionError, TableNotFoundError, Unsupport
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog_settings import Catalog, branch_of
 from lance_spark.spark.options import STORAGE, ReadOptions, storage_options
+from lance_spark.spark.source import IDENTITY
 from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
@@ -67,7 +68,7 @@ class Target:
 
         With `fragments` (not empty), only their rows: each fragment in one partition, in the order of its rows.
         """
-        options = {**self.options, "version": str(snapshot.version)}
+        options = {**self.options, "version": str(snapshot.version), IDENTITY: snapshot.identity}
         if fragments is not None:
             options["fragments"] = ",".join(map(str, sorted(fragments)))
         if addressed:

@@ -30,6 +30,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's table of a Python source, with push-down, metadata columns and row-level commands. */
 class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
+  /** The option with the version that a write is based on, and its identity (lance_spark.spark.source). */
+  private static final String BASED_ON = "__lance_based_on";
   private final PythonTable inner;
   private final String name;
   private final Map own;
@@ -87,7 +89,21 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return inner.newWriteBuilder(!isCatalogTable ? info : new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
+    if (isCatalogTable) return inner.newWriteBuilder(new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
+    return inner.newWriteBuilder(new RowsInfo(basedOn(info.options()), info.schema(), info.queryId()));
+  }
+
+  /** The options with the version that a view of a path has opened: it does not write to another table that was made at the path. */
+  private CaseInsensitiveStringMap basedOn(CaseInsensitiveStringMap options) {
+    try {
+      Source source = source(options);
+      if (!source.isOpen() || source.version() == 0) return options;
+      Map all = new HashMap(options.asCaseSensitiveMap());
+      all.put(BASED_ON, source.version() + " " + source.identity());
+      return new CaseInsensitiveStringMap(all);
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
@@ -96,7 +112,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   }
 
   public boolean truncateTable() {
-    RowLevelWrite.truncate(this);
+    RowLevelWrite.truncate(this, isCatalogTable);
     return true;
   }
 
@@ -168,8 +184,27 @@ class Source {
   /** The pinned version, which row addresses refer to; 0 if there is no table yet. */
   long version() throws Exception {
     byte[] pickle = inPython().dataSource();
-    int at = Marks.after(pickle, Pickle.VERSION_MARK, 8);
+    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
     return at < 0 ? 0 : Marks.integer(pickle, at);
+  }
+
+  /** The command with the pinned version. */
+  ObjectNode noteVersion(ObjectNode command) {
+    try {
+      return command.put("version", version()).put("identity", identity());
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** True if a version is pinned. */
+  boolean isOpen() throws Exception { return SparkInternals.get(spark(), "dataSourceInPython") != null; }
+
+  /** What distinguishes the pinned version from that of another table at the same path; "" if there is no table yet. */
+  String identity() throws Exception {
+    byte[] pickle = inPython().dataSource();
+    int at = Marks.after(pickle, Pickle.VERSION_MARK, 16);
+    return at < 0 ? "" : new String(pickle, at + 16, (int) Marks.integer(pickle, at + 8), StandardCharsets.UTF_8);
   }
 
   /** True for a partitioned namespace, which has a mark in its pickle. */
@@ -200,7 +235,7 @@ class Source {
 class Pickle {
   /** The mark before five little-endian signed 64-bit integers (LancePartition in lance_spark.spark.reader). */
   private static final byte[] SIZE_MARK = Marks.mark("LanceSize:");
-  /** The mark before one such integer (LanceDataSource in lance_spark.spark.source). */
+  /** The mark before two such integers and text (LanceDataSource in lance_spark.spark.source). */
   static final byte[] VERSION_MARK = Marks.mark("LanceVersion:");
   static final byte[] PARTITIONED_MARK = Marks.mark("LancePartitioned:");
 

@@ -20,6 +20,7 @@ from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.parts import Part, left_by, with_own_rows, without_deleted
 from lance_spark.table.scan.top_n import SortKey
+from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import Snapshot
 
 BATCH_ROWS = 32 << 10
@@ -138,13 +139,14 @@ def _and(schema: Schema, more: Schema) -> Schema:
 class ScanTask:
     """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
-    `table` is the table and version for error messages; `fields` are read and `given` are returned. With an `order`,
+    `pin` is the version, and `table` its name for error messages; `fields` are read and `given` are returned. With an `order`,
     the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
     the rows of the whole scan. `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows
     is exact and there are no parts.
     """
 
     table: str
+    pin: Pin
     locations: Locations
     parts: tuple[Part, ...]
     fields: Schema
@@ -256,6 +258,7 @@ def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, l
     """A task of the plan without rows."""
     return ScanTask(
         table=str(snapshot),
+        pin=snapshot.pin,
         locations=snapshot.locations,
         parts=(),
         fields=fields,

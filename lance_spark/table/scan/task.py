@@ -22,6 +22,7 @@ from lance_spark.table.scan.read_ahead import prefetch
 from lance_spark.table.scan.repeated import Repeated
 from lance_spark.table.scan.selection import Selection, concatenated, rows_of, true_at
 from lance_spark.table.scan.top_n import Top
+from lance_spark.table.versions.snapshot import in_use
 
 if TYPE_CHECKING:
     from lance_spark.table.scan.fragment_reader import FragmentReader
@@ -36,8 +37,13 @@ _AT_ONCE = 1 << 8
 def read_task(task: ScanTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file.
 
-    What the reading costs is added to `cost`.
+    What the reading costs is added to `cost`. Raises VersionNotFoundError if the version was removed, or its table dropped, since planning.
     """
+    with in_use(task.pin):
+        yield from _read(task, cost)
+
+
+def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
     own, start = Cost() if cost is None else Cost(cost.elsewhere), time.perf_counter()
     try:
         if task.counts_rows:

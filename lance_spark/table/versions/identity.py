@@ -7,6 +7,7 @@ commit and the names of data files are compared.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
@@ -35,11 +36,24 @@ def identity(manifest: Manifest) -> str:
     return " ".join([str(manifest.timestamp), *files])
 
 
-def standing_at(store: Store, path: str, manifest: Manifest) -> Standing:
-    """Compare the manifest file at `path` with a manifest that was read there or written to it. Usually one small read."""
-    own = identity(manifest)
+@dataclass(frozen=True)
+class Pin:
+    """A version that was opened, without its manifest, for tasks: `path` is that of the manifest file in `store`."""
+
+    store: Store
+    version: int
+    path: str
+    identity: str
+
+    def __str__(self) -> str:
+        return f"{self.store.uri}, version {self.version}"
+
+
+def standing_at(store: Store, path: str, own: str) -> Standing:
+    """Compare the manifest file at `path` with the identity of a manifest that was read there or written to it. Usually one small read."""
     try:
-        if manifest.transaction_file and own.encode() in bytes(store.read_end(path, _END)):
+        # The identity of a manifest of the first writers is not in it as text.
+        if own.encode() in bytes(store.read_end(path, _END)):
             return Standing.SAME
         same = identity(parse(store.read(path), f"{store.uri}/{path}")) == own
     except MissingFileError:

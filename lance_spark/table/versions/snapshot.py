@@ -20,7 +20,7 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
-from lance_spark.table.versions.identity import Standing, identity, standing_at
+from lance_spark.table.versions.identity import Pin, Standing, identity, standing_at
 from lance_spark.table.versions.other_formats import how_to_read
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
@@ -34,6 +34,7 @@ _DETACHED_NAME = f"{_MAX_U64 - _DETACHED:0{_V2_DIGITS}}{SUFFIX}"
 """The V2 name of the first version that would be detached: versions of the history have greater names."""
 
 MADE_ANEW = "no longer exists: the table was dropped and made anew; open it again"
+DROPPED = "no longer exists: the table was dropped"
 
 _TRIES = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,6 +66,11 @@ class Snapshot:
         return identity(self.manifest)
 
     @property
+    def pin(self) -> Pin:
+        """The version without its manifest."""
+        return Pin(self.store, self.version, self.path, self.identity)
+
+    @property
     def root(self) -> Store:
         """The store of the whole table, which contains its tags and branches; for a branch, this is not the branch's own store."""
         branch = self.manifest.branch
@@ -92,7 +98,7 @@ def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
 
 
 @contextlib.contextmanager
-def in_use(snapshot: Snapshot) -> Iterator[None]:
+def in_use(snapshot: Snapshot | Pin) -> Iterator[None]:
     """Wrap reads of a version: if they fail because it was removed, or its table dropped, raise VersionNotFoundError."""
     try:
         yield
@@ -103,15 +109,15 @@ def in_use(snapshot: Snapshot) -> Iterator[None]:
         raise _lost(snapshot) or removed from e
 
 
-def standing(snapshot: Snapshot) -> Standing:
+def standing(snapshot: Snapshot | Pin) -> Standing:
     """What is stored in the place of the snapshot's version now."""
     if (manifests := external(snapshot.store)) is not None:
         manifests.path_of(snapshot.version)  # completes a commit
-    found = standing_at(snapshot.store, snapshot.path, snapshot.manifest)
+    found = standing_at(snapshot.store, snapshot.path, snapshot.identity)
     if found is Standing.GONE:
         # A migration may have renamed it.
         other = manifest_path(snapshot.version, not is_v2_path(snapshot.path))
-        return standing_at(snapshot.store, other, snapshot.manifest)
+        return standing_at(snapshot.store, other, snapshot.identity)
     return found
 
 
@@ -131,12 +137,12 @@ def _check_not_lost(snapshot: Snapshot) -> None:
         raise error
 
 
-def _lost(snapshot: Snapshot) -> VersionNotFoundError | None:
+def _lost(snapshot: Snapshot | Pin) -> VersionNotFoundError | None:
     """The error that the table of a version, which is no longer stored, was dropped; None if only the version was removed."""
     try:
         latest = latest_version(snapshot.store)[0]
     except TableNotFoundError:
-        return VersionNotFoundError(f"{snapshot}, cannot be read: the table was dropped")
+        return VersionNotFoundError(f"{snapshot}, {DROPPED}")
     if latest >= snapshot.version and standing(snapshot) is not Standing.OTHER:
         return None
     return VersionNotFoundError(f"{snapshot}, {MADE_ANEW}")
@@ -145,10 +151,12 @@ def _lost(snapshot: Snapshot) -> VersionNotFoundError | None:
 def open_pinned(store: Store, version: int, identity: str, allow_other_stores: bool = False) -> Snapshot:
     """Open a version that was opened before, when it had this identity.
 
-    Raises VersionNotFoundError if it is no longer there, also if a version of another table has its number now.
+    Raises VersionNotFoundError if it is no longer there, also if the table was dropped, or a version of another table has its number now.
     """
     try:
-        found = open_snapshot(store, version=version, allow_other_stores=allow_other_stores)
+        found = _open_version(store, version, allow_other_stores)
+    except TableNotFoundError as e:
+        raise VersionNotFoundError(f"{store.uri}, version {version}, {DROPPED}") from e
     except VersionNotFoundError as e:
         if latest_version(store)[0] < version:
             raise VersionNotFoundError(f"{store.uri}, version {version}, {MADE_ANEW}") from e
@@ -245,13 +253,15 @@ def open_snapshot(
     branch: str | None = None,
     timestamp: datetime | str | None = None,
     allow_other_stores: bool = False,
+    identity: str = "",
 ) -> Snapshot:
     """Open the latest version of the table at `store`, or the requested one.
 
     At most one of `version`, `tag` and `timestamp` may be given; `version` and `timestamp` refer to `branch`. A `timestamp` (ISO 8601 if
     text, UTC without a zone) selects the latest version that is not newer. `allow_other_stores` permits reading files from base paths
-    in other stores or buckets. Raises TableNotFoundError, or VersionNotFoundError, which lists the existing versions; TypeError or
-    ValueError for a `version` that is not an integer and a `timestamp` that is not a time.
+    in other stores or buckets. `identity` is that of the `version`, if it was opened before; see `open_pinned`. Raises TableNotFoundError,
+    or VersionNotFoundError, which lists the existing versions; TypeError or ValueError for a `version` that is not an integer and a
+    `timestamp` that is not a time.
     """
     if sum(x is not None for x in (version, tag, timestamp)) > 1 or (tag is not None and branch is not None):
         raise ValueError("give only one of version, tag and timestamp, and no branch with a tag, which includes its branch")
@@ -261,6 +271,8 @@ def open_snapshot(
         read_branch(store, branch)
         store = store.at(f"{store.uri}/{branch_folder(branch)}")
     if version is not None:
+        if identity:
+            return open_pinned(store, version, identity, allow_other_stores)
         return _open_version(store, _number(version), allow_other_stores)
     if timestamp is None:
         return _open_latest(store, allow_other_stores)

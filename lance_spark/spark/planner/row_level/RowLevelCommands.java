@@ -72,7 +72,7 @@ public class RowLevelCommands extends Rule {
 
   private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
     ObjectNode command = PlanJson.object().put("kind", kind).put("condition", condition.sql());
-    return command.put("version", source.version()).put("declared", table.schema().json());
+    return source.noteVersion(command).put("declared", table.schema().json());
   }
 
   /** Spark rewrites a MERGE that only inserts rows: it appends the rows of the source that match none of the table. */

@@ -36,10 +36,11 @@ class RowLevelWrite implements Write {
   public BatchWrite toBatch() { return new RowLevelBatch(this, inner.toBatch()); }
   public CustomMetric[] supportedCustomMetrics() { return inner.supportedCustomMetrics(); }
 
-  /** Deletes all rows. There are no tasks. */
-  static void truncate(LanceTable table) {
+  /** Deletes all rows. There are no tasks. A name is that of the table that is there now; a view has opened a version. */
+  static void truncate(LanceTable table, boolean isNamed) {
     Source source = table.source(CaseInsensitiveStringMap.empty());
     ObjectNode command = PlanJson.object().put("kind", "TRUNCATE").put("condition", "true");
+    if (!isNamed) source.noteVersion(command);
     BatchWrite batch = new RowLevelWrite(table, source, command, table.schema()).toBatch();
     batch.createBatchWriterFactory(new NoRows(table.schema()));
     batch.commit(new WriterCommitMessage[0]);
