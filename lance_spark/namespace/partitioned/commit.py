@@ -26,6 +26,7 @@ from lance_spark.namespace.partitioned.write import PartitionedTarget, WrittenPa
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bind import kind
 from lance_spark.predicate.tree import Column, walk
+from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot
 
 _CONNECTIONS = 8
@@ -74,6 +75,8 @@ class _Commit:
         version = parsed(table)
         if version is None:
             raise CommitConflictError(f"{self.target.root.uri} is no partitioned namespace any more", retryable=False)
+        if table.snapshot is not None:
+            check_continues(table.snapshot, self.target.version, self.target.identity)
         spec = version.specs[self.target.spec]
         places = Places(version, spec, self.target.job)
         gone = self._gone(version, places)

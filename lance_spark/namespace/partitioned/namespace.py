@@ -176,7 +176,7 @@ class PartitionedNamespace:
         reader = as_reader(data)
         condition = None if replace_where is None else parse(replace_where, from_arrow(self.schema))
         chosen: PartitionMode = mode if condition is None else "replace"
-        target = begin(self.snapshot.root, reader.schema, chosen, WriteOptions(**options))
+        target = begin(self.snapshot.root, reader.schema, chosen, WriteOptions(**options), self.snapshot)
         check = None if condition is None else partial(check_rows, condition)
         written = write_partitions(target, reader, check)
         return self._changed(commit_partitions(target, written, condition))

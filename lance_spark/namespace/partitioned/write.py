@@ -28,7 +28,9 @@ from lance_spark.schema.schema import Field, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
 from lance_spark.table.build.old_writers import completed
+from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.field_ids import next_field_id
+from lance_spark.table.versions.snapshot import check_identity
 from lance_spark.table.write.conform import check_fits, conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
@@ -49,7 +51,7 @@ OPEN_FILES = 8
 class PartitionedTarget:
     """The target of a write, for executors and the commit; `version` is that of the namespace, `names` are the columns of the data.
 
-    `spec` is the number of the spec that divides the rows.
+    `spec` is the number of the spec that divides the rows. `identity` is that of the version (see `table.versions.identity`).
     """
 
     root: Store
@@ -60,10 +62,13 @@ class PartitionedTarget:
     options: WriteOptions
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     since: float = field(default_factory=time.time)
+    identity: str = ""
 
     def open(self) -> PartitionedVersion:
         """The version of the namespace that the write is based on."""
-        return with_flags(opened(self.root, self.version), False, True)
+        found = with_flags(opened(self.root, self.version), False, True)
+        check_identity(found, self.identity)
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,12 +85,17 @@ class WrittenPartition:
     fragments: tuple[Fragment, ...]
 
 
-def begin(root: Store, schema: pa.Schema, mode: PartitionMode, options: WriteOptions = NO_OPTIONS) -> PartitionedTarget:
-    """Prepare to write data of the schema `schema`; nothing is written yet.
+def begin(
+    root: Store, schema: pa.Schema, mode: PartitionMode, options: WriteOptions = NO_OPTIONS, held: PartitionedVersion | None = None
+) -> PartitionedTarget:
+    """Prepare to write data of the schema `schema`; nothing is written yet. `held` is a version that the writer has opened before.
 
-    Raises SchemaMismatchError for data that does not fit the namespace, and UnsupportedFeatureError for a spec that cannot be written.
+    Raises SchemaMismatchError for data that does not fit the namespace, UnsupportedFeatureError for a spec that cannot be written, and
+    CommitConflictError if the namespace of `held` was dropped and made anew.
     """
     version = opened(root)
+    if held is not None and version.manifest.snapshot is not None:
+        check_continues(version.manifest.snapshot, held.version, held.identity)
     if options.merge_schema:
         raise InvalidOptionError("mergeSchema does not apply to partitioned namespaces; add columns with PartitionedNamespace.add_columns")
     check_fits(schema, from_arrow(version.schema))
@@ -99,7 +109,7 @@ def begin(root: Store, schema: pa.Schema, mode: PartitionMode, options: WriteOpt
     if mode == "dynamic" and any(number != version.spec.id for number in version.leaves["spec"].to_pylist()):
         what = "partitions of older specs may have rows that a dynamic overwrite would have to replace"
         raise UnsupportedFeatureError(f"{version}: {what}; overwrite all, or use replaceWhere")
-    return PartitionedTarget(root, version.version, version.spec.id, mode, tuple(schema.names), options)
+    return PartitionedTarget(root, version.version, version.spec.id, mode, tuple(schema.names), options, identity=version.identity)
 
 
 def write_partitions(
