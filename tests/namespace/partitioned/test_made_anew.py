@@ -34,7 +34,7 @@ def test_writes_of_a_namespace_that_is_no_longer_there_leave_the_new_one(version
         shutil.rmtree(root)
         expected = plain(made(root, versions, 100))
         with pytest.raises(LanceError, match="dropped and made anew"):
-            held.write(pa.table({"id": [7], "c": ["x"]}, schema=SCHEMA), mode)  # type: ignore[arg-type]
+            held.write(pa.table({"id": [7], "c": ["x"]}, schema=SCHEMA), mode)
         there = PartitionedNamespace.open(root)
         assert plain(there) == expected
         assert plain(there.write(pa.table({"id": [8], "c": ["x"]}, schema=SCHEMA))) == sorted([*expected, (8, "x")], key=repr)
@@ -56,7 +56,7 @@ def test_rows_of_a_slow_source_are_not_added_to_a_namespace_that_was_made_meanwh
     root, rows = tmp_path / "n", pa.table({"id": [7, 7], "c": ["x", "z"]}, schema=SCHEMA)
     for mode in ("append", "overwrite", "dynamic"):
         made(root, 3, 0)
-        target = begin(Store(root), SCHEMA, mode)  # type: ignore[arg-type]
+        target = begin(Store(root), SCHEMA, mode)
         written = write_partitions(target, rows.to_batches())
         shutil.rmtree(root)
         expected = plain(made(root, versions, 100))
