@@ -33,8 +33,8 @@ class Delete:
 class Overwrite:
     """Creates the table or replaces all of its data and its schema; `config_upsert_values` are merged into the table's config.
 
-    With `keeps_columns`, the schema is that of the read version, so the operation conflicts with changes of the schema since. The
-    transaction file does not have this.
+    With `keeps_columns`, the schema is that of the read version, or that and new columns, so the operation conflicts with changes of the
+    schema since. The transaction file does not have this.
     """
 
     fragments: tuple[Fragment, ...]

@@ -50,20 +50,27 @@ class LanceWriter(DataSourceArrowWriter):
     ) -> None:
         """`there` is the schema of the existing table, if any. Overwriting keeps its nullable columns nullable, and CHAR and so on.
 
-        The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too.
+        The rows that satisfy `replaced` are replaced, whatever the new rows are. With the option replaceWhere, these must satisfy it, too,
+        also those of a new table.
         """
         if overwrite and options.write_mode == "create":
             raise InvalidOptionError("the option write_mode=create requires Spark's mode append, not overwrite")
         if options.replaceWhere is not None and not overwrite:
             raise InvalidOptionError("the option replaceWhere requires Spark's mode overwrite")
+        if options.replaceWhere is not None and there is not None:
+            for name, given in (("mergeSchema", options.write.merge_schema), ("overwriteSchema", options.write.overwrite_schema)):
+                if name in options.given and given:
+                    advice = "add columns with ALTER TABLE, or addColumns, before"
+                    raise InvalidOptionError(f"replaceWhere keeps the columns of the table, so {name}=true does not apply; {advice}")
         if options.partitionOverwriteMode == "dynamic":
             raise UnsupportedFeatureError("partitionOverwriteMode=dynamic requires a partitioned namespace; use replaceWhere for a table")
-        self._replaced, self._checked = replaced, False
-        if options.replaceWhere is not None and there is not None:
-            self._replaced, self._checked = parse(options.replaceWhere, from_arrow(there), None), True
-            overwrite = False
-        mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
         new = stored(schema, options.sizes)
+        self._replaced, self._allowed = replaced, None
+        if options.replaceWhere is not None:
+            self._allowed = parse(options.replaceWhere, from_arrow(new if there is None else there), None)
+            if there is not None:
+                self._replaced, overwrite = self._allowed, False
+        mode: write.Mode = "overwrite" if overwrite else "create" if options.write_mode == "create" else "append"
         if overwrite and there is not None:
             new = pa.schema(_as_nullable(list(new), list(there)))
             if "overwriteSchema" not in options.given:
@@ -75,7 +82,7 @@ class LanceWriter(DataSourceArrowWriter):
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
         start_task()
         clock = WriteClock()
-        check = partial(check_rows, self._replaced) if self._replaced is not None and self._checked else None
+        check = None if self._allowed is None else partial(check_rows, self._allowed)
         fragments = write.write_fragments(self._target, clock.rows(iterator), check)
         return LanceCommitMessage(clock.report(fragments), fragments)
 

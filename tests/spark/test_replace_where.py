@@ -61,3 +61,19 @@ def test_the_columns_stay_without_overwrite_schema(save: Save, uri: str) -> None
 def test_the_option_requires_overwrite(spark: SparkSession, save: Save, uri: str) -> None:
     with pytest.raises(PySparkException, match="requires Spark's mode overwrite"):
         spark.range(1).write.format("lance").mode("append").option("replaceWhere", "id = 1").save(uri)
+
+
+def test_the_rows_of_a_new_table_satisfy_it_too(spark: SparkSession, uri: str) -> None:
+    rows = spark.range(3).write.format("lance").mode("overwrite")
+    with pytest.raises(PySparkException, match="does not satisfy the condition of replaceWhere"):
+        rows.option("replaceWhere", "id > 0").save(uri)
+    assert not Path(uri, "_versions").exists()
+    rows.option("replaceWhere", "id >= 0").save(uri)
+    assert lance.dataset(uri).count_rows() == 3
+
+
+@pytest.mark.parametrize("option", ["mergeSchema", "overwriteSchema"])
+def test_options_of_the_schema_are_refused_by_name(save: Save, uri: str, option: str) -> None:
+    with pytest.raises(PySparkException, match=f"{option}=true does not apply"):
+        save([("mon", 1, 2)], "day string, n long, m long", replaceWhere="day = 'mon'", **{option: "true"})
+    assert lance.dataset(uri).version == 1

@@ -79,6 +79,7 @@ OURS: dict[str, Callable[[str], Prepared]] = {
     "append a new column": _written("append", NEW.append_column("e", pa.array([1, 2])), merge_schema=True),
     "overwrite": _written("overwrite", NEW),
     "overwrite the rows": _written("overwrite", NEW, overwrite_schema=False),
+    "overwrite with a new column": _written("overwrite", NEW.append_column("e", pa.array([1, 2])), merge_schema=True),
     "replace where": _replaced,
     "delete": _verb(lambda ds: ds.delete("c > 33")),
     "delete by a": _verb(lambda ds: ds.delete("a = 20")),

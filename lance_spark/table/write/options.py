@@ -52,7 +52,8 @@ class WriteOptions:
     and `column_options` are for new tables (see `table.write.new_schema`): {"v.lance.compression": "zstd"}.
     `properties` are stored in the transaction, like the commit message and the name and
     number of a write that must happen only once (see `metadata.numbered_writes`). Without `overwrite_schema` an overwritten table
-    keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have.
+    keeps its columns, which the data must fit. With `merge_schema` an append adds columns that the table does not have, and so does an
+    overwrite, which keeps the others.
     `config` is merged into the config of a new or overwritten table.
     """
 
@@ -112,7 +113,12 @@ class WriteOptions:
         "flag",
         "With mode overwrite: `false` keeps the table's columns, and the data must match them.",
     )
-    merge_schema: bool = _given(False, "mergeSchema", "flag", "With mode append: `true` adds new columns of the data to the table.")
+    merge_schema: bool = _given(
+        False,
+        "mergeSchema",
+        "flag",
+        "`true` adds new columns of the data to the table. With mode overwrite, it also keeps the others.",
+    )
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +140,11 @@ class WriteOptions:
     def after_commit(self, version: int) -> WriteOptions:
         """The options of the next commit of the same change, after one that made `version` (0: none). Only one has the write's number."""
         return replace(self, txn_app_id=None, txn_version=None) if version else self
+
+    @property
+    def keeps_columns(self) -> bool:
+        """True if an overwritten table keeps its columns."""
+        return self.merge_schema or not self.overwrite_schema
 
     @property
     def noted(self) -> dict[str, str]:

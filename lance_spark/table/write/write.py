@@ -166,9 +166,9 @@ def _begin(
         current = replace(current, schema=table_schema)
     else:
         table_schema = None
-    if current is not None and mode == "overwrite" and not options.overwrite_schema:
-        check_fits(arrow_schema, current.schema)
-        schema = current.schema
+    if base is not None and current is not None and mode == "overwrite" and options.keeps_columns:
+        schema = widened(base, arrow_schema) if options.merge_schema else current.schema
+        check_fits(arrow_schema, schema)
     elif current is not None and mode == "append":
         schema = _appended(current, arrow_schema)
     else:
@@ -261,7 +261,7 @@ def commit_write(
             return open_snapshot(target.store)
         transaction = Transaction(target.read_version, Append(tuple(fragments)), properties=properties)
         return _commit(target, transaction, fragments, NO_SETTINGS, base, latest_at)
-    keeps = target.mode == "overwrite" and bool(target.read_version) and not target.options.overwrite_schema
+    keeps = target.mode == "overwrite" and bool(target.read_version) and target.options.keeps_columns
     operation = Overwrite(tuple(fragments), target.schema, dict(target.options.config), keeps_columns=keeps)
     try:
         return _commit(target, Transaction(target.read_version, operation, properties=properties), fragments, settings, base, latest_at)

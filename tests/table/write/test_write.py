@@ -26,7 +26,7 @@ from lance_spark.errors import (
 )
 from lance_spark.metadata.row_columns import RESERVED
 from lance_spark.table.write.options import WriteOptions
-from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
+from lance_spark.table.write.write import begin_write, commit_write, discard, write, write_fragments
 
 TABLE = pa.table(
     {
@@ -286,3 +286,15 @@ def test_object_stores(kind: str, request: pytest.FixtureRequest) -> None:
         Dataset.write(uri, TABLE, "append")
     both = Dataset.write(uri, TABLE, "append", storage_options=options)
     assert (both.version, both.scan().to_table()) == (3, pa.concat_tables([TABLE] * 3))
+
+
+def test_an_overwrite_that_merges_schemas_keeps_the_columns_and_adds_new_ones(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    Dataset.write(uri, pa.table({"id": [1, 2], "a": ["x", "y"]}))
+    before = Dataset.open(uri).schema
+    write(uri, pa.table({"id": [3], "b": [0.5]}), "overwrite", WriteOptions(merge_schema=True))
+    assert lance.dataset(uri).to_table().to_pylist() == [{"id": 3, "a": None, "b": 0.5}] == Dataset.open(uri).scan().to_table().to_pylist()
+    assert [f.id() for f in lance.dataset(uri).lance_schema.fields()] == [0, 1, 2]
+    assert Dataset.open(uri).schema.field("a") == before.field("a")
+    with pytest.raises(SchemaMismatchError, match="'a' is int64"):
+        write(uri, pa.table({"a": [1]}), "overwrite", WriteOptions(merge_schema=True))
