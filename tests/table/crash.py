@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import on_refusal
 from lance_spark.predicate import parse
@@ -61,6 +62,12 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "drop_index": lambda uri: Dataset.open(uri).drop_index("a_idx"),
     "optimize_indices": lambda uri: Dataset.open(uri).optimize.optimize_indices(),
     "compact_with_indexes": lambda uri: Dataset.open(uri).optimize.compact_files(),
+    "declare_table": lambda uri: lance_spark.namespace(uri).declare_table(["ns", "new"]),
+    "register_table": lambda uri: lance_spark.namespace(uri).register_table(["ns", "new"], "moved.lance"),
+    "rename_table": lambda uri: lance_spark.namespace(uri).rename_table(["ns", "t"], ["ns", "new"]),
+    "rename_listed_table": lambda uri: lance_spark.namespace(uri).rename_table(["t"], ["new"]),
+    "deregister_table": lambda uri: lance_spark.namespace(uri).deregister_table(["ns", "t"]),
+    "drop_table": lambda uri: lance_spark.namespace(uri).drop_table(["ns", "t"]),
     "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
 

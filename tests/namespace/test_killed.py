@@ -1,0 +1,80 @@
+"""A process that is killed while it changes a namespace: the change is made or not, no row is lost, and it can be made again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.namespace import DirectoryNamespace, ListTablesRequest
+
+import lance_spark
+from lance_spark import Dataset
+from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
+from tests.table.crash import CHANGES
+
+ROWS = pa.table({"a": [1, 2, 3]})
+FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+CASES = ("declare_table", "register_table", "rename_table", "rename_listed_table", "deregister_table", "drop_table")
+IDS = (["t"], ["new"], ["ns", "t"], ["ns", "new"], ["other"])
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A namespace with tables at its root and in `ns`, and a folder with a table that has no id."""
+    root = str(tmp_path_factory.mktemp("namespace") / "template")
+    own = lance_spark.namespace(root)
+    own.create_namespace(["ns"])
+    for id in (["t"], ["ns", "t"], ["other"]):
+        Dataset.write(own.declare_table(id).location, ROWS)
+    Dataset.write(f"{root}/moved.lance", ROWS)
+    own.deregister_table(["moved"])
+    return root
+
+
+def killed(name: str, template: str, tmp_path: Path) -> list[str]:
+    """The namespaces that killed processes left, and finally that of the process that survived."""
+    command = [sys.executable, "-m", "tests.table.crash", name, template, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
+    number = int(done.stdout)
+    assert number >= 5
+    return [str(tmp_path / str(n)) for n in range(1, number + 2)]
+
+
+def state(root: str) -> dict[str, object]:
+    """For each id the number of rows, "declared", or None if there is no such table; both libraries list the same tables."""
+    own, found = lance_spark.namespace(root), {}
+    for id in IDS:
+        try:
+            described = own.describe_table(id)
+            found[".".join(id)] = "declared" if described.is_only_declared else lance.dataset(described.location).count_rows()
+        except TableNotFoundError:
+            found[".".join(id)] = None
+    theirs = DirectoryNamespace(root=root)
+    for id in ([], ["ns"]):
+        assert sorted(theirs.list_tables(ListTablesRequest(id=id)).tables) == own.list_tables(id)
+    return found
+
+
+def again(name: str, root: str) -> None:
+    """Make the change once more; one that was made is an error."""
+    try:
+        CHANGES[name](root)
+    except (TableAlreadyExistsError, TableNotFoundError):
+        pass
+
+
+@pytest.mark.parametrize("name", CASES if FULL else ["declare_table", "rename_listed_table"])
+def test_a_killed_change_of_a_namespace_is_made_or_not(name: str, template: str, tmp_path: Path) -> None:
+    before, roots = state(template), killed(name, template, tmp_path)
+    after = state(roots[-1])
+    assert before != after
+    for root in roots:
+        assert state(root) in (before, after), root
+        again(name, root)
+        assert state(root) == after, root
