@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -63,10 +64,8 @@ def state(root: str) -> dict[str, object]:
 
 def again(name: str, root: str) -> None:
     """Make the change once more; one that was made is an error."""
-    try:
+    with contextlib.suppress(TableAlreadyExistsError, TableNotFoundError):
         CHANGES[name](root)
-    except (TableAlreadyExistsError, TableNotFoundError):
-        pass
 
 
 @pytest.mark.parametrize("name", CASES if FULL else ["declare_table", "rename_listed_table"])
