@@ -13,8 +13,6 @@ import pyarrow as pa
 from lance_spark.errors import check_type
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
-from lance_spark.predicate import Predicate, parse
-from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
@@ -32,9 +30,9 @@ from lance_spark.table.maintenance.clone import create_branch, deep_clone, shall
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
-from lance_spark.table.scan.scan import Scan
+from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.take import take, take_by_row_id
+from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
@@ -44,7 +42,7 @@ from lance_spark.table.write.write import Data, Mode, write
 
 
 @dataclass(frozen=True)
-class Dataset(IndexMethods):
+class Dataset(SearchMethods, IndexMethods):
     """One version of a Lance table. It is immutable: methods that change the table return another Dataset.
 
     Examples:
@@ -333,41 +331,6 @@ class Dataset(IndexMethods):
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
-
-    def count_rows(self, filter: str | Predicate | None = None) -> int:
-        """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
-        if filter is None:
-            return sum(all_live_rows(self.snapshot))
-        return self.scan(columns=(), filter=filter).count_rows()
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_size: int | None = None,
-        blob_handling: BlobHandling = "bytes",
-        use_scalar_index: bool = True,
-    ) -> Scan:
-        """Scan this version.
-
-        `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
-        `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
-        `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
-
-        Examples:
-            >>> import pyarrow as pa
-            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3, 4], "v": [0.5, 1.5, None, 3.5]}))
-            >>> table.scan(columns=["id"], filter="v > 1", limit=1).to_table().to_pylist()
-            [{'id': 2}]
-        """
-        plan = ScanPlan(names(columns), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
-        plan = replace(plan, use_scalar_index=use_scalar_index)
-        predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
-        return Scan(self.snapshot, replace(plan, predicate=predicate).checked(self.snapshot))
 
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these numbers (from 0, without deleted rows), in the given order, with duplicates.

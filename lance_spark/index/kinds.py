@@ -94,6 +94,12 @@ KINDS: dict[str, Kind] = {
 }
 """In the order in which the indexes of one column are asked."""
 
+SEARCHED: dict[str, Kind] = {
+    "VectorIndexDetails": Kind("VECTOR", "vector", 2, None, package="lance.index.pb"),
+    "InvertedIndexDetails": Kind("INVERTED", "text", 3, None),
+}
+"""Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
+
 TARGETS = ("BTREE", "BITMAP", "ZONEMAP", "NGRAM")
 """The kinds that the files of a JSON index may be of. The files of a BLOOMFILTER do not tell the type of the values."""
 

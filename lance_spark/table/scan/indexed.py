@@ -18,9 +18,10 @@ from pyroaring import BitMap
 from lance_spark.errors import CorruptFileError, LanceError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers_of, unchecked, within, without
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.kinds import KINDS, Kind, kind_of
+from lance_spark.index.kinds import KINDS, SEARCHED, Kind, kind_of
 from lance_spark.index.value_types import may_index
 from lance_spark.metadata.bitmaps import bitmap_of
+from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.predicate import Predicate
@@ -28,7 +29,7 @@ from lance_spark.predicate.one_column import columns_of, over_values, without_no
 from lance_spark.predicate.tree import And, Column, Expression, Or, walk
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
-from lance_spark.table.scan.moved_rows import may_lack, moved_fragments, moved_rows, reused_fragments
+from lance_spark.table.scan.moved_rows import may_lack, moved_fragments, moved_rows, reuse_moves, reused_fragments
 from lance_spark.table.versions.indexed_columns import other_column
 from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened
 
@@ -57,7 +58,7 @@ def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
     """The rows that the indexes of the version leave for `predicate`; None if no index can tell, or if most rows match."""
     if not snapshot.manifest.indexes:
         return None
-    segments = snapshot.locations.kept.get("segments", lambda: Segments(snapshot), lambda s: s.nbytes)
+    segments = segments_of(snapshot)
     answer = segments.answer(without_not(predicate.root))
     if answer is None or not answer.covered:
         return None
@@ -67,8 +68,13 @@ def look_up(snapshot: Snapshot, predicate: Predicate) -> Answer | None:
     return answer
 
 
+def segments_of(snapshot: Snapshot) -> Segments:
+    """The index segments of a version, which stay in memory."""
+    return snapshot.locations.kept.get("segments", lambda: Segments(snapshot), lambda s: s.nbytes)
+
+
 @dataclass(frozen=True)
-class _Segment:
+class Segment:
     """A segment that may be asked: the fragments of the version that it covers, with their numbers of rows, and those it was built from."""
 
     index: IndexMetadata
@@ -90,7 +96,7 @@ class Segments:
     @property
     def nbytes(self) -> int:
         """About the memory that it takes."""
-        named = sum(len(s.covered) + len(s.built_from) for segments in self._by_field.values() for s in segments)
+        named = sum(len(s.covered) + len(s.built_from) for s in self._usable)
         return _FRAGMENT_BYTES * (len(self._snapshot.manifest.fragments) + named)
 
     @cached_property
@@ -108,31 +114,44 @@ class Segments:
         return sum(self._live[f] for f in fragments)
 
     @cached_property
-    def _by_field(self) -> Mapping[int, Sequence[_Segment]]:
-        """The segments that may be asked, by the field that they index, in the order in which they are asked."""
+    def _by_field(self) -> Mapping[int, Sequence[Segment]]:
+        """The segments that answer conditions, by the field that they index, in the order in which they are asked."""
+        order = {kind.name: i for i, kind in enumerate(KINDS.values())}
+        found: dict[int, list[Segment]] = {}
+        for segment in sorted((s for s in self._usable if s.kind.name in order), key=lambda s: order[s.kind.name]):
+            found.setdefault(segment.index.fields[0], []).append(segment)
+        return found
+
+    def searched(self, kind: str, field: Field) -> Sequence[Segment]:
+        """The segments of the `kind`, one of `SEARCHED`, that index this field."""
+        return [s for s in self._usable if s.kind.name == kind and s.index.fields[0] == field.id]
+
+    @cached_property
+    def _usable(self) -> Sequence[Segment]:
+        """The segments that may be asked or searched."""
         existing = BitMap(self._fragments)
-        found: dict[int, list[_Segment]] = {}
+        found = []
         for index, now in self._with_present_fragments():
             kind, built_from, covered = kind_of(index.details_type, index.details), fragments_of(index), fragments_of(now)
+            kind = kind or SEARCHED.get(index.details_type.rpartition(".")[2])
             if not index.details_type and index.name not in SYSTEM_INDEXES:
                 _LOG.info("%s: index %r is not used: its writer did not record its kind", self._snapshot, index.name)
             if index.name in SYSTEM_INDEXES or kind is None or len(index.fields) != 1:
                 continue
             if built_from is None or covered is None:
-                self._unused(index, "it does not say which fragments it covers")
+                self.unused(index, "it does not say which fragments it covers")
             elif not kind.knows(index.index_version):
-                self._unused(index, f"its version is {index.index_version}, but only versions from 0 to {kind.version} are known")
+                self.unused(index, f"its version is {index.index_version}, but only versions from 0 to {kind.version} are known")
             elif index.dataset_version > self._snapshot.version:
-                self._unused(index, f"it was built from version {index.dataset_version}")
+                self.unused(index, f"it was built from version {index.dataset_version}")
             elif self._stable and not kind.stable:
-                self._unused(index, "such indexes do not say whether they have addresses or row ids")
+                self.unused(index, "such indexes do not say whether they have addresses or row ids")
             elif index.index_version is None and kind.name in _ONCE_REMAPPED_WRONGLY and not self._is_original(index, covered & existing):
-                self._unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
+                self.unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
             elif covered & existing:
                 sizes = {f: self._size(f) for f in covered & existing}
-                found.setdefault(index.fields[0], []).append(_Segment(index, kind, covered & existing, sizes, built_from))
-        order = {kind.name: i for i, kind in enumerate(KINDS.values())}
-        return {field: sorted(segments, key=lambda s: order[s.kind.name]) for field, segments in found.items()}
+                found.append(Segment(index, kind, covered & existing, sizes, built_from))
+        return found
 
     def _with_present_fragments(self) -> Iterator[tuple[IndexMetadata, IndexMetadata]]:
         """The segments whose bitmaps are valid, each also with a bitmap of the present fragments."""
@@ -142,7 +161,7 @@ class Segments:
                 fragments_of(index)
                 valid.append(index)
             except CorruptFileError as e:
-                self._unused(index, e)
+                self.unused(index, e)
         try:
             yield from zip(valid, through_reuse(tuple(valid)))
         except CorruptFileError as e:
@@ -156,7 +175,8 @@ class Segments:
             return False  # it is gone
         return covered <= BitMap(f.id for f in built_from.manifest.fragments)
 
-    def _unused(self, index: IndexMetadata, reason: object) -> None:
+    def unused(self, index: IndexMetadata, reason: object) -> None:
+        """Warn that a segment is not used."""
         _warn(self._snapshot.store.uri, index.name, str(reason))
 
     def answer(self, condition: Expression) -> Answer | None:
@@ -221,46 +241,46 @@ class Segments:
         except SchemaMismatchError:
             return None  # a column such as _rowaddr
 
-    def _ask(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
+    def _ask(self, segment: Segment, field: Field, condition: Expression) -> Answer | None:
         """The answer of one segment, for the fragments whose rows it must have; None if it cannot tell, or cannot be trusted."""
         try:
-            lost = may_lack(self._snapshot, segment.index, self._files(segment, field), segment.covered)
+            lost = may_lack(self._snapshot, segment.index, self.files(segment, field), segment.covered)
             if segment.covered <= lost:
                 raise CorruptFileError("its writer may have lost the rows that a compaction moved twice; optimize_indices builds it again")
             found = self._found(segment, field, condition)
             return found if found is None or not lost else without(found, lost)
         except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-            self._unused(segment.index, e)
+            self.unused(segment.index, e)
             return None
 
-    def _found(self, segment: _Segment, field: Field, condition: Expression) -> Answer | None:
+    def _found(self, segment: Segment, field: Field, condition: Expression) -> Answer | None:
         index = segment.index
-        if (reason := self._other_column(index)) is not None:
+        if (reason := self.other_column(index)) is not None:
             raise CorruptFileError(reason)
         if not may_index(segment.kind.name, field.type):
             raise CorruptFileError(
                 f"column {field.name!r} is of type {field.type}, which an index of the kind {segment.kind.name} cannot be of"
             )
         column = next(n for n in walk(condition) if isinstance(n, Column))
-        found = segment.kind.search(self._files(segment, field), condition, column)
+        found = segment.kind.search(self.files(segment, field), condition, column)
         if found is None:
             return None
         addresses = self._addresses(segment, found.rows)
         if addresses is None:
             return None
         rows = within(addresses, segment.sizes)
-        exact = segment.covered if found.exact and self._has_every_row_once(segment) else BitMap()
+        exact = segment.covered if found.exact and self.has_every_row_once(segment) else BitMap()
         answer = Answer(rows, segment.covered, exact, (f"{index.name} ({segment.kind.name})",))
         return without(answer, BitMap(moved_fragments(found.unknown, self._moves))) if found.unknown else answer
 
-    def _other_column(self, index: IndexMetadata) -> str | None:
+    def other_column(self, index: IndexMetadata) -> str | None:
         """Why the index may be of an earlier column with the same field id; None if it is not."""
         version = index.dataset_version
         if version not in self._built_from and version < self._snapshot.version:
             self._built_from[version] = find_version(self._snapshot.store, version)
         return other_column(self._snapshot, index, self._built_from.get(version))
 
-    def _has_every_row_once(self, segment: _Segment) -> bool:
+    def has_every_row_once(self, segment: Segment) -> bool:
         """Whether the segment cannot have an earlier value of a row beside the present one.
 
         A row that is updated keeps its stable id. Writers may leave the id with its old value when they merge the segments of both.
@@ -282,7 +302,8 @@ class Segments:
         """The number of rows of each fragment, deleted ones too; also of those that the fragment reuse index says were rewritten."""
         return {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
 
-    def _files(self, segment: _Segment, field: Field) -> IndexFiles:
+    def files(self, segment: Segment, field: Field) -> IndexFiles:
+        """The files of a segment of this field."""
         index = segment.index
         if (opened := self._opened.get((index.uuid, field.id))) is not None:
             return opened
@@ -301,7 +322,7 @@ class Segments:
         )
         return opened
 
-    def _addresses(self, segment: _Segment, rows: Rows) -> Rows | None:
+    def _addresses(self, segment: Segment, rows: Rows) -> Rows | None:
         """The current addresses of rows that the segment names; None if they are too many to look up one by one."""
         by_address = segment.kind.has_addresses(segment.index.index_version, self._stable)
         rows = within(rows, self._sizes) if by_address else rows
@@ -314,6 +335,39 @@ class Segments:
             ids = row_ids_of(self._fragments[fragment], self._snapshot.locations)
             found[fragment] = bitmap_of(ids.find(wanted)[1])
         return found
+
+    def present(self, segment: Segment, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The present addresses (uint64) of rows that a segment names, and a mask of those that it covers and that are not deleted.
+
+        The addresses of other rows mean nothing.
+        """
+        exist = np.ones(len(numbers), np.bool_)
+        if segment.kind.has_addresses(segment.index.index_version, self._stable):
+            for moves in reuse_moves(self._snapshot.manifest.indexes):
+                numbers, there = moves.numbers(numbers)
+                exist &= there
+        else:
+            numbers, exist = self._addresses_of_ids(segment, numbers)
+        ids = np.array(segment.covered, np.uint64)
+        sizes = np.array([segment.sizes[f] for f in segment.covered], np.uint64)
+        high, low = numbers >> np.uint64(32), numbers & np.uint64(0xFFFFFFFF)
+        at = np.minimum(np.searchsorted(ids, high), len(ids) - 1)
+        exist &= (ids[at] == high) & (low < sizes[at])
+        for fragment in np.unique(high[exist]).tolist():
+            if self._fragments[fragment].deletion is not None:
+                own = np.flatnonzero(exist & (high == fragment))
+                exist[own] = ~np.isin(low[own], read_deletions(self._fragments[fragment], self._snapshot.locations))
+        return numbers, exist
+
+    def _addresses_of_ids(self, segment: Segment, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The addresses of rows with these row ids, and a mask of those that are in fragments that the segment covers."""
+        order = np.argsort(ids, kind="stable")
+        wanted, addresses, exist = ids[order], np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
+        for fragment in segment.covered:
+            which, rows = row_ids_of(self._fragments[fragment], self._snapshot.locations).find(wanted)
+            addresses[order[which]] = rows.astype(np.uint64) + (np.uint64(fragment) << np.uint64(32))
+            exist[order[which]] = True
+        return addresses, exist
 
 
 def _conjuncts(operands: Sequence[Expression]) -> Iterator[Expression]:

@@ -41,7 +41,7 @@ def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table
     return take_rows(_read(snapshot, fields, chosen), pa.array(back.reshape(-1)))
 
 
-def row_numbers(name: str, values: Sequence[int]) -> np.ndarray:
+def row_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
     """The argument `name` as an array of integers. Raises TypeError or ValueError for anything else."""
     check_type(name, values, Iterable, "a sequence of integers")
     numbers = np.asarray(values)
@@ -54,7 +54,7 @@ def row_numbers(name: str, values: Sequence[int]) -> np.ndarray:
     return numbers if numbers.size else np.empty(0, np.int64)
 
 
-def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int], plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
+def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan: ScanPlan, *, are_addresses: bool = False) -> pa.Table:
     """The rows with these ids, in the given order, with duplicates. Raises IndexError for an id that no row has.
 
     Of `plan`, only the columns are used. The ids are those of the column `_rowid`: addresses in a table without stable row ids, or with

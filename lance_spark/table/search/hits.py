@@ -1,0 +1,64 @@
+"""The rows that a search found, best first, and fetching their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.arrow.selection import joined
+from lance_spark.metadata.row_columns import ROW_COLUMNS
+from lance_spark.predicate import Predicate, evaluate
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.take import take_by_row_id
+from lance_spark.table.versions.snapshot import Snapshot
+
+_ADDRESS = next(f.name for f in ROW_COLUMNS if f.name == "_rowaddr")
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Rows that a search found, best first: their addresses (uint64) in the version, and the `columns` that the search adds to them.
+
+    A row is there several times if it was found for several queries.
+    """
+
+    addresses: np.ndarray
+    columns: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def window(self, offset: int, limit: int | None) -> Hits:
+        """The hits without the first `offset`, at most `limit` of them."""
+        stop = len(self) if limit is None else offset + limit
+        return Hits(self.addresses[offset:stop], self.columns.slice(offset, max(stop - offset, 0)))
+
+    def where(self, snapshot: Snapshot, predicate: Predicate | None) -> Hits:
+        """The hits that satisfy a predicate."""
+        if predicate is None or not len(self):
+            return self
+        kept = satisfying(snapshot, predicate, self.addresses)
+        return Hits(self.addresses[kept], self.columns.filter(pa.array(kept)))
+
+
+def satisfying(snapshot: Snapshot, predicate: Predicate, addresses: np.ndarray) -> np.ndarray:
+    """A mask of the rows at these addresses that satisfy the predicate. Only its columns are read."""
+    wanted, back = np.unique(addresses, return_inverse=True)
+    names = tuple(dict.fromkeys((*predicate.columns, _ADDRESS)))  # one column at least, so that the rows can be counted
+    rows = take_by_row_id(snapshot, wanted, ScanPlan(names), are_addresses=True).combine_chunks()
+    found = joined([pc.fill_null(evaluate(predicate, batch), False) for batch in rows.to_batches()])
+    mask: np.ndarray = found.to_numpy(zero_copy_only=False)[back.reshape(-1)]
+    return mask
+
+
+def fetched(snapshot: Snapshot, plan: ScanPlan, hits: Hits) -> pa.Table:
+    """The columns of `plan`, those of the table, then the columns that the search adds, in the order of the hits."""
+    rows = take_by_row_id(snapshot, hits.addresses, plan, are_addresses=True)
+    if not rows.num_columns:
+        return hits.columns
+    for field, column in zip(hits.columns.schema, hits.columns.columns):
+        rows = rows.append_column(field, column)
+    return rows

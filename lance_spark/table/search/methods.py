@@ -1,0 +1,81 @@
+"""The methods of `Dataset` that read rows by scans and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lance_spark.errors import check_type
+from lance_spark.predicate import Predicate, parse
+from lance_spark.schema.blobs import BlobHandling
+from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
+from lance_spark.table.scan.scan import Scan
+from lance_spark.table.search.nearest import nearest_of
+from lance_spark.table.search.search import Query, Search
+from lance_spark.table.search.vector_search import VectorSearch
+from lance_spark.table.versions.snapshot import Snapshot
+
+
+class SearchMethods:
+    """How a `Dataset` finds rows; names are those of pylance."""
+
+    snapshot: Snapshot
+
+    def count_rows(self, filter: str | Predicate | None = None) -> int:
+        """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
+        if filter is None:
+            return sum(all_live_rows(self.snapshot))
+        return self.scan(columns=(), filter=filter).count_rows()
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_size: int | None = None,
+        blob_handling: BlobHandling = "bytes",
+        use_scalar_index: bool = True,
+        nearest: Mapping[str, Any] | None = None,
+        prefilter: bool = False,
+    ) -> Scan:
+        """Scan this version, or search it for the nearest vectors.
+
+        `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
+        `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
+        `use_scalar_index` looks the rows of the filter up in the table's indexes where this helps; `Scan.explain` tells which ones.
+
+        `nearest` are the parameters of a search, see `table.search.nearest.Nearest`: the `column`, the vector `q`, or several, and `k`, the
+        number of rows for each. The rows come in order of their `_distance`, which is added to the columns; with several vectors, also
+        `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
+        rows that satisfy it.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3, 4], "v": [0.5, 1.5, None, 3.5]}))
+            >>> table.scan(columns=["id"], filter="v > 1", limit=1).to_table().to_pylist()
+            [{'id': 2}]
+            >>> vectors = pa.array([[0.0, 1.0], [3.0, 4.0], [6.0, 8.0]], pa.list_(pa.float32(), 2))
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3], "vector": vectors}), mode="overwrite")
+            >>> table.scan(columns=["id"], nearest={"column": "vector", "q": [3, 3], "k": 2}).to_table().to_pylist()
+            [{'id': 2, '_distance': 1.0}, {'id': 1, '_distance': 13.0}]
+        """
+        check_type("prefilter", prefilter, bool, "True or False")
+        query = None if nearest is None else VectorSearch(nearest_of(self.snapshot, nearest), prefilter)
+        chosen = names(columns)
+        own = chosen if query is None or chosen is None else tuple(name for name in chosen if name not in query.columns.names)
+        plan = ScanPlan(own, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        plan = replace(plan, use_scalar_index=use_scalar_index)
+        predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
+        plan = replace(plan, predicate=predicate).checked(self.snapshot)
+        return Scan(self.snapshot, plan) if query is None else _search(self.snapshot, plan, query, chosen)
+
+
+def _search(snapshot: Snapshot, plan: ScanPlan, query: Query, columns: tuple[str, ...] | None) -> Search:
+    """A search whose columns have been checked."""
+    search = Search(snapshot, plan, query, columns)
+    _ = search.schema
+    return search

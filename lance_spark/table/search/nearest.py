@@ -1,0 +1,173 @@
+"""The parameters of a search for the nearest vectors, as users give them; names and meaning are pylance's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import InvalidOptionError, check_type
+from lance_spark.index.vector.distances import METRICS, computed_in
+from lance_spark.index.vector.vectors import ELEMENTS, vector_type
+from lance_spark.schema.schema import Field
+from lance_spark.table.versions.snapshot import Snapshot
+
+DEFAULT_K = 10
+_SYNONYMS = {"euclidean": "l2"}
+_LEAST = {
+    "k": 1,
+    "nprobes": 1,
+    "minimum_nprobes": 1,
+    "maximum_nprobes": 1,
+    "refine_factor": 1,
+    "ef": 1,
+    "query_parallelism": -1,
+}
+_KEYS = ("column", "q", "metric", "use_index", "distance_range", *_LEAST)
+_MOST = 1 << 31
+"""Numbers of rows, partitions and so on are below this."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Which vectors are searched for: those of the column at `path` that are nearest to each query.
+
+    `queries` have a row for each query, or for each vector of the only query of a column of several vectors a row (`several`). `many`:
+    the user gave several queries, so that the result says for which one a row was found. Without a `metric`, that of the index is used, or
+    else `default_metric`. `minimum_nprobes` and `maximum_nprobes` bound the partitions of each segment that are searched. With a
+    `refine_factor`, the distances of so many times `k` rows are computed from the vectors. `ef` is the number of rows that a search in a
+    graph keeps. `distance_range` bounds the distances, the second bound is exclusive.
+    """
+
+    path: tuple[str, ...]
+    field: Field
+    queries: np.ndarray
+    many: bool
+    several: bool
+    k: int
+    metric: str | None = None
+    minimum_nprobes: int | None = None
+    maximum_nprobes: int | None = None
+    refine_factor: int | None = None
+    ef: int | None = None
+    use_index: bool = True
+    distance_range: tuple[float | None, float | None] = (None, None)
+
+    @property
+    def default_metric(self) -> str:
+        """The metric of a column without an index: hamming for bytes, l2 for all others."""
+        return "hamming" if self.queries.dtype == np.uint8 else "l2"
+
+
+def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
+    """Check the parameters of a search.
+
+    Raises InvalidOptionError for unknown and invalid ones, and SchemaMismatchError for a column that does not exist.
+    """
+    check_type("nearest", given, Mapping, "a mapping such as {'column': 'vector', 'q': [0.1, 0.2], 'k': 10}")
+    if unknown := [key for key in given if key not in _KEYS]:
+        raise InvalidOptionError(f"nearest has no parameter {unknown[0]!r}; its parameters are: {', '.join(_KEYS)}")
+    for key in ("column", "q"):
+        if given.get(key) is None:
+            raise InvalidOptionError(f"nearest needs the parameter {key!r}")
+    check_type("the parameter 'column' of nearest", given["column"], str, "text")
+    steps = snapshot.manifest.schema.resolve(given["column"])
+    field = steps[-1]
+    vectors, several = vector_type(field.type)
+    if vectors is None:
+        types = ", ".join(map(str, ELEMENTS))
+        raise InvalidOptionError(f"column {given['column']!r} of type {field.type} has no vectors: fixed-size lists of {types}")
+    numbers = {key: _number(key, given.get(key), least) for key, least in _LEAST.items()}
+    queries, many = _queries(given["q"], vectors, given["column"], several)
+    minimum, maximum = (numbers[key] or numbers["nprobes"] for key in ("minimum_nprobes", "maximum_nprobes"))
+    if minimum and maximum and minimum > maximum:
+        raise InvalidOptionError(f"minimum_nprobes must be at most maximum_nprobes, but {minimum} > {maximum}")
+    use_index = given.get("use_index", True)
+    check_type("the parameter 'use_index' of nearest", use_index, bool, "True or False")
+    return Nearest(
+        path=tuple(f.name for f in steps),
+        field=field,
+        queries=queries,
+        many=many,
+        several=several,
+        k=numbers["k"] or DEFAULT_K,
+        metric=_metric(given.get("metric"), queries.dtype),
+        minimum_nprobes=minimum,
+        maximum_nprobes=maximum,
+        refine_factor=numbers["refine_factor"],
+        ef=numbers["ef"],
+        use_index=use_index,
+        distance_range=_range(given.get("distance_range")),
+    )
+
+
+def _number(key: str, value: object, least: int) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) < _MOST:
+        raise InvalidOptionError(f"{key} must be an integer of at least {least}, not {value!r}")
+    return int(value)
+
+
+def _metric(value: object, dtype: np.dtype) -> str | None:
+    """The metric; None if none is given. Raises InvalidOptionError for one that the vectors do not have."""
+    if value is None:
+        return None
+    name = _SYNONYMS.get(str(value).lower(), str(value).lower())
+    if name not in METRICS:
+        raise InvalidOptionError(f"metric must be one of {', '.join(METRICS)}, not {value!r}")
+    if (name == "hamming") != (dtype == np.uint8):
+        raise InvalidOptionError(f"the metric {name} is not for vectors of {dtype}: bytes have hamming, others do not")
+    return name
+
+
+def _range(value: object) -> tuple[float | None, float | None]:
+    if value is None:
+        return (None, None)
+    expected = f"distance_range must be two numbers or None, such as (0.0, 0.5), not {value!r}"
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidOptionError(expected)
+    for bound in value:
+        if bound is not None and (not isinstance(bound, Real) or isinstance(bound, bool) or np.isnan(float(bound))):
+            raise InvalidOptionError(expected)
+    low, high = (None if bound is None else float(bound) for bound in value)
+    return low, high
+
+
+def _queries(q: object, vectors: pa.FixedSizeListType, column: str, several: bool) -> tuple[np.ndarray, bool]:
+    """The query vectors as rows, in the type in which they are compared, and whether the user gave a list of them."""
+    found = _array(q, column)
+    many, size = found.ndim == 2, vectors.list_size
+    if found.ndim not in (1, 2) or not found.size:
+        raise InvalidOptionError(f"q must be a vector of {size} numbers or several of them, not an array of shape {found.shape}")
+    if found.shape[-1] != size:
+        raise InvalidOptionError(f"q has {found.shape[-1]} dimensions, but the vectors of column {column!r} have {size}")
+    dtype = ELEMENTS[vectors.value_type]
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if (found != np.trunc(found)).any() or found.min() < limits.min or found.max() > limits.max:
+            raise InvalidOptionError(f"q must have integers from {limits.min} to {limits.max}, as the vectors of column {column!r} have")
+    with np.errstate(over="ignore"):
+        found = found.astype(dtype)  # vectors are compared with what the column could store
+    if dtype.kind == "f" and not np.isfinite(found).all():
+        raise InvalidOptionError(f"q has NaN, or numbers that {vectors.value_type} cannot have")
+    return np.atleast_2d(found).astype(computed_in(dtype)), many and not several
+
+
+def _array(q: object, column: str) -> np.ndarray:
+    """The numbers of a query: an array, a list, or a value or array of Arrow."""
+    if isinstance(q, pa.Scalar):
+        q = q.as_py()
+    if isinstance(q, pa.Array | pa.ChunkedArray):
+        q = q.to_pylist() if pa.types.is_nested(q.type) else q.to_numpy(zero_copy_only=False)
+    try:
+        found = np.asarray(cast(Any, q))
+    except (ValueError, TypeError) as e:
+        raise InvalidOptionError(f"q must be a vector of numbers, or several of the same length: {e}") from e
+    if found.dtype == np.bool_ or found.dtype.kind not in "fiu":
+        raise InvalidOptionError(f"q must be a vector of numbers for column {column!r}, not {type(q).__name__} of {found.dtype}")
+    return found

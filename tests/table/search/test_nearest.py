@@ -1,0 +1,81 @@
+"""Wrong parameters of a search raise errors that name the parameter, what was given and what is expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset, InvalidOptionError, LanceError, SchemaMismatchError
+from tests.table.search.vectors import DIMENSIONS, column, table, vectors
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return Dataset.write(str(tmp_path / "t"), table(vectors()).append_column("bits", column(vectors("uint8"))))
+
+
+Q = [0.5] * DIMENSIONS
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"foo": 1}, "nearest has no parameter 'foo'; its parameters are: column, q, metric"),
+        ({"column": None}, "nearest needs the parameter 'column'"),
+        ({"q": None}, "nearest needs the parameter 'q'"),
+        ({"column": "id"}, "column 'id' of type int64 has no vectors"),
+        ({"q": Q[1:]}, "q has 7 dimensions, but the vectors of column 'vec' have 8"),
+        ({"q": Q * 2}, "q has 16 dimensions, but the vectors of column 'vec' have 8"),
+        ({"q": []}, "q must be a vector of 8 numbers or several of them"),
+        ({"q": [[Q]]}, "q must be a vector of 8 numbers or several of them"),
+        ({"q": [Q, Q[1:]]}, "q must be a vector of numbers, or several of the same length"),
+        ({"q": "abc"}, "q must be a vector of numbers for column 'vec', not str"),
+        ({"q": [None] * DIMENSIONS}, "q must be a vector of numbers"),
+        ({"q": [float("nan"), *Q[1:]]}, "q has NaN, or numbers that float cannot have"),
+        ({"q": [1e60, *Q[1:]]}, "q has NaN, or numbers that float cannot have"),
+        ({"column": "bits", "q": Q}, "q must have integers from 0 to 255"),
+        ({"column": "bits", "q": [256] * DIMENSIONS}, "q must have integers from 0 to 255"),
+        ({"k": 0}, "k must be an integer of at least 1, not 0"),
+        ({"k": -1}, "k must be an integer of at least 1, not -1"),
+        ({"k": 2.5}, "k must be an integer of at least 1, not 2.5"),
+        ({"k": 1 << 40}, "k must be an integer of at least 1"),
+        ({"nprobes": 0}, "nprobes must be an integer of at least 1, not 0"),
+        ({"minimum_nprobes": 3, "maximum_nprobes": 2}, "minimum_nprobes must be at most maximum_nprobes, but 3 > 2"),
+        ({"refine_factor": 0}, "refine_factor must be an integer of at least 1, not 0"),
+        ({"ef": 0}, "ef must be an integer of at least 1, not 0"),
+        ({"query_parallelism": -2}, "query_parallelism must be an integer of at least -1, not -2"),
+        ({"metric": "ip"}, "metric must be one of l2, cosine, dot, hamming, not 'ip'"),
+        ({"metric": "hamming"}, "the metric hamming is not for vectors of float32"),
+        ({"column": "bits", "q": [1] * DIMENSIONS, "metric": "l2"}, "the metric l2 is not for vectors of uint8"),
+        ({"distance_range": 3}, "distance_range must be two numbers or None"),
+        ({"distance_range": (0.0, float("nan"))}, "distance_range must be two numbers or None"),
+    ],
+)
+def test_wrong_parameters_are_named(dataset: Dataset, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        dataset.scan(nearest={"column": "vec", "q": Q, **parameters})
+
+
+def test_unknown_columns_are_named(dataset: Dataset) -> None:
+    with pytest.raises(SchemaMismatchError, match="nope"):
+        dataset.scan(nearest={"column": "nope", "q": Q})
+
+
+def test_wrong_types_are_named(dataset: Dataset) -> None:
+    wrong: Any = [1]
+    with pytest.raises(TypeError, match="nearest must be a mapping such as"):
+        dataset.scan(nearest=wrong)
+    with pytest.raises(TypeError, match="prefilter must be True or False"):
+        dataset.scan(nearest={"column": "vec", "q": Q}, prefilter=wrong)
+
+
+def test_a_column_called_as_the_distance_is_not_hidden(tmp_path: Path) -> None:
+    rows = table(vectors()).append_column("_distance", pa.array(np.arange(300)))
+    dataset = Dataset.write(str(tmp_path / "t"), rows)
+    with pytest.raises(LanceError, match="a search adds the column '_distance', but the table has a column with this name"):
+        dataset.scan(nearest={"column": "vec", "q": Q})
+    assert dataset.scan(columns=["id"], nearest={"column": "vec", "q": Q}).to_table().column_names == ["id", "_distance"]
