@@ -29,7 +29,7 @@ test: $(VENV)/.test ## Lint, type-check and run the tests
 	$(MAKE) lint
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(PYTEST)
 
-test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use servers of their own
+test-slow: $(VENV)/.test ## The tests that start clusters, install wheels or use servers of their own (SLOW_PART=2/3: the second third of them)
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(PYTEST)
 
 test-full: $(VENV)/.test ## The tests with thousands of generated examples

@@ -38,7 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "OFF",
-        "spark.driver.extraJavaOptions": "-Dlancespark.columnar.checked=true",
+        # Queries of tests are small and many: compiling them for speed takes longer than they run.
+        "spark.driver.extraJavaOptions": "-Dlancespark.columnar.checked=true -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
