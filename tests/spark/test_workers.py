@@ -62,7 +62,8 @@ spark = builder.config("spark.pyspark.python", "{python}").master("local[1]").ge
 lance_spark.enable(spark)
 show(spark)
 """
-    out = run(f"import os\nos.environ['PYSPARK_PYTHON'] = '{python}'\n" + START + script, stored)
+    chosen = f"import os\nos.environ.pop('PYSPARK_DRIVER_PYTHON', None)\nos.environ['PYSPARK_PYTHON'] = '{python}'\n"
+    out = run(chosen + START + script, stored)
     assert (tmp_path / "tried").exists()
     assert "Columnar: true" in out
     assert "['3']" in out
