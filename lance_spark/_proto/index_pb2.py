@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\"\xb8\x02\n\x12VectorIndexDetails\x12\x38\n\x04hnsw\x18\x03 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02pq\x18\x04 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02sq\x18\x05 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02rq\x18\x06 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x38\n\x04\x66lat\x18\x08 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x1a\x06\n\x04Partb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\"\xb8\x02\n\x12VectorIndexDetails\x12\x38\n\x04hnsw\x18\x03 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02pq\x18\x04 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02sq\x18\x05 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02rq\x18\x06 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x38\n\x04\x66lat\x18\x08 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x1a\x06\n\x04Part\"\xcc\x01\n\x06Tensor\x12\x35\n\tdata_type\x18\x01 \x01(\x0e\x32\".lance_spark.index.Tensor.DataType\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"n\n\x08\x44\x61taType\x12\x0c\n\x08\x42\x46LOAT16\x10\x00\x12\x0b\n\x07\x46LOAT16\x10\x01\x12\x0b\n\x07\x46LOAT32\x10\x02\x12\x0b\n\x07\x46LOAT64\x10\x03\x12\t\n\x05UINT8\x10\x04\x12\n\n\x06UINT16\x10\x05\x12\n\n\x06UINT32\x10\x06\x12\n\n\x06UINT64\x10\x07\"\x8b\x01\n\x03Ivf\x12\x11\n\tcentroids\x18\x01 \x03(\x02\x12\x0f\n\x07offsets\x18\x02 \x03(\x04\x12\x0f\n\x07lengths\x18\x03 \x03(\r\x12\x33\n\x10\x63\x65ntroids_tensor\x18\x04 \x01(\x0b\x32\x19.lance_spark.index.Tensor\x12\x11\n\x04loss\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_lossb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,4 +40,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VECTORINDEXDETAILS']._serialized_end=631
   _globals['_VECTORINDEXDETAILS_PART']._serialized_start=625
   _globals['_VECTORINDEXDETAILS_PART']._serialized_end=631
+  _globals['_TENSOR']._serialized_start=634
+  _globals['_TENSOR']._serialized_end=838
+  _globals['_TENSOR_DATATYPE']._serialized_start=728
+  _globals['_TENSOR_DATATYPE']._serialized_end=838
+  _globals['_IVF']._serialized_start=841
+  _globals['_IVF']._serialized_end=980
 # @@protoc_insertion_point(module_scope)

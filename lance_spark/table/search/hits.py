@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from lance_spark.arrow.selection import joined
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.predicate import Predicate, evaluate
-from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.take import take_by_row_id
+from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = next(f.name for f in ROW_COLUMNS if f.name == "_rowaddr")
@@ -62,3 +64,10 @@ def fetched(snapshot: Snapshot, plan: ScanPlan, hits: Hits) -> pa.Table:
     for field, column in zip(hits.columns.schema, hits.columns.columns):
         rows = rows.append_column(field, column)
     return rows
+
+
+def addresses_of(snapshot: Snapshot, predicate: Predicate, fragments: BitMap, use_scalar_index: bool) -> np.ndarray:
+    """The addresses (uint64, ascending) of the rows of these fragments that satisfy the predicate."""
+    plan = ScanPlan((_ADDRESS,), predicate, fragments=frozenset(fragments), use_scalar_index=use_scalar_index)
+    found = [batch.column(0).to_numpy() for task in plan_tasks(snapshot, plan) for batch in read_task(task)]
+    return np.sort(np.concatenate([np.empty(0, np.uint64), *found]))

@@ -41,6 +41,7 @@ class SearchMethods:
         use_scalar_index: bool = True,
         nearest: Mapping[str, Any] | None = None,
         prefilter: bool = False,
+        fast_search: bool = False,
     ) -> Scan:
         """Scan this version, or search it for the nearest vectors.
 
@@ -51,7 +52,7 @@ class SearchMethods:
         `nearest` are the parameters of a search, see `table.search.nearest.Nearest`: the `column`, the vector `q`, or several, and `k`, the
         number of rows for each. The rows come in order of their `_distance`, which is added to the columns; with several vectors, also
         `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
-        rows that satisfy it.
+        rows that satisfy it. `fast_search` leaves out rows that the index does not cover.
 
         Examples:
             >>> import pyarrow as pa
@@ -63,8 +64,9 @@ class SearchMethods:
             >>> table.scan(columns=["id"], nearest={"column": "vector", "q": [3, 3], "k": 2}).to_table().to_pylist()
             [{'id': 2, '_distance': 1.0}, {'id': 1, '_distance': 13.0}]
         """
-        check_type("prefilter", prefilter, bool, "True or False")
-        query = None if nearest is None else VectorSearch(nearest_of(self.snapshot, nearest), prefilter)
+        for name, value in (("prefilter", prefilter), ("fast_search", fast_search)):
+            check_type(name, value, bool, "True or False")
+        query = None if nearest is None else VectorSearch(nearest_of(self.snapshot, nearest), prefilter, fast_search)
         chosen = names(columns)
         own = chosen if query is None or chosen is None else tuple(name for name in chosen if name not in query.columns.names)
         plan = ScanPlan(own, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)

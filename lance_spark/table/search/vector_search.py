@@ -1,4 +1,4 @@
-"""Searching for the nearest vectors: the rows that brute force finds, with what the search adds to them."""
+"""Searching for the nearest vectors: in the segments of an index, and by brute force among the rows that they do not cover."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from lance_spark.index.vector.best import Best
     from lance_spark.table.search.hits import Hits
+    from lance_spark.table.search.index_search import IndexSearch
 
 DISTANCE = pa.field("_distance", pa.float32())
 QUERY_INDEX = pa.field("query_index", pa.int32(), nullable=False)
@@ -25,10 +27,12 @@ class VectorSearch:
     """A search for the nearest vectors; see `search.Query`.
 
     With `prefilter`, the nearest rows of those that satisfy the predicate are found; without, those of the nearest rows that satisfy it.
+    With `fast_search`, rows that the index does not cover are left out.
     """
 
     nearest: Nearest
     prefilter: bool = False
+    fast_search: bool = False
 
     @property
     def columns(self) -> pa.Schema:
@@ -42,31 +46,92 @@ class VectorSearch:
 
     def hits(self, snapshot: Snapshot, plan: ScanPlan) -> Hits:
         """See `search.Query`. The rows of each query follow those of the one before."""
-        from lance_spark.index.vector.best import Best
-        from lance_spark.table.search.brute_force import search
+        # What reads files is imported late: it loads the decoders.
+        from lance_spark.table.scan.indexed import segments_of
         from lance_spark.table.search.hits import Hits
+        from lance_spark.table.search.index_search import DamagedSegmentError, index_search
 
-        nearest = self.nearest
-        best = [Best(nearest.k, nearest.distance_range) for _ in range(1 if nearest.several else len(nearest.queries))]
-        search(snapshot, nearest, self._metric, plan.predicate if self.prefilter else None, None, best)
-        found = [own.found() for own in best]
+        damaged: set[bytes] = set()
+        while True:
+            try:
+                found = [best.found() for best in self._best(snapshot, plan, index_search(snapshot, self.nearest, damaged))]
+                break
+            except DamagedSegmentError as e:
+                segments_of(snapshot).unused(e.index, e)
+                damaged.add(e.index.uuid)
         columns = [pa.array(np.concatenate([distances for distances, _ in found]))]
-        if nearest.many:
+        if self.nearest.many:
             columns.insert(0, pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(rows) for _, rows in found])))
         hits = Hits(np.concatenate([rows for _, rows in found]), pa.Table.from_arrays(columns, schema=self.columns))
         return hits if self.prefilter else hits.where(snapshot, plan.predicate)
 
-    @property
-    def _metric(self) -> str:
-        return self.nearest.metric or self.nearest.default_metric
+    def _best(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch | None) -> Sequence[Best]:
+        """The best rows of each query."""
+        from lance_spark.index.vector.best import Best
+        from lance_spark.table.search.brute_force import search
+
+        nearest = self.nearest
+        best = [Best(nearest.k, nearest.distance_range) for _ in range(1 if nearest.several else len(nearest.queries))]
+        others = self._others(snapshot, index)
+        if index is not None:
+            self._search_index(snapshot, plan, index, best, bool(others))
+        if others or index is None:
+            predicate = plan.predicate if self.prefilter else None
+            search(snapshot, nearest, self._metric(index), predicate, None if index is None else others, best)
+        return best
+
+    def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
+        """Add the rows that the index finds to the best of each query.
+
+        Distances of codes and exact ones cannot be compared: if there are others, all are exact.
+        """
+        from lance_spark.index.vector.best import Best
+        from lance_spark.table.search.brute_force import exact_distances
+        from lance_spark.table.search.hits import addresses_of
+
+        nearest, allowed = self.nearest, None
+        if self.prefilter and plan.predicate is not None:
+            allowed = addresses_of(snapshot, plan.predicate, index.covered, plan.use_scalar_index)
+        exact = among_others or nearest.refine_factor is not None or index.may_be_stale
+        for number, (query, own) in enumerate(zip(nearest.queries, best)):
+            if not exact:
+                index.search(nearest, query, allowed, own)
+                continue
+            candidates = Best(nearest.k * (nearest.refine_factor or 1))
+            index.search(nearest, query, allowed, candidates)
+            addresses = np.unique(candidates.found()[1])
+            own.add(exact_distances(snapshot, nearest, index.metric, addresses, number), addresses)
+
+    def _others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int]:
+        """The fragments with rows that the index does not cover, which are searched by brute force."""
+        if index is None or self.fast_search:
+            return frozenset()
+        live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
+        return frozenset(fragment for fragment, rows in live if rows and fragment not in index.covered)
+
+    def _metric(self, index: IndexSearch | None) -> str:
+        return self.nearest.metric or (index.metric if index else self.nearest.default_metric)
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """See `search.Query`."""
-        live = all_live_rows(snapshot)
-        filtered = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
-        return [
-            f"nearest: column {'.'.join(self.nearest.path)!r}, k={self.nearest.k}, metric {self._metric}",
-            f"filter: {filtered}",
-            "indexes: none",
-            f"compared with every vector: {sum(live)} rows in {len(live)} fragments",
-        ]
+        from lance_spark.table.search.index_search import index_search
+
+        nearest, index = self.nearest, index_search(snapshot, self.nearest)
+        others = self._others(snapshot, index)
+        live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
+        text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
+        lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self._metric(index)}", f"filter: {text}"]
+        if index is None:
+            return [*lines, "indexes: none", f"compared with every vector: {sum(live.values())} rows in {len(live)} fragments"]
+        for searched in index.segments:
+            first, there = searched.first_probes(nearest), len(searched.index.partitions)
+            rows = sum(live[f] for f in searched.segment.covered)
+            lines.append(
+                f"index: {index.name} ({searched.index.kind}), a segment of {rows} rows in {len(searched.segment.covered)} fragments; "
+                f"{first} of {there} partitions are searched, and up to {searched.most_probes(nearest)} until {nearest.k} rows are found"
+            )
+        if nearest.refine_factor is not None or others:
+            lines.append(f"distances are computed from the vectors of {nearest.k * (nearest.refine_factor or 1)} rows of the index")
+        left = "left out" if self.fast_search else "compared with every vector"
+        outside = {f: rows for f, rows in live.items() if f not in index.covered}
+        return [*lines, f"{left}: {sum(outside.values())} rows in {len(outside)} fragments"]

@@ -1,0 +1,62 @@
+"""The codes of the vectors of a partition, and what a quantizer does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of the vectors of a partition, laid out as the quantizer reads them; `factors` are further numbers of each vector."""
+
+    values: np.ndarray
+    factors: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return self.values.nbytes + sum(f.nbytes for f in self.factors.values())
+
+
+class Quantizer(Protocol):
+    """How the vectors of an index are encoded."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the file of codes that it reads."""
+
+    def codes(self, batch: pa.RecordBatch, what: str) -> Codes:
+        """The codes of a partition from these columns; `what` names the file in errors. Raises CorruptFileError."""
+
+    def distances(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+        """About the distances (float32) of a query to the vectors of a partition around this centroid.
+
+        Under cosine, the query has the length 1.
+        """
+
+
+def byte_rows(array: pa.Array, what: str, width: int | None = None) -> np.ndarray:
+    """The lists of a column as rows of a matrix. Raises CorruptFileError for nulls, and unless all have `width` items."""
+    t = array.type
+    if not pa.types.is_fixed_size_list(t) or array.null_count or (width is not None and t.list_size != width):
+        raise CorruptFileError(f"{what}: expected lists of {width or 'some'} numbers without nulls, found {array.null_count} nulls in {t}")
+    items = array.values[array.offset * t.list_size : (array.offset + len(array)) * t.list_size]
+    if items.null_count:
+        raise CorruptFileError(f"{what}: expected lists without nulls, found {items.null_count} of them")
+    found: np.ndarray = items.to_numpy(zero_copy_only=False).reshape(len(array), t.list_size)
+    return found
+
+
+def numbers(array: pa.Array, dtype: type, what: str) -> np.ndarray:
+    """The values of a column of numbers. Raises CorruptFileError for nulls and other types."""
+    if array.null_count or array.type != pa.from_numpy_dtype(dtype):
+        raise CorruptFileError(f"{what}: expected {np.dtype(dtype)} without nulls, found {array.null_count} nulls in {array.type}")
+    found: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return found

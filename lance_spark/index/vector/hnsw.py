@@ -1,0 +1,140 @@
+"""HNSW: a graph of the vectors of each partition, whose edges lead to near ones; higher levels have fewer vectors.
+
+`index.idx` has a row for each vector of each level of a partition, level by level: its number in the partition and those of its neighbours.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.kernel import kernel
+
+COLUMNS = ("__vector_id", "__neighbors")
+_FEW = 10
+"""A graph is not used if less than one in so many of its vectors may be found: its paths lead through all others."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The vectors of a level, ascending, and the neighbours of each: those of the vector at i are from `first[i]` to `first[i + 1]`."""
+
+    ids: np.ndarray
+    first: np.ndarray
+    neighbours: np.ndarray
+
+    def of(self, vector: int) -> np.ndarray:
+        """The neighbours of a vector; none if the level lacks it."""
+        at = int(np.searchsorted(self.ids, vector))
+        if at == len(self.ids) or self.ids[at] != vector:
+            return self.neighbours[:0]
+        return self.neighbours[self.first[at] : self.first[at + 1]]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The levels of a partition, the lowest first, which has every vector, and the vector where a search begins."""
+
+    levels: Sequence[Level]
+    entry: int
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return sum(level.ids.nbytes + level.first.nbytes + level.neighbours.nbytes for level in self.levels)
+
+    def nearest(self, distances: np.ndarray, keep: int, allowed: np.ndarray | None) -> np.ndarray:
+        """The vectors that a search finds which keeps so many of them; those that are `allowed` (None: all).
+
+        `distances` are those of all vectors.
+        """
+        if allowed is not None and np.count_nonzero(allowed) * _FEW < len(distances):
+            return np.flatnonzero(allowed)
+        at = self.entry
+        for level in reversed(self.levels[1:]):
+            while len(near := level.of(at)):
+                nearest = near[np.argmin(distances[near])]
+                if not distances[nearest] < distances[at]:
+                    break
+                at = int(nearest)
+        base = self.levels[0]
+        found = np.empty(keep, np.int64)
+        mask = np.ones(len(distances), np.bool_) if allowed is None else allowed
+        count = walk(distances, base.first, base.neighbours, at, mask, found)
+        return found[:count]
+
+
+def graph(batch: pa.RecordBatch, bounds: Sequence[int], entry: int, vectors: int, what: str) -> Graph:
+    """The graph of a partition with so many vectors from its rows; `bounds` are the first rows of the levels, and the last (exclusive).
+
+    Raises CorruptFileError if a number is not that of a vector.
+    """
+    ids, lists = batch.column(0), batch.column(1)
+    good = ids.type == pa.uint32() and pa.types.is_list(lists.type) and lists.type.value_type == pa.uint32()
+    if not good or ids.null_count or lists.null_count or lists.flatten().null_count:
+        raise CorruptFileError(f"{what}: expected numbers of vectors and lists of them without nulls, found {ids.type} and {lists.type}")
+    numbers, offsets = ids.to_numpy(), lists.offsets.to_numpy().astype(np.int64)
+    neighbours = lists.flatten().to_numpy()
+    offsets -= offsets[0] if len(offsets) else 0
+    levels = []
+    for start, stop in zip(bounds, bounds[1:]):
+        if not 0 <= start <= stop <= len(numbers):
+            raise CorruptFileError(f"{what}: the levels {bounds} do not divide {len(numbers)} rows")
+        levels.append(_level(numbers[start:stop], offsets[start : stop + 1], neighbours))
+    too_large = any(len(level.ids) and level.ids[-1] >= vectors for level in levels)
+    if not levels or len(levels[0].ids) != vectors or too_large or (neighbours >= vectors).any() or not 0 <= entry < vectors:
+        raise CorruptFileError(f"{what}: expected a graph of {vectors} vectors, found other numbers in it")
+    if any((level.ids[1:] <= level.ids[:-1]).any() for level in levels):
+        raise CorruptFileError(f"{what}: a vector is twice in a level of the graph")
+    return Graph([level for level in levels if len(level.ids)], entry)
+
+
+def _level(ids: np.ndarray, offsets: np.ndarray, neighbours: np.ndarray) -> Level:
+    own = neighbours[offsets[0] : offsets[-1]]
+    if (ids[1:] > ids[:-1]).all():
+        return Level(ids, offsets - offsets[0], own)
+    order, counts = np.argsort(ids, kind="stable"), np.diff(offsets)
+    first = np.concatenate([[0], np.cumsum(counts[order])])
+    places = np.repeat((offsets[:-1] - offsets[0])[order] - first[:-1], counts[order]) + np.arange(first[-1])
+    return Level(ids[order], first, own[places])
+
+
+@kernel
+def walk(distances: np.ndarray, first: np.ndarray, neighbours: np.ndarray, start: int, allowed: np.ndarray, found: np.ndarray) -> int:
+    """Store in `found` (int64) the nearest vectors that are `allowed`, as many as it has room for, and return their number.
+
+    From `start`, the walk goes on from the nearest vector that was met, until that is farther than all that are kept. `neighbours` (uint32)
+    of vector i are from `first[i]` to `first[i + 1]`; all are numbers of vectors, which have `distances` (float32) and a mask `allowed`.
+    """
+    keep = len(found)
+    met = np.zeros(len(distances), np.bool_)
+    met[start] = True
+    to_visit = [(distances[start], np.int64(start))]
+    kept = [(np.float32(0), np.int64(0))]
+    kept.clear()
+    if allowed[start]:
+        kept.append((-distances[start], np.int64(start)))
+    while len(to_visit) > 0:
+        near, at = heapq.heappop(to_visit)
+        if len(kept) == keep and near > -kept[0][0]:
+            break
+        for place in range(first[at], first[at + 1]):
+            other = np.int64(neighbours[place])
+            if met[other]:
+                continue
+            met[other] = True
+            far = distances[other]
+            if len(kept) < keep or far <= -kept[0][0]:
+                heapq.heappush(to_visit, (far, other))
+                if allowed[other]:
+                    heapq.heappush(kept, (-far, other))
+                    if len(kept) > keep:
+                        heapq.heappop(kept)
+    for i in range(len(kept)):
+        found[i] = kept[i][1]
+    return len(kept)

@@ -1,0 +1,172 @@
+"""One segment of a vector index: its partitions, the codes of their vectors, and the graph of each if it has any.
+
+`index.idx` says what it is, and has the centroids and the graphs; `auxiliary.idx` has the rows, partition by partition, with their codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.index.files import IndexFile, IndexFiles, unsigned
+from lance_spark.index.vector.codes import Codes, Quantizer
+from lance_spark.index.vector.distances import METRICS, normalised
+from lance_spark.index.vector.flat import Flat
+from lance_spark.index.vector.hnsw import COLUMNS, Graph, graph
+from lance_spark.index.vector.ivf import Centroids, Partitions, centroids, partitions
+from lance_spark.index.vector.pq import product_quantizer
+from lance_spark.index.vector.rq import rabit_quantizer
+from lance_spark.index.vector.sq import scalar_quantizer
+from lance_spark.index.vector.vectors import ELEMENTS
+
+_QUANTIZERS = {"PQ": product_quantizer, "SQ": scalar_quantizer, "RQ": rabit_quantizer}
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows of a partition, as the segment names them (uint64), and their codes."""
+
+    rows: np.ndarray
+    codes: Codes
+    graph: Graph | None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.rows.nbytes + self.codes.nbytes + (self.graph.nbytes if self.graph else 0)
+
+
+@dataclass(frozen=True)
+class VectorIndex:
+    """An open segment. `kind` is its type, such as IVF_HNSW_SQ."""
+
+    files: IndexFiles
+    kind: str
+    metric: str
+    centroids: Centroids
+    partitions: Partitions
+    quantizer: Quantizer
+    graphs: Partitions | None
+    graph_levels: Sequence[Mapping[str, Any]]
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory that it takes without its partitions."""
+        return self.centroids.vectors.nbytes * 3 + (1 << 16)
+
+    def prepared(self, query: np.ndarray) -> np.ndarray:
+        """The query as it is compared: under cosine, scaled to length 1."""
+        return normalised(query) if self.metric == "cosine" else query
+
+    def nearest_partitions(self, query: np.ndarray) -> np.ndarray:
+        """The numbers of the partitions that have rows, the nearest to a prepared query first."""
+        order = np.argsort(self.centroids.distances(query), kind="stable")
+        filled = self.partitions.stops > self.partitions.starts
+        return np.asarray(order[filled[order]])
+
+    def partition(self, number: int) -> Partition:
+        """A partition, which stays in memory. Raises CorruptFileError."""
+        return self.files.cached(f"partition {number}", lambda: self._read(number), lambda p: p.nbytes)
+
+    def distances(self, query: np.ndarray, number: int, partition: Partition) -> np.ndarray:
+        """About the distances (float32) of a prepared query to the rows of a partition; NaN for codes of no vector."""
+        with np.errstate(all="ignore"):  # what is damaged may have any values
+            return self.quantizer.distances(query, self.centroids.vectors[number], partition.codes)
+
+    def _read(self, number: int) -> Partition:
+        file = self.files.open("auxiliary.idx")
+        batch = file.read(("_rowid", *self.quantizer.columns), self.partitions.rows(number))
+        rows = unsigned(batch.column(0), file.path).astype(np.uint64)
+        codes = self.quantizer.codes(pa.RecordBatch.from_arrays(batch.columns[1:], names=list(self.quantizer.columns)), file.path)
+        return Partition(rows, codes, None if self.graphs is None else self._graph(number, len(rows), self.graphs))
+
+    def _graph(self, number: int, vectors: int, rows: Partitions) -> Graph:
+        file, levels = self.files.open("index.idx"), self.graph_levels[number]
+        bounds, entry = levels.get("level_offsets"), levels.get("entry_point")
+        if not isinstance(bounds, list) or not all(isinstance(b, int) for b in bounds) or not isinstance(entry, int):
+            raise CorruptFileError(f"{file.path}: expected the levels of a graph, found {str(levels)[:200]}")
+        return graph(file.read(COLUMNS, rows.rows(number)), bounds, entry, vectors, file.path)
+
+
+def open_index(files: IndexFiles) -> VectorIndex:
+    """Open a segment, which stays in memory. Raises CorruptFileError, UnsupportedFeatureError or StorageError."""
+    return files.cached("vectors", lambda: _opened(files), lambda index: index.nbytes)
+
+
+def _opened(files: IndexFiles) -> VectorIndex:
+    graphs, codes = files.open("index.idx"), files.open("auxiliary.idx")
+    kind, metric = _kind(graphs)
+    column = files.indexed.type
+    if not pa.types.is_fixed_size_list(column) or column.value_type not in ELEMENTS:
+        raise UnsupportedFeatureError(f"{graphs.path}: an index of a column of {column}")
+    dimensions, quantizer_name = column.list_size, kind.rpartition("_")[2]
+    metadata = _first(_json(codes, "storage_metadata"), codes.path)
+    if quantizer_name == "FLAT":
+        _check_vectors(codes, column)
+        quantizer: Quantizer = Flat(metric)
+    elif (make := _QUANTIZERS.get(quantizer_name)) is not None:
+        quantizer = make(codes, metadata, metric, dimensions)
+    else:
+        raise UnsupportedFeatureError(f"{graphs.path}: indexes of the kind {kind}")
+    ivf = graphs.buffer("lance:ivf")
+    around = centroids(ivf, metric, dimensions, graphs.path)
+    own = partitions(codes.buffer("lance:ivf"), codes.num_rows, codes.path)
+    nodes, levels = None, []
+    if "_HNSW_" in kind:
+        nodes = partitions(ivf, graphs.num_rows, graphs.path)
+        levels = [_object(text, graphs.path) if text else {} for text in _json(graphs, "lance:hnsw")]
+    if len(own) != len(around.vectors) or (nodes is not None and not len(nodes) == len(levels) == len(own)):
+        raise CorruptFileError(f"{codes.path}: {len(own)} partitions, but {len(around.vectors)} centroids")
+    return VectorIndex(files, kind, metric, around, own, quantizer, nodes, levels)
+
+
+def _kind(file: IndexFile) -> tuple[str, str]:
+    """The kind and the metric of an index."""
+    told = _object(file.metadata.get("lance:index", ""), file.path)
+    kind, metric = str(told.get("type")), str(told.get("distance_type")).lower()
+    if metric not in METRICS or not kind.startswith("IVF_"):
+        raise UnsupportedFeatureError(f"{file.path}: an index of the kind {kind[:100]!r} with the metric {metric[:100]!r}")
+    return kind, metric
+
+
+def _check_vectors(file: IndexFile, column: pa.DataType) -> None:
+    """Raise CorruptFileError unless the vectors of a FLAT index are those of the column."""
+    found = next((f.type for f in file.schema if f.name == "flat"), None)
+    if (
+        found is None
+        or not pa.types.is_fixed_size_list(found)
+        or (found.list_size, found.value_type) != (column.list_size, column.value_type)
+    ):
+        raise CorruptFileError(f"{file.path}: expected vectors of {column}, found {found}")
+
+
+def _json(file: IndexFile, key: str) -> list[Any]:
+    """A list of JSON in the metadata of a file."""
+    try:
+        found = json.loads(file.metadata.get(key, ""))
+    except (ValueError, RecursionError) as e:
+        raise CorruptFileError(f"{file.path}: the metadata {key!r} is not JSON: {e}") from e
+    if not isinstance(found, list):
+        raise CorruptFileError(f"{file.path}: the metadata {key!r} is not a list")
+    return found
+
+
+def _first(texts: Sequence[Any], what: str) -> Mapping[str, Any]:
+    return _object(texts[0] if texts else "", what)
+
+
+def _object(text: object, what: str) -> Mapping[str, Any]:
+    """An object in JSON."""
+    try:
+        found = json.loads(str(text))
+    except (ValueError, RecursionError) as e:
+        raise CorruptFileError(f"{what}: expected an object in JSON, found {str(text)[:100]!r}") from e
+    if not isinstance(found, dict):
+        raise CorruptFileError(f"{what}: expected an object in JSON, found {str(text)[:100]!r}")
+    return found
