@@ -74,8 +74,9 @@ class IndexFile:
     def batches(self, columns: Sequence[int | str], rows: Rows | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The given rows (None: all) of columns, by name or by number, in batches."""
         fields = [self._field(c) for c in columns]
-        # All columns of index files are flat.
-        places = {f.id: i for i, f in enumerate(self.reader.schema.fields)}
+        # Since 2.1, only leaves have columns of their own; index files have no structs.
+        walked = [f for f in self.reader.schema.walk() if f.is_leaf or self.reader.version < (2, 1)]
+        places = {f.id: i for i, f in enumerate(walked)}
         names = [f.name for f in fields]
         for arrays in self.reader.read(fields, places, range(self.num_rows) if rows is None else rows, batch_rows):
             yield pa.RecordBatch.from_arrays(arrays, names=names)

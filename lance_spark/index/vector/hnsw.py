@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +83,7 @@ def graph(batch: pa.RecordBatch, bounds: Sequence[int], entry: int, vectors: int
     neighbours = lists.flatten().to_numpy()
     offsets -= offsets[0] if len(offsets) else 0
     levels = []
-    for start, stop in zip(bounds, bounds[1:]):
+    for start, stop in pairwise(bounds):
         if not 0 <= start <= stop <= len(numbers):
             raise CorruptFileError(f"{what}: the levels {bounds} do not divide {len(numbers)} rows")
         levels.append(_level(numbers[start:stop], offsets[start : stop + 1], neighbours))

@@ -61,8 +61,9 @@ class VectorIndex:
         return self.centroids.vectors.nbytes * 3 + (1 << 16)
 
     def prepared(self, query: np.ndarray) -> np.ndarray:
-        """The query as it is compared: under cosine, scaled to length 1."""
-        return normalised(query) if self.metric == "cosine" else query
+        """The query as it is compared: under cosine, scaled to length 1. It has numbers that the column could store, as pylance has it."""
+        stored = ELEMENTS[self.files.indexed.type.value_type]
+        return (normalised(query) if self.metric == "cosine" else query).astype(stored)
 
     def nearest_partitions(self, query: np.ndarray) -> np.ndarray:
         """The numbers of the partitions that have rows, the nearest to a prepared query first."""

@@ -24,7 +24,7 @@ _BITS = (4, 8)
 
 @dataclass(frozen=True)
 class ProductQuantizer:
-    """`codebook[part, code]` is the codeword (float32) of a code; with `transposed`, a partition has the codes of one part after another."""
+    """`codebook[part, code]` is the codeword (float32) of a code; if `transposed`, a partition has the codes part by part."""
 
     codebook: np.ndarray
     metric: str
@@ -49,7 +49,10 @@ class ProductQuantizer:
         return Codes(np.ascontiguousarray(rows))
 
     def distances(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """The sums of the distances of the parts of the query to the codewords. Those of cosine are those of l2: about twice as large."""
+        """The sums of the distances of the parts of the query to the codewords. Those of cosine are those of l2: about twice as large.
+
+        What is left of the query beside the centroid is rounded to their type, as pylance does.
+        """
         found = np.zeros(codes.values.shape[1], np.float32)
         if self.metric == "dot":
             table = 1 - self._along(query)
@@ -70,6 +73,7 @@ class ProductQuantizer:
 def product_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> ProductQuantizer:
     """The quantizer of a file of codes. Raises CorruptFileError."""
     bits, parts, position = (metadata.get(key) for key in ("nbits", "num_sub_vectors", "codebook_position"))
+    bits = metadata.get("num_bits") if bits is None else bits  # its name in files of pylance 0.24
     if bits not in _BITS or not isinstance(parts, int) or parts < 1 or dimensions % parts or parts * int(bits) % 8:
         raise CorruptFileError(f"{file.path}: {parts} parts of {bits} bits do not encode {dimensions} dimensions")
     inline = metadata.get("codebook_tensor")

@@ -1,4 +1,7 @@
-"""RQ (RaBitQ): a vector is rotated, and each number becomes its sign and up to 8 further bits; factors of each vector correct the distances."""
+"""RQ (RaBitQ): a vector is rotated, and each number becomes its sign and up to 8 further bits.
+
+Factors of each vector correct the distances.
+"""
 
 from __future__ import annotations
 
