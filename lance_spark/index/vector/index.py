@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,11 @@ from lance_spark.index.vector.rq import rabit_quantizer
 from lance_spark.index.vector.sq import scalar_quantizer
 from lance_spark.index.vector.vectors import ELEMENTS
 
-_QUANTIZERS = {"PQ": product_quantizer, "SQ": scalar_quantizer, "RQ": rabit_quantizer}
+_QUANTIZERS: dict[str, Callable[[IndexFile, Mapping[str, Any], str, int], Quantizer]] = {
+    "PQ": product_quantizer,
+    "SQ": scalar_quantizer,
+    "RQ": rabit_quantizer,
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ class VectorIndex:
     def prepared(self, query: np.ndarray) -> np.ndarray:
         """The query as it is compared: under cosine, scaled to length 1. It has numbers that the column could store, as pylance has it."""
         stored = ELEMENTS[self.files.indexed.type.value_type]
-        return (normalised(query) if self.metric == "cosine" else query).astype(stored)
+        query = normalised(query) if self.metric == "cosine" else query
+        return query.astype(stored) if stored.kind == "f" else query
 
     def nearest_partitions(self, query: np.ndarray) -> np.ndarray:
         """The numbers of the partitions that have rows, the nearest to a prepared query first."""

@@ -13,7 +13,7 @@ from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.vector.distances import computed_in, distances
 
-_DTYPES = {
+_DTYPES: dict[int, np.dtype] = {
     pb.Tensor.FLOAT16: np.dtype("<f2"),
     pb.Tensor.FLOAT32: np.dtype("<f4"),
     pb.Tensor.FLOAT64: np.dtype("<f8"),
@@ -80,4 +80,4 @@ def tensor(message: pb.Tensor, what: str) -> np.ndarray:
     dtype, shape = _DTYPES.get(message.data_type), tuple(message.shape)
     if dtype is None or prod(shape) * dtype.itemsize != len(message.data):
         raise CorruptFileError(f"{what}: {len(message.data)} bytes of the type {message.data_type} are no tensor of the shape {shape}")
-    return np.frombuffer(message.data, dtype).reshape(shape)
+    return np.asarray(np.frombuffer(message.data, dtype).reshape(shape))

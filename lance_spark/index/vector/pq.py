@@ -64,7 +64,7 @@ class ProductQuantizer:
         return found
 
     def _along(self, query: np.ndarray) -> np.ndarray:
-        return np.einsum("ijk,ilk->ij", self.codebook, self._parts(query))
+        return np.asarray(np.einsum("ijk,ilk->ij", self.codebook, self._parts(query)))
 
     def _parts(self, vector: np.ndarray) -> np.ndarray:
         return np.asarray(vector.astype(np.float32).reshape(len(self.codebook), 1, -1))

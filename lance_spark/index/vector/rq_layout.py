@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 _ROWS = 32
@@ -60,7 +62,7 @@ def _six(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([*(third & 63 for third in thirds), last], axis=-1)
 
 
-_DECODE = {
+_DECODE: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     1: lambda blocks: np.unpackbits(blocks, axis=-1, bitorder="little"),
     2: _two,
     3: lambda blocks: _two(blocks) | _plane(blocks[..., 16:24]) << 2,

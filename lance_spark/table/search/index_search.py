@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 from pyroaring import BitMap
@@ -132,10 +131,9 @@ class _Probes:
         """The present addresses of the rows of a partition, and a mask of those that exist; they stay in memory."""
         segment = self._searched.segment
         key = "rows of a partition", segment.index.uuid, segment.covered.serialize(), number
-        found = self._snapshot.locations.kept.get(
+        return self._snapshot.locations.kept.get(
             key, lambda: segments_of(self._snapshot).present(segment, rows), lambda both: both[0].nbytes + both[1].nbytes
         )
-        return cast(tuple[np.ndarray, np.ndarray], found)
 
 
 def _among(addresses: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
-from lance_spark.table.search.nearest import nearest_of
+from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
 from lance_spark.table.search.search import Query, Search
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot
@@ -74,6 +74,23 @@ class SearchMethods:
         predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
         plan = replace(plan, predicate=predicate).checked(self.snapshot)
         return Scan(self.snapshot, plan) if query is None else _search(self.snapshot, plan, query, chosen)
+
+    def recall(self, column: str, queries: Any, k: int = DEFAULT_K, **parameters: Any) -> float:
+        """The share of the `k` nearest rows of each of the `queries` that a search finds, from 0 to 1: of those that brute force finds.
+
+        `parameters` are others of `scan(nearest=)`, such as `nprobes` and `refine_factor`. Rows as far away as the last one that brute
+        force finds count as found.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from lance_spark import Dataset
+            >>> vectors = pa.array([[0.0, 1.0], [3.0, 4.0], [6.0, 8.0]], pa.list_(pa.float32(), 2))
+            >>> Dataset.write("/tmp/t.lance", pa.table({"vector": vectors})).recall("vector", [[3, 3], [5, 5]], k=2)
+            1.0
+        """
+        from lance_spark.table.search.recall import recall  # loads the decoders
+
+        return recall(self.snapshot, nearest_of(self.snapshot, {**parameters, "column": column, "q": queries, "k": k}))
 
 
 def _search(snapshot: Snapshot, plan: ScanPlan, query: Query, columns: tuple[str, ...] | None) -> Search:
