@@ -18,7 +18,8 @@ def returned_values(*classes: type) -> list[type]:
 
 def _given_by(cls: type) -> Iterator[type]:
     """What methods and properties return. A class without methods is a plain value, whose fields count too."""
-    public = {name: member for name, member in vars(cls).items() if not name.startswith("_")}
+    own = [base for base in cls.__mro__ if base.__module__.startswith("lance_spark.")]  # Dataset has methods of its bases
+    public = {name: member for base in reversed(own) for name, member in vars(base).items() if not name.startswith("_")}
     methods = [function for member in public.values() if inspect.isfunction(function := getattr(member, "__func__", member))]
     properties = [member.fget for member in public.values() if isinstance(member, property)]
     for function in [*methods, *properties]:
