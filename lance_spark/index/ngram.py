@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from lance_spark.index.order import runs
 from lance_spark.index.row_sets import TREEMAP, common_rows, read_treemap
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.trigrams import ascii_tokens, postings
+from lance_spark.predicate.regex import like_parts
 from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Or
 
 FILE = "ngram_postings.lance"
@@ -29,8 +29,6 @@ VERSION = 0
 _NULL = 0
 _RUN_BYTES = 32 << 20
 _SCHEMA = pa.schema([pa.field("tokens", pa.uint32()), pa.field("posting_list", pa.binary(), nullable=False)])
-_LIKE = re.compile(r"\(\?s\)\^\(\?:(.*)\)\\z", re.DOTALL)
-_LIKE_PIECE = re.compile(r"\.\*|\.|\\(.)|([^\\.])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
             return Found(_rows(files, [_NULL]), exact=True)
         case Call("contains" | "startswith" | "endswith", (text, Literal(str(part)))) if text == column:
             return _containing(files, [part])
-        case Like(text, pattern) if text == column and (parts_ := _parts(pattern)):
-            return _containing(files, parts_)
+        case Like(text, pattern) if text == column and (parts := like_parts(pattern)):
+            return _containing(files, parts)
         case Compare("=", text, Literal(str(value))) if text == column:
             return _containing(files, [value])
         case In(text, values) if text == column and values:
@@ -64,15 +62,6 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
             return Found(union(f.rows for f in known), exact=False) if len(known) == len(each) else None
         case _:
             return None
-
-
-def _parts(pattern: str) -> list[str]:
-    """The texts between the wildcards of a LIKE pattern, from its regular expression (see `regex.of_like`)."""
-    match = _LIKE.fullmatch(pattern)
-    if match is None:
-        return []
-    pieces = _LIKE_PIECE.finditer(match[1])
-    return "".join(p[1] or p[2] or "\0" for p in pieces).split("\0")
 
 
 def _containing(files: IndexFiles, parts: Sequence[str]) -> Found | None:

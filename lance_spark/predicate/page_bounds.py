@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,11 +12,10 @@ import pyarrow.compute as pc
 from lance_spark.predicate.bind import NUMBERS, kind
 from lance_spark.predicate.evaluate import calculate
 from lance_spark.predicate.one_column import VALUE, holds
-from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, Formula, In, IsNull, Like, Literal, Or
+from lance_spark.predicate.regex import like_parts
+from lance_spark.predicate.tree import MIRRORED, And, Call, Cast, Column, Compare, Expression, Formula, In, IsNull, Like, Literal, Or
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
 _DATES = ("date", "timestamp", "timestamp_ntz")
-_LIKE_PREFIX = re.compile(r"\(\?s\)\^\(\?:((?:\\.|[^\\.])*)")
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,8 @@ def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray
             kept = np.logical_and.reduce([pages_that_may_hold(o, bounds) for o in operands])
         case Or(operands):
             kept = np.logical_or.reduce([pages_that_may_hold(o, bounds) for o in operands])
-        case Compare(op, Literal() as left, right) if op in _MIRRORED and not isinstance(right, Literal):
-            kept = pages_that_may_hold(Compare(_MIRRORED[op], right, left), bounds)
+        case Compare(op, Literal() as left, right) if op in MIRRORED and not isinstance(right, Literal):
+            kept = pages_that_may_hold(Compare(MIRRORED[op], right, left), bounds)
         case Compare("=" | "<=>", left, Literal(value) as right) if value is not None:
             kept = np.logical_and(*(pages_that_may_hold(Compare(op, left, right), bounds) for op in ("<=", ">=")))
         case Compare("<" | "<=" | ">" | ">=" as op, left, Literal()) if _keeps_order(left):
@@ -72,8 +70,8 @@ def pages_that_may_hold(condition: Expression, bounds: PageBounds) -> np.ndarray
             kept = _with_one_of(condition, bounds)
         case Call("startswith", (Column(), Literal(str(prefix)))):
             kept = _with_prefix(prefix, bounds)
-        case Like(Column(), pattern) if (start := _LIKE_PREFIX.match(pattern)) and start[1]:
-            kept = _with_prefix(re.sub(r"\\(.)", r"\1", start[1], flags=re.DOTALL), bounds)
+        case Like(Column(), pattern) if (parts := like_parts(pattern)) and parts[0]:
+            kept = _with_prefix(parts[0], bounds)
         case IsNull(Column()):
             kept = np.zeros(len(bounds), dtype=bool)
         case _:

@@ -25,6 +25,8 @@ _PIECE = re.compile(
       | (?P<plain>[^\\\[\]{}*+?.|()^$])""",
     re.VERBOSE,
 )
+_LIKE = re.compile(r"\(\?s\)\^\(\?:(.*)\)\\z", re.DOTALL)
+_LIKE_PIECE = re.compile(r"\.\*|\.|\\(.)|([^\\.])", re.DOTALL)
 
 
 TRANSLATED: dict[str, Callable[[str], str]] = {
@@ -77,3 +79,11 @@ def of_like(pattern: str, escape: str) -> str:
             out.append({"%": ".*", "_": "."}.get(c) or re.escape(c))
         at += 1
     return f"(?s)^(?:{''.join(out)})\\z"
+
+
+def like_parts(regex: str) -> list[str]:
+    """The texts between the wildcards of the LIKE pattern that `of_like` has translated; none for other regular expressions."""
+    match = _LIKE.fullmatch(regex)
+    if match is None:
+        return []
+    return "".join(piece[1] or piece[2] or "\0" for piece in _LIKE_PIECE.finditer(match[1])).split("\0")

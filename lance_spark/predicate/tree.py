@@ -50,6 +50,10 @@ class Call:
     type: pa.DataType
 
 
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
+"""The operators of `Compare` that bound a value, and those that mean the same with the operands exchanged."""
+
+
 @dataclass(frozen=True)
 class Compare:
     """`left op right`, op one of = <> < <= > >= <=>. Both sides have the same type."""

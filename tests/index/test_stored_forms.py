@@ -66,3 +66,9 @@ def test_every_condition_finds_the_rows_of_a_scan_and_uses_each_index(form: str,
         assert table.verify().ok, kind
     assert any(used)
     assert not [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP"])
+def test_like_without_wildcards_finds_a_page_of_that_text_alone(kind: str, tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"c": ["abc"] * 3}), tmp_path).create_scalar_index("c", kind)
+    assert Dataset.open(str(tmp_path)).scan(filter="c LIKE 'abc'").to_table().num_rows == 3

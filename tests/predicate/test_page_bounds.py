@@ -13,6 +13,7 @@ import pytest
 from lance_spark.predicate import bind
 from lance_spark.predicate.one_column import holds, over_values, without_not
 from lance_spark.predicate.page_bounds import PageBounds, pages_that_may_hold
+from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.tree import And, Call, Expression, IsNull, Like, Literal, Not, Or
 from lance_spark.schema.schema import Schema, from_arrow
 
@@ -43,8 +44,11 @@ def condition(rng: random.Random, schema: Schema, name: str, depth: int = 2) -> 
         return IsNull(column)
     if kind == 2 and name == "text":
         text = rng.choice(["a", "ab", "b", "zzz"])
-        is_call = rng.random() < 0.5
-        return Call("startswith", (column, Literal(text, pa.string())), pa.bool_()) if is_call else Like(column, rf"(?s)^(?:{text}.*)\z")
+        if rng.random() < 0.3:
+            return Call("startswith", (column, Literal(text, pa.string())), pa.bool_())
+        return Like(
+            column, of_like(text + rng.choice(["", "%", "_"]), "") if rng.random() < 0.7 else for_re2(text + rng.choice(["", "|zz"]))
+        )
     if kind == 3 and name == "int":
         return bind.compare("<", column, Literal(rng.random() * 100, pa.float64()))
     if kind < 6:

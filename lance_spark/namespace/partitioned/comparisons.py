@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from lance_spark.predicate.bind import kind
-from lance_spark.predicate.tree import And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Not
+from lance_spark.predicate.regex import like_parts
+from lance_spark.predicate.tree import MIRRORED, And, Call, Column, Compare, Expression, In, IsNull, Like, Literal, Not
 
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
@@ -62,7 +62,8 @@ def test_of(node: Expression) -> Test | None:
         case Call("startswith", (Column((name,), _), Literal(str() as prefix, _)), _):
             return Prefix(name, prefix)
         case Like(Column((name,), _), pattern):
-            return Prefix(name, literal_prefix(pattern))
+            parts = like_parts(pattern)
+            return Prefix(name, parts[0]) if parts else NotNull(name)
     compared = _compared(node)
     if compared is None:
         return None
@@ -94,10 +95,10 @@ def bounds_of(conditions: Sequence[Expression]) -> list[Bounds]:
 def _compared(node: Expression) -> tuple[str, str, Any, str] | None:
     """The column, operator, constant and type family of a comparison of a column with a constant."""
     match node:
-        case Compare(op, Column((name,), t), Literal(value, _)) if op in _FLIPPED:
+        case Compare(op, Column((name,), t), Literal(value, _)) if op in MIRRORED:
             return name, op, value, kind(t)
-        case Compare(op, Literal(value, _), Column((name,), t)) if op in _FLIPPED:
-            return name, _FLIPPED[op], value, kind(t)
+        case Compare(op, Literal(value, _), Column((name,), t)) if op in MIRRORED:
+            return name, MIRRORED[op], value, kind(t)
     return None
 
 
@@ -111,14 +112,3 @@ def _before(value: Any, family: str) -> Any:
         return value - _MICROSECOND if family.startswith("timestamp") else value
     except OverflowError:
         return value
-
-
-def literal_prefix(pattern: str) -> str:
-    """The common prefix of all matches of the regular expression of a LIKE pattern (see `predicate.from_sql`)."""
-    body = pattern.removeprefix("(?s)^(?:").removesuffix(")\\z")
-    out, at = [], 0
-    while at < len(body) and body[at] != ".":
-        at += body[at] == "\\"
-        out.append(body[at])
-        at += 1
-    return "".join(out)

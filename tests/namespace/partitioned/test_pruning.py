@@ -86,6 +86,7 @@ def conditions(values: pa.Array) -> list[str]:
         found += [f"x = {a} OR x {op} {b}", f"x NOT IN ({a}, {c})", f"(x >= {a} AND x <= {b}) OR x = {c}", f"x IN ({a}, NULL)"]
     if pa.types.is_string(values.type):
         found += ["x LIKE 'a%'", "x LIKE 'abc%'", "x LIKE 'a\\\\%%'", "x LIKE '漢%'", "x LIKE '_b%'", "x LIKE 'ab'", "startswith(x, 'ab')"]
+        found += ["x RLIKE 'b'", "x RLIKE '^ab'", "x RLIKE 'a|b'"]
     return found
 
 
