@@ -45,6 +45,11 @@ def row_numbers(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
     """The argument `name` as an array of integers. Raises TypeError or ValueError for anything else."""
     check_type(name, values, Iterable, "a sequence of integers")
     numbers = np.asarray(values)
+    if numbers.dtype == np.float64 and not isinstance(values, np.ndarray) and all(isinstance(value, int) for value in values):
+        # Of integers of which some are above 2^63, numpy makes floats.
+        if wrong := [value for value in values if not 0 <= value < 2**64]:
+            raise ValueError(f"{name} must be at least 0 and below 2^64, not {wrong[0]}")
+        numbers = np.asarray(values, np.uint64)
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise TypeError(f"{name} must be integers of 64 bits, not {numbers.ravel()[0]!r}")
     if numbers.ndim != 1:
