@@ -8,25 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, LanceError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.vector.best import Best
 from lance_spark.index.vector.index import VectorIndex, open_index
-from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.scan.indexed import Segment, Segments, segments_of
+from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.versions.snapshot import Snapshot
 
 _PROBES = 20
 _ROWS_PER_PROBE = 50
 """Without nprobes, so many partitions of a segment are searched, and one more for so many rows: at least as many as pylance searches."""
-
-
-class DamagedSegmentError(LanceError):
-    """A segment cannot be searched; `index` is what the manifest says about it."""
-
-    def __init__(self, message: str, index: IndexMetadata) -> None:
-        super().__init__(message)
-        self.index = index
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_spark.errors import check_type
+from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
 from lance_spark.table.search.search import Query, Search
+from lance_spark.table.search.text_query import text_query_of
+from lance_spark.table.search.text_search import TextSearch
 from lance_spark.table.search.vector_search import VectorSearch
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -42,8 +44,9 @@ class SearchMethods:
         nearest: Mapping[str, Any] | None = None,
         prefilter: bool = False,
         fast_search: bool = False,
+        full_text_query: str | Mapping[str, Any] | None = None,
     ) -> Scan:
-        """Scan this version, or search it for the nearest vectors.
+        """Scan this version, or search it for the nearest vectors or the best matches of a full-text query.
 
         `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
@@ -53,6 +56,9 @@ class SearchMethods:
         number of rows for each. The rows come in order of their `_distance`, which is added to the columns; with several vectors, also
         `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
         rows that satisfy it. `fast_search` leaves out rows that the index does not cover.
+
+        `full_text_query` are words, or a query as a dictionary, see `table.search.text_query`. The rows come in order of their `_score`,
+        highest first, which is added to the columns; `limit` is the number of rows that are searched for.
 
         Examples:
             >>> import pyarrow as pa
@@ -66,7 +72,13 @@ class SearchMethods:
         """
         for name, value in (("prefilter", prefilter), ("fast_search", fast_search)):
             check_type(name, value, bool, "True or False")
-        query = None if nearest is None else VectorSearch(nearest_of(self.snapshot, nearest), prefilter, fast_search)
+        if nearest is not None and full_text_query is not None:
+            raise InvalidOptionError("a scan searches for nearest or for full_text_query, not for both")
+        query: Query | None = None
+        if nearest is not None:
+            query = VectorSearch(nearest_of(self.snapshot, nearest), prefilter, fast_search)
+        elif full_text_query is not None:
+            query = TextSearch(text_query_of(full_text_query), prefilter, fast_search)
         chosen = names(columns)
         own = chosen if query is None or chosen is None else tuple(name for name in chosen if name not in query.columns.names)
         plan = ScanPlan(own, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)

@@ -48,8 +48,9 @@ class VectorSearch:
         """See `search.Query`. The rows of each query follow those of the one before."""
         # What reads files is imported late: it loads the decoders.
         from lance_spark.table.scan.indexed import segments_of
+        from lance_spark.table.search.damaged import DamagedSegmentError
         from lance_spark.table.search.hits import Hits
-        from lance_spark.table.search.index_search import DamagedSegmentError, index_search
+        from lance_spark.table.search.index_search import index_search
 
         damaged: set[bytes] = set()
         while True:

@@ -1,0 +1,52 @@
+"""What a search asks a part of an index, a partition in files or the rows that no index covers: tokens, documents and posting lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Postings:
+    """The documents with a token (uint32, ascending), and how often each has it (uint32)."""
+
+    documents: np.ndarray
+    frequencies: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return int(self.documents.nbytes + self.frequencies.nbytes)
+
+
+class Part(Protocol):
+    """Documents that are searched together; they have numbers from 0."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The row id of each document (uint64), or its address."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each document (uint32)."""
+
+    @property
+    def total_tokens(self) -> int:
+        """The number of tokens of all documents."""
+
+    def find(self, token: str) -> int | None:
+        """The number of the token; None if no document has it."""
+
+    def similar(self, token: str, fuzziness: int, prefix_length: int, most: int) -> list[str]:
+        """At most so many tokens within an edit distance that start with the same characters, in order of their bytes."""
+
+    def count(self, number: int) -> int:
+        """The number of documents with the token of this number."""
+
+    def postings(self, number: int) -> Postings:
+        """The documents with the token of this number."""
+
+    def positions(self, number: int) -> np.ndarray:
+        """The positions (uint32) of the token in these documents, one after the other: of each, as many as its frequency."""

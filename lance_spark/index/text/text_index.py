@@ -1,0 +1,76 @@
+"""The files of a segment of a full-text index: its parameters and partitions. Spec: "Inverted Index"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.text.analysis.parameters import TextParameters, parse_parameters
+from lance_spark.index.text.blocks import LARGE, SMALL, BlockFormat
+from lance_spark.index.text.one_file import OnePart
+from lance_spark.index.text.partition import Partition
+from lance_spark.index.text.postings import Part
+
+_METADATA = "metadata.lance"
+_MOST_PARTS = 1 << 16
+_TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
+"""The codecs of the last block of a posting list: whether it has varints."""
+_TEXT_BYTES = 1 << 10
+
+
+@dataclass(frozen=True)
+class TextIndex:
+    """A segment: how its texts were split, and the parts that have them. `has_positions`: whether phrases can be searched."""
+
+    parameters: TextParameters
+    parts: Sequence[Part]
+    has_positions: bool
+
+
+def open_text_index(files: IndexFiles) -> TextIndex:
+    """Open a segment. Raises CorruptFileError, UnsupportedFeatureError or StorageError."""
+    return files.cached("text index", lambda: _open(files), lambda index: _TEXT_BYTES * len(index.parts))
+
+
+def _open(files: IndexFiles) -> TextIndex:
+    try:
+        file = files.open(_METADATA)
+    except MissingFileError:
+        part = OnePart(files)
+        return TextIndex(part.parameters, (part,), has_positions=False)
+    metadata = file.metadata
+    layout = BlockFormat(_block_size(file), _has_varints(file))
+    parameters = parse_parameters(metadata.get("params", "{}"), file.path)
+    return TextIndex(parameters, tuple(Partition(files, number, layout) for number in _partitions(file)), parameters.with_position)
+
+
+def _block_size(file: IndexFile) -> int:
+    size = file.number("posting_block_size", SMALL)
+    if size not in (SMALL, LARGE):
+        raise UnsupportedFeatureError(f"{file.path}: posting lists have blocks of {size} documents; known are {SMALL} and {LARGE}")
+    return size
+
+
+def _has_varints(file: IndexFile) -> bool:
+    codec = file.metadata.get("posting_tail_codec", "fixed32_v1")
+    if codec not in _TAILS:
+        raise UnsupportedFeatureError(
+            f"{file.path}: the last blocks of posting lists have the codec {codec!r}; known are {', '.join(_TAILS)}"
+        )
+    return _TAILS[codec]
+
+
+def _partitions(file: IndexFile) -> list[int]:
+    """The numbers of the partitions."""
+    text = file.metadata.get("partitions", "")
+    try:
+        numbers = json.loads(text)
+    except ValueError:
+        numbers = None
+    valid = isinstance(numbers, list) and len(numbers) <= _MOST_PARTS
+    if not valid or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
+        raise CorruptFileError(f"{file.path}: expected a list of the numbers of partitions, found {text[:100]!r}")
+    return list(numbers)

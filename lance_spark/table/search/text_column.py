@@ -1,0 +1,188 @@
+"""A column that a full-text search looks into: the segments of its index, and the rows that they do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.arrow.jsonb import to_text
+from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.index.text.analysis.analyzer import Analyzer
+from lance_spark.index.text.analysis.parameters import UNINDEXED
+from lance_spark.index.text.analysis.tokenizers import Tokens
+from lance_spark.index.text.bm25 import Statistics, statistics_of
+from lance_spark.index.text.match import Found
+from lance_spark.index.text.memory_part import MemoryPart
+from lance_spark.index.text.postings import Part
+from lance_spark.index.text.text_index import TextIndex, open_text_index
+from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.predicate import Predicate
+from lance_spark.predicate.evaluate import raw_values
+from lance_spark.predicate.tree import Column
+from lance_spark.schema.schema import Field, quoted
+from lance_spark.table.scan.indexed import Segment, segments_of
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.task import read_task
+from lance_spark.table.search.damaged import DamagedSegmentError
+from lance_spark.table.versions.snapshot import Snapshot
+
+_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows by address (uint64, ascending), and their scores (float32)."""
+
+    addresses: np.ndarray
+    scores: np.ndarray
+
+
+def field_of(snapshot: Snapshot, name: str) -> tuple[tuple[str, ...], Field]:
+    """The path and the field of a column with texts. Raises SchemaMismatchError or InvalidOptionError."""
+    steps = snapshot.manifest.schema.resolve(name)
+    field = steps[-1]
+    if field.logical_type != "json" and not _is_text(field.type):
+        raise InvalidOptionError(
+            f"full-text search needs a column of texts, lists of texts or JSON; column {name!r} is of type {field.type}"
+        )
+    return tuple(f.name for f in steps), field
+
+
+def _is_text(t: pa.DataType) -> bool:
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        t = t.value_type
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
+class TextColumn:
+    """A column in a search. The rows that no segment covers must satisfy the `predicate`.
+
+    Segments whose uuids are in `without` are not used; with `fast_search`, only rows in segments are searched.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, name: str, predicate: Predicate | None, fast_search: bool, without: Set[bytes] = frozenset()
+    ) -> None:
+        self.path, self.field = field_of(snapshot, name)
+        self._snapshot, self._predicate, self._fast_search = snapshot, predicate, fast_search
+        self._wanted: set[str] = set()
+        found = [s for s in segments_of(snapshot).searched("INVERTED", self.field) if s.index.uuid not in without]
+        self.segments = [(segment, self._opened(segment)) for segment in found]
+
+    def _opened(self, segment: Segment) -> TextIndex:
+        segments = segments_of(self._snapshot)
+        with damaged(segment.index):
+            if (reason := segments.other_column(segment.index)) is not None:
+                raise CorruptFileError(reason)
+            return open_text_index(segments.files(segment, self.field))
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """How texts are split into tokens: as in the index, or as pylance does without one."""
+        if not self.segments:
+            return Analyzer(UNINDEXED)
+        segment, index = self.segments[0]
+        with damaged(segment.index):
+            return Analyzer(index.parameters)
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether phrases can be searched."""
+        return all(index.has_positions for _, index in self.segments)
+
+    @cached_property
+    def covered(self) -> BitMap:
+        """The fragments that the segments cover."""
+        return BitMap().union(*(segment.covered for segment, _ in self.segments))
+
+    def want(self, tokens: Sequence[str]) -> None:
+        """Say that these tokens will be searched for, before the rows outside of segments are read."""
+        self._wanted.update(tokens)
+
+    @cached_property
+    def others(self) -> frozenset[int]:
+        """The fragments whose rows are searched without an index."""
+        if self._fast_search:
+            return frozenset()
+        return frozenset(f.id for f in self._snapshot.manifest.fragments if f.id not in self.covered)
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """The parts of all segments."""
+        return [part for _, index in self.segments for part in index.parts]
+
+    @cached_property
+    def other_rows(self) -> MemoryPart:
+        """The rows outside of segments, by address."""
+        return MemoryPart(self._read_others(), frozenset(self._wanted))
+
+    def _read_others(self) -> Iterator[tuple[np.ndarray, Sequence[Tokens]]]:
+        if not self.others:
+            return
+        plan = ScanPlan((quoted(self.path), _ADDRESS), self._predicate, fragments=self.others)
+        column = Column(self.path, self.field.type)
+        for task in plan_tasks(self._snapshot, plan):
+            for batch in read_task(task):
+                yield batch.column(_ADDRESS).to_numpy(), self._documents(raw_values(column, batch))
+
+    def _documents(self, values: pa.Array) -> list[Tokens]:
+        if self.field.logical_type == "json":
+            values = to_text(values)
+        analyze = self.analyzer.document
+        empty: Tokens = ([], [])
+        if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+            return [empty if texts is None else _joined([analyze(t) for t in texts if t is not None]) for texts in values.to_pylist()]
+        return [empty if text is None else analyze(text) for text in values.to_pylist()]
+
+    def statistics(self, tokens: frozenset[str]) -> tuple[Statistics, Statistics]:
+        """The statistics that rows in segments are scored with, and those of the other rows, which count the rows of both."""
+        indexed = self._in_parts(lambda parts: statistics_of(parts, tokens))
+        return indexed, indexed + statistics_of([self.other_rows], tokens)
+
+    def _in_parts(self, ask: Callable[[Sequence[Part]], Statistics]) -> Statistics:
+        found = Statistics(0, 0, {})
+        for segment, index in self.segments:
+            with damaged(segment.index):
+                found = found + ask(index.parts)
+        return found
+
+    def search(self, ask: Callable[[Part, Statistics], Found], tokens: frozenset[str]) -> Scored:
+        """The rows that `ask` finds in the parts, with the statistics of these tokens."""
+        indexed, all_rows = self.statistics(tokens)
+        addresses, scores = [np.empty(0, np.uint64)], [np.empty(0, np.float32)]
+        for segment, index in self.segments:
+            for part in index.parts:
+                with damaged(segment.index):
+                    found = ask(part, indexed)
+                    rows, exist = segments_of(self._snapshot).present(segment, part.rows[found.documents])
+                addresses.append(rows[exist])
+                scores.append(found.scores[exist])
+        found = ask(self.other_rows, all_rows)
+        unique, at = np.unique(np.concatenate([*addresses, self.other_rows.rows[found.documents]]), return_index=True)
+        return Scored(unique, np.concatenate([*scores, found.scores])[at])
+
+
+@contextmanager
+def damaged(index: IndexMetadata) -> Iterator[None]:
+    """Raise DamagedSegmentError for what shows that the segment cannot be used."""
+    try:
+        yield
+    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+        raise DamagedSegmentError(str(e), index) from e
+
+
+def _joined(documents: Sequence[Tokens]) -> Tokens:
+    """The tokens of a list of texts as those of one."""
+    tokens: list[str] = []
+    positions: list[int] = []
+    for words, places in documents:
+        first = positions[-1] + 1 if positions else 0
+        tokens += words
+        positions += [first + place for place in places]
+    return tokens, positions

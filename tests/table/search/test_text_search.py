@@ -1,0 +1,213 @@
+"""Dataset.scan(full_text_query=) finds the rows that pylance finds, with the same scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError
+from tests.table.search.texts import same_rows, table
+
+MATCHES: list[dict[str, Any]] = [
+    {"query": "hello"},
+    {"query": "Hellos THE world"},
+    {"query": "hello hello world"},
+    {"query": "hello world", "operator": "and"},
+    {"query": "hello hello", "operator": "AND"},
+    {"query": "hello zzz", "operator": "And"},
+    {"query": "hello", "boost": 2.5},
+    {"query": "the"},
+    {"query": ""},
+    {"query": "hallo wurld", "fuzziness": 1},
+    {"query": "hallo wurld", "fuzziness": 2, "operator": "and"},
+    {"query": "hello", "fuzziness": 1, "max_expansions": 1},
+    {"query": "Hello hello", "fuzziness": 2, "max_expansions": 3},
+    {"query": "hexlo", "fuzziness": 1, "prefix_length": 2},
+    {"query": "hxllo", "fuzziness": 1, "prefix_length": 2},
+]
+PHRASES: list[dict[str, Any]] = [
+    *({"query": text, "slop": slop} for text in ("hello world", "world hello", "quick brown") for slop in (0, 1, 3)),
+    {"query": "quick the brown"},
+    {"query": "quick the the fox"},
+    {"query": "world world"},
+    {"query": "the"},
+    {"query": "hello zzz"},
+]
+HELLO, WORLD, FOO = ({"match": {"query": word, "column": "a"}} for word in ("hello", "world", "foo"))
+COMPOUND: list[dict[str, Any]] = [
+    {"boost": {"positive": HELLO, "negative": WORLD, "negative_boost": 0.3}},
+    {"boost": {"positive": HELLO, "negative": WORLD}},
+    {"boolean": {"must": [HELLO], "should": [FOO]}},
+    {"boolean": {"must": [HELLO, WORLD]}},
+    {"boolean": {"should": [HELLO, FOO], "must_not": [WORLD]}},
+    {"boolean": {"should": [{"phrase": {"query": "hello world", "column": "a"}}, {"boolean": {"must": [FOO]}}]}},
+    {"multi_match": {"query": "hello", "columns": ["a", "b"]}},
+    {"multi_match": {"query": "hello world", "columns": ["a", "b"], "boosts": [1.0, 3.0], "operator": "and"}},
+    {"combined_fields": {"query": "hello world", "columns": ["a", "b"]}},
+    {"combined_fields": {"query": "hello fox", "columns": ["a", "b"], "boosts": [2.0, 1.5], "operator": "and"}},
+]
+
+
+def indexed(path: Path, **parameters: Any) -> Any:
+    ds = table(path)
+    for column in ("a", "b"):
+        ds.create_scalar_index(column, "INVERTED", **{"with_position": True, **parameters})
+    return ds
+
+
+FORMATS = [{"format_version": 1}, {"format_version": 2}, {"block_size": 256}, {"stem": False, "remove_stop_words": False}]
+
+
+@pytest.mark.parametrize("parameters", FORMATS, ids=str)
+def test_matches_and_phrases(tmp_path: Path, parameters: dict[str, Any]) -> None:
+    ds = indexed(tmp_path / "t", **parameters)
+    for given in MATCHES:
+        same_rows(ds, {"match": {**given, "column": "a"}})
+    for given in PHRASES:
+        same_rows(ds, {"phrase": {**given, "column": "a"}})
+
+
+def test_queries_that_combine_others(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "t")
+    for query in COMPOUND:
+        assert same_rows(ds, query)
+
+
+def test_rows_that_the_index_does_not_cover_are_searched_along(tmp_path: Path) -> None:
+    table(tmp_path / "t", where=slice(0, 9))
+    ds = table(tmp_path / "t")
+    import lance
+
+    ds = lance.write_dataset(ds.to_table().slice(0, 9), tmp_path / "u")
+    ds.create_scalar_index("a", "INVERTED", with_position=True)
+    ds = table(tmp_path / "u", where=slice(9, None))
+    ds = table(tmp_path / "u", where=slice(3, 7))
+    for given in MATCHES:
+        same_rows(ds, {"match": {**given, "column": "a"}})
+    for given in PHRASES:
+        same_rows(ds, {"phrase": {**given, "column": "a"}})
+    assert len(same_rows(ds, HELLO)) > len(same_rows(ds, HELLO, fast_search=True)) > 0
+
+
+def test_a_column_without_an_index_is_scanned(tmp_path: Path) -> None:
+    ds = table(tmp_path / "t")
+    for word in ("hello", "Hellos", "the", "running", "hello world"):
+        same_rows(ds, {"match": {"query": word, "column": "a"}}, limit=20)
+    assert same_rows(ds, {"phrase": {"query": "hello world", "column": "a", "slop": 1}}, limit=20)
+    same_rows(ds, HELLO, filter="id > 1", prefilter=True, limit=20)
+
+
+def test_segments_partitions_deleted_and_moved_rows(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "t")
+    ds = table(tmp_path / "t", where=slice(2, 9))
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    ds.delete("id = 7")
+    for query in ({"match": {**given, "column": "a"}} for given in MATCHES):
+        same_rows(ds, query)
+    assert 7 not in same_rows(ds, HELLO)
+    ds.optimize.compact_files()
+    for query in COMPOUND:
+        same_rows(ds, query)
+    Dataset.open(ds.uri).update({"a": "'hello there'"}, "id = 5")
+    ds = ds.checkout_latest() or ds
+    assert 5 in same_rows(ds, HELLO)
+
+
+def test_filters_before_and_after_the_search(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "t")
+    assert same_rows(ds, HELLO, filter="id < 7") == same_rows(ds, HELLO, filter="id < 7", prefilter=True)
+    after = Dataset.open(ds.uri).scan(columns=["id"], full_text_query=HELLO, filter="id < 7", limit=2).to_table()
+    before = Dataset.open(ds.uri).scan(columns=["id"], full_text_query=HELLO, filter="id < 7", limit=2, prefilter=True).to_table()
+    assert (len(after), len(before)) == (1, 2), "row 7 is the best one"
+
+
+def test_limit_and_offset_count_the_best_rows(tmp_path: Path) -> None:
+    found = Dataset.open(indexed(tmp_path / "t").uri)
+    whole = found.scan(columns=["id"], full_text_query=HELLO).to_table()
+    part = found.scan(columns=["id"], full_text_query=HELLO, limit=2, offset=1).to_table()
+    assert part.equals(whole.slice(1, 2))
+    assert found.scan(full_text_query=HELLO, limit=0).count_rows() == 0
+
+
+def test_words_without_a_column_are_searched_for_in_all_indexed_columns(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "t")
+    ours = Dataset.open(ds.uri)
+    theirs = ds.to_table(columns=["id", "_score"], full_text_query="hello")
+    for query in ("hello", {"match": {"query": "hello"}}, {"query": "hello"}, {"query": "hello", "columns": ["a", "b"]}):
+        found = ours.scan(columns=["id", "_score"], full_text_query=query).to_table()
+        assert sorted(found["id"].to_pylist()) == sorted(theirs["id"].to_pylist())
+        np.testing.assert_allclose(np.sort(found["_score"]), np.sort(theirs["_score"]), rtol=1e-5)
+    clauses = {"boolean": {"must": ["hello"], "should": ["foo"], "must_not": ["lance"]}}
+    assert ours.scan(full_text_query=clauses).count_rows()
+
+
+def test_the_score_comes_where_it_is_requested(tmp_path: Path) -> None:
+    found = Dataset.open(indexed(tmp_path / "t").uri)
+    assert found.scan(full_text_query=HELLO).schema.names == ["id", "a", "b", "_score"]
+    assert found.scan(columns=["_score", "id"], full_text_query=HELLO).to_table().column_names == ["_score", "id"]
+    assert found.scan(columns=["id"], full_text_query=HELLO, with_row_id=True).to_table().column_names == ["id", "_score", "_rowid"]
+
+
+def test_automatic_fuzziness_depends_on_the_length_of_words(tmp_path: Path) -> None:
+    found = Dataset.open(indexed(tmp_path / "t").uri)
+    query = {"match": {"query": "hallo", "column": "a", "fuzziness": "auto"}}
+    assert found.scan(full_text_query=query).count_rows() == found.scan(full_text_query=HELLO).count_rows()
+
+
+WRONG: list[tuple[Any, str]] = [
+    (5, "text or a dictionary"),
+    ({}, "text or a dictionary"),
+    ({"mtach": {"query": "x"}}, "mtach"),
+    ({"match": {"query": "x", "fuzzy": 1}}, "fuzzy"),
+    ({"match": {}}, "query"),
+    ({"match": {"query": "x", "operator": "xor"}}, "operator"),
+    ({"match": {"query": "x", "boost": -1}}, "boost"),
+    ({"match": {"query": "x", "fuzziness": -1}}, "fuzziness"),
+    ({"boolean": {"must_not": ["x"]}}, "must or should"),
+    ({"boost": {"positive": "x"}}, "negative"),
+    ({"multi_match": {"query": "x", "columns": ["a", "b"], "boosts": [1]}}, "boosts"),
+    ({"phrase": {"query": "hello world"}}, "must name its column"),
+    ({"match": {"query": "x", "column": "id"}}, "column of texts"),
+    ({"boolean": {"must": ["x"] * 2000}}, "1024"),
+]
+
+
+@pytest.mark.parametrize(("query", "named"), WRONG, ids=lambda value: str(value)[:40])
+def test_a_wrong_query_is_refused_with_what_is_wrong(tmp_path: Path, query: Any, named: str) -> None:
+    found = Dataset.open(indexed(tmp_path / "t").uri)
+    with pytest.raises(InvalidOptionError, match=named):
+        found.scan(full_text_query=query).to_table()
+
+
+def test_a_search_needs_a_column_that_exists_and_positions_for_phrases(tmp_path: Path) -> None:
+    ds = table(tmp_path / "t")
+    found = Dataset.open(ds.uri)
+    with pytest.raises(InvalidOptionError, match="no column has a full-text index"):
+        found.scan(full_text_query="hello").to_table()
+    with pytest.raises(SchemaMismatchError, match="zz"):
+        found.scan(full_text_query={"match": {"query": "x", "column": "zz"}}).to_table()
+    ds.create_scalar_index("a", "INVERTED")
+    with pytest.raises(InvalidOptionError, match="with_position"):
+        Dataset.open(ds.uri).scan(full_text_query={"phrase": {"query": "hello world"}}).to_table()
+
+
+def test_a_damaged_segment_is_left_out_and_its_rows_are_scanned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ds = indexed(tmp_path / "t", stem=False, remove_stop_words=False, ascii_folding=False)
+    for file in (tmp_path / "t" / "_indices").glob("*/part_*_invert.lance"):
+        file.write_bytes(file.read_bytes()[:100])
+    found = Dataset.open(ds.uri).scan(columns=["id"], full_text_query=HELLO).to_table()["id"].to_pylist()
+    assert sorted(found) == [0, 1, 2, 3, 7]
+    assert "is not used" in caplog.text
+
+
+def test_the_plan_names_the_query_the_index_and_what_is_scanned(tmp_path: Path) -> None:
+    indexed(tmp_path / "t")
+    ds = table(tmp_path / "t")
+    text = Dataset.open(ds.uri).scan(full_text_query=HELLO, filter="id > 3", limit=3).explain()
+    assert "a_idx (INVERTED)" in text
+    assert "after the search" in text
+    assert "in 1 fragments" in text
