@@ -52,8 +52,8 @@ def search(files: IndexFiles, condition: Expression, column: Column) -> Found | 
             return Found(_rows(files, [_NULL]), exact=True)
         case Call("contains" | "startswith" | "endswith", (text, Literal(str(part)))) if text == column:
             return _containing(files, [part])
-        case Like(text, pattern) if text == column and (parts := like_parts(pattern)):
-            return _containing(files, parts)
+        case Like(text, pattern) if text == column and (texts := like_parts(pattern)):
+            return _containing(files, texts)
         case Compare("=", text, Literal(str(value))) if text == column:
             return _containing(files, [value])
         case In(text, values) if text == column and values:

@@ -16,11 +16,10 @@ from lance.namespace import DirectoryNamespace, ListTablesRequest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from tests.table.crash import CHANGES
+from tests.table.crash import OF_NAMESPACES
 
 ROWS = pa.table({"a": [1, 2, 3]})
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
-CASES = ("declare_table", "register_table", "rename_table", "rename_listed_table", "deregister_table", "drop_table")
 IDS = (["t"], ["new"], ["ns", "t"], ["ns", "new"], ["other"])
 
 
@@ -65,10 +64,10 @@ def state(root: str) -> dict[str, object]:
 def again(name: str, root: str) -> None:
     """Make the change once more; one that was made is an error."""
     with contextlib.suppress(TableAlreadyExistsError, TableNotFoundError):
-        CHANGES[name](root)
+        OF_NAMESPACES[name](root)
 
 
-@pytest.mark.parametrize("name", CASES if FULL else ["declare_table", "rename_listed_table"])
+@pytest.mark.parametrize("name", OF_NAMESPACES if FULL else ["declare_table", "rename_listed_table"])
 def test_a_killed_change_of_a_namespace_is_made_or_not(name: str, template: str, tmp_path: Path) -> None:
     before, roots = state(template), killed(name, template, tmp_path)
     after = state(roots[-1])

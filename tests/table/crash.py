@@ -62,14 +62,18 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "drop_index": lambda uri: Dataset.open(uri).drop_index("a_idx"),
     "optimize_indices": lambda uri: Dataset.open(uri).optimize.optimize_indices(),
     "compact_with_indexes": lambda uri: Dataset.open(uri).optimize.compact_files(),
+    "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
+}
+
+OF_NAMESPACES: dict[str, Callable[[str], object]] = {
     "declare_table": lambda uri: lance_spark.namespace(uri).declare_table(["ns", "new"]),
     "register_table": lambda uri: lance_spark.namespace(uri).register_table(["ns", "new"], "moved.lance"),
     "rename_table": lambda uri: lance_spark.namespace(uri).rename_table(["ns", "t"], ["ns", "new"]),
     "rename_listed_table": lambda uri: lance_spark.namespace(uri).rename_table(["t"], ["new"]),
     "deregister_table": lambda uri: lance_spark.namespace(uri).deregister_table(["ns", "t"]),
     "drop_table": lambda uri: lance_spark.namespace(uri).drop_table(["ns", "t"]),
-    "require_values": lambda uri: Dataset.open(uri).alter_columns({"path": "a", "nullable": False}),
 }
+"""Changes of the namespace in a folder."""
 
 
 def replaced(uri: str, condition: str, rows: pa.Table) -> None:
@@ -159,7 +163,7 @@ def main() -> None:
     while True:
         uri = f"{folder}/{number}"
         copy(template, uri)
-        if not killed_at(number, uri, CHANGES[name]):
+        if not killed_at(number, uri, {**CHANGES, **OF_NAMESPACES}[name]):
             break
         number += 1
     print(number - 1)
