@@ -107,8 +107,8 @@ class Partition:
         names, path, frequencies = self._lists.schema.names, self._lists.path, self.postings(number).frequencies
         if _STREAMS in names:
             stream, starts = self._row(number, [_STREAMS, _STARTS])
-            data, _ = _binaries(stream, path)
-            found = decode_streams(data, unsigned(starts.flatten(), path), frequencies, self._layout.size)
+            data, bounds = _binaries(stream, path)
+            found = decode_streams(data[int(bounds[0]) :], unsigned(starts.flatten(), path), frequencies, self._layout.size)
         elif _LISTS in names:
             (lists,) = self._row(number, [_LISTS])
             data, bounds = _binaries(lists.flatten(), path)

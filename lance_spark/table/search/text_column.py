@@ -132,8 +132,8 @@ class TextColumn:
                 yield batch.column(_ADDRESS).to_numpy(), self._documents(raw_values(column, batch))
 
     def _documents(self, values: pa.Array) -> list[Tokens]:
-        if self.field.logical_type == "json":
-            values = to_text(values)
+        if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+            values = to_text(values)  # JSON that is stored as JSONB
         analyze = self.analyzer.document
         empty: Tokens = ([], [])
         if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lance_spark import Dataset
@@ -34,6 +38,7 @@ PHRASES: list[dict[str, Any]] = [
     {"query": "quick the brown"},
     {"query": "quick the the fox"},
     {"query": "world world"},
+    {"query": "foo bar hello", "slop": 1},
     {"query": "the"},
     {"query": "hello zzz"},
 ]
@@ -59,6 +64,13 @@ def indexed(path: Path, **parameters: Any) -> Any:
     return ds
 
 
+@pytest.fixture(autouse=True)
+def _uses_every_segment(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """No segment is left out, which would give the same rows by scanning."""
+    yield
+    assert "is not used" not in caplog.text or "damaged" in request.node.name
+
+
 FORMATS = [{"format_version": 1}, {"format_version": 2}, {"block_size": 256}, {"stem": False, "remove_stop_words": False}]
 
 
@@ -80,8 +92,6 @@ def test_queries_that_combine_others(tmp_path: Path) -> None:
 def test_rows_that_the_index_does_not_cover_are_searched_along(tmp_path: Path) -> None:
     table(tmp_path / "t", where=slice(0, 9))
     ds = table(tmp_path / "t")
-    import lance
-
     ds = lance.write_dataset(ds.to_table().slice(0, 9), tmp_path / "u")
     ds.create_scalar_index("a", "INVERTED", with_position=True)
     ds = table(tmp_path / "u", where=slice(9, None))
@@ -115,6 +125,31 @@ def test_segments_partitions_deleted_and_moved_rows(tmp_path: Path) -> None:
     Dataset.open(ds.uri).update({"a": "'hello there'"}, "id = 5")
     ds = ds.checkout_latest() or ds
     assert 5 in same_rows(ds, HELLO)
+
+
+def test_lists_of_texts_are_searched_as_one_text(tmp_path: Path) -> None:
+    texts = pa.array(
+        [["hello world", "foo"], ["foo hello"], None, [], ["world", None, "foo foo"], ["hello", "world"]], pa.list_(pa.string())
+    )
+    ds = lance.write_dataset(pa.table({"id": range(6), "a": texts}), tmp_path / "t")
+    same_rows(ds, HELLO, limit=9)
+    ds.create_scalar_index("a", "INVERTED", with_position=True)
+    for _ in range(2):
+        for text in ("hello world", "world foo", "hello foo"):
+            assert same_rows(ds, {"match": {"query": text, "column": "a"}})
+            same_rows(ds, {"phrase": {"query": text, "column": "a"}})
+        ds = lance.write_dataset(pa.table({"id": range(6, 12), "a": texts}), tmp_path / "t", mode="append")
+
+
+def test_json_documents_are_searched_by_path_type_and_value(tmp_path: Path) -> None:
+    documents = [{"a": "Hello cats", "n": 1.0}, {"a": {"b": ["hello", 2]}}, {"n": 1e20, "a": True}, {"n": 1}]
+    rows = pa.table({"id": range(4), "a": pa.array([json.dumps(d) for d in documents], pa.json_())})
+    ds = lance.write_dataset(rows, tmp_path / "t")
+    ds.create_scalar_index("a", "INVERTED")
+    for _ in range(2):
+        for text in ("a,str,hello", "a.b,str,Hello", "a.b,number,2", "n,number,1.0", "n,number,1", "a,bool,true", "a,str,cats;n,number,1"):
+            same_rows(ds, {"match": {"query": text, "column": "a"}})
+        ds = lance.write_dataset(rows, tmp_path / "t", mode="append")
 
 
 def test_filters_before_and_after_the_search(tmp_path: Path) -> None:
