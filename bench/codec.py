@@ -25,12 +25,13 @@ from lance.file import LanceFileReader, LanceFileWriter
 
 from bench import sizes
 from bench.columns import Column, columns
-from lance_spark.file.reader import open_data_file
+from lance_spark.file.data_file import open_data_file
 from lance_spark.file.writer import DataFileWriter
 from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.storage_version import StorageVersion
 from lance_spark.storage.store import Store
 
-VERSION = (2, 2)
+VERSION = StorageVersion(2, 2)
 ROUNDS = 5
 BATCH_BYTES = 4 << 20
 Batches = list[pa.RecordBatch]
@@ -38,7 +39,7 @@ Batches = list[pa.RecordBatch]
 
 def batch_rows(table: pa.Table) -> int:
     """Rows of about `BATCH_BYTES` bytes."""
-    return max(1, min(1 << 16, BATCH_BYTES * table.num_rows // table.nbytes))
+    return max(1, min(1 << 16, BATCH_BYTES * int(table.num_rows) // int(table.nbytes)))
 
 
 def batches(table: pa.Table) -> Batches:
@@ -65,7 +66,7 @@ def read(path: Path, rows: int, verify_checksums: bool = True) -> None:
 
 def write_pylance(path: Path, batches: Batches) -> None:
     """Write with pylance."""
-    with LanceFileWriter(str(path), batches[0].schema, version=f"{VERSION[0]}.{VERSION[1]}") as writer:
+    with LanceFileWriter(str(path), batches[0].schema, version=str(VERSION)) as writer:
         for batch in batches:
             writer.write_batch(batch)
 

@@ -86,7 +86,7 @@ def _nested(rng: np.random.Generator) -> Iterator[Column]:
     offsets[0] = 0
     yield Column("lists of i32", pa.ListArray.from_arrays(offsets, items), common=True)
     text = pa.array(_text(rng, SIZE // 24, 4))
-    offsets = np.append(np.arange(0, len(text), 5, np.int32), np.int32(len(text)))
+    offsets = np.append(np.arange(0, len(text), 5, dtype=np.int32), np.int32(len(text)))
     yield Column("lists of strings", pa.ListArray.from_arrays(offsets, text), common=True)
     n = SIZE // 16
     fields = [pa.array(rng.random(n)), pa.array(rng.integers(0, 1000, n))]

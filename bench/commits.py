@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ from typing import Any
 import lance
 
 from bench import growth, partitions
-from bench.growth import ROWS, markdown, milliseconds, with_fragments
-from lance_spark import Dataset, LanceError
+from bench.growth import ROWS, markdown, milliseconds
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
+from lance_spark.metadata.manifest import serialise
 from lance_spark.table.versions.history import newest_first, transaction_of
 from tests import s3_server
 
@@ -105,6 +107,14 @@ def loads(folder: Path, writers: int, local: int, remote: int) -> Iterator[list[
             results = [load(who, f"{uri}/{who}", given, writers, appends) for who in CONTESTANTS]
             ratio = results[0].rate / results[1].rate
             yield [place, str(appends), *results[0].cells, *results[1].cells, f"{ratio:.2f}"]
+
+
+def with_fragments(uri: str, count: int) -> None:
+    """Create a table with `count` fragments. They share one data file, as nothing here reads it."""
+    snapshot = Dataset.write(uri, ROWS).snapshot
+    (fragment,) = snapshot.manifest.fragments
+    fragments = tuple(replace(fragment, id=i) for i in range(count))
+    snapshot.store.put(snapshot.path, serialise(replace(snapshot.manifest, fragments=fragments, max_fragment_id=count - 1)))
 
 
 def costs(folder: Path, rounds: int) -> Iterator[list[str]]:

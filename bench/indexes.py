@@ -10,13 +10,14 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from bench.growth import markdown
@@ -85,21 +86,38 @@ def rounds(contestants: Mapping[str, Callable[[], int]], number: int) -> dict[st
 def without_spark(path: Path, count: int) -> list[list[str]]:
     """The rows of the table of Dataset and pylance."""
     ours, theirs = Dataset.open(path), lance.dataset(path)
+
+    def ours_found(condition: str) -> int:
+        return int(ours.scan(COLUMNS, filter=condition).to_table().num_rows)
+
+    def theirs_found(condition: str) -> int:
+        return int(theirs.to_table(COLUMNS, filter=condition).num_rows)
+
     table = []
     for name, condition in filters(count).items():
         if name == "rows counted":
             runs: dict[str, Callable[[], int]] = {
-                "ours": lambda c=condition: ours.count_rows(c),  # type: ignore[misc]
-                "pylance": lambda c=condition: theirs.count_rows(filter=c),  # type: ignore[misc]
+                "ours": partial(ours.count_rows, condition),
+                "pylance": partial(theirs.count_rows, filter=condition),
             }
         else:
             runs = {
-                "ours": lambda c=condition: ours.scan(COLUMNS, filter=c).to_table().num_rows,  # type: ignore[misc]
-                "pylance": lambda c=condition: theirs.to_table(COLUMNS, filter=c).num_rows,  # type: ignore[misc]
+                "ours": partial(ours_found, condition),
+                "pylance": partial(theirs_found, condition),
             }
         found = rounds(runs, ROUNDS)
         table.append([name, *(f"{found[who] * 1000:.1f}" for who in ("ours", "pylance")), f"{found['ours'] / found['pylance']:.2f}"])
     return table
+
+
+def counted(frame: DataFrame, condition: str) -> int:
+    """How many rows Spark counts."""
+    return frame.where(condition).count()
+
+
+def collected(frame: DataFrame, condition: str) -> int:
+    """How many rows the driver gets."""
+    return len(frame.where(condition).collect())
 
 
 def with_spark(path: Path, sorted_files: Path, count: int) -> list[list[str]]:
@@ -112,9 +130,9 @@ def with_spark(path: Path, sorted_files: Path, count: int) -> list[list[str]]:
     table = []
     for name, condition in filters(count).items():
         if name == "rows counted":
-            runs = {who: lambda df=df, c=condition: df.where(c).count() for who, df in frames.items()}  # type: ignore[misc]
+            runs: dict[str, Callable[[], int]] = {who: partial(counted, df, condition) for who, df in frames.items()}
         else:
-            runs = {who: lambda df=df, c=condition: len(df.where(c).collect()) for who, df in frames.items()}  # type: ignore[misc]
+            runs = {who: partial(collected, df, condition) for who, df in frames.items()}
         found = rounds(runs, SPARK_ROUNDS)
         table.append([name, *(f"{found[who] * 1000:.0f}" for who in ("ours", "Parquet")), f"{found['ours'] / found['Parquet']:.2f}"])
     spark.stop()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import lance
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import pandas_udf
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from bench.data import Table
 from bench.tpch import QUERIES
@@ -117,7 +116,7 @@ def udf(spark: SparkSession, table: Table, name: str, columnar: bool) -> Work:
     def plus_one(values: pd.Series) -> pd.Series:
         return values + 1
 
-    function = pandas_udf(plus_one, "long")  # type: ignore[call-overload]
+    function = functions.pandas_udf(plus_one, "long")  # type: ignore[attr-defined]
 
     def of(contestant: str) -> Run:
         def run() -> None:

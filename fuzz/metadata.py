@@ -90,7 +90,7 @@ def _mutate_fragment(data: bytes, rng: random.Random) -> bytes:
         fragment = table_pb2.DataFragment.FromString(data)
     except DecodeError:
         return mutate_bytes(data, rng)
-    sequences = [name for name in _SEQUENCES if fragment.HasField(name)]  # type: ignore[arg-type]
+    sequences = [name for name in _SEQUENCES if fragment.HasField(name)]
     if not sequences or rng.random() < 0.6:
         return _mutate(table_pb2.DataFragment, data, rng)
     name = rng.choice(sequences)
@@ -123,7 +123,7 @@ def _taken_apart(data: bytes) -> _Parts:
         return data[start : start + _LENGTH.unpack_from(data, position)[0]]
 
     manifest = table_pb2.Manifest.FromString(block(int.from_bytes(data[-16:-8], "little")))
-    positions = {name: getattr(manifest, name) for name in _SECTIONS if manifest.HasField(name)}  # type: ignore[arg-type]
+    positions = {name: getattr(manifest, name) for name in _SECTIONS if manifest.HasField(name)}
     start = min([*positions.values(), int.from_bytes(data[-16:-8], "little")])
     return _Parts(data[:start], {name: block(at) for name, at in positions.items()}, manifest, data[-16:])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 1023, 1024, 1025, 4096, 32767, 32768, 65535, 65536)
@@ -103,14 +103,15 @@ def mutate_message(message: Message, rng: random.Random) -> None:
         nodes = list(walk(message))
         # Also fields that are not set, or the fuzzer would only ever see the encodings that the seeds have.
         node = rng.choice(nodes)
-        _mutate_field(node, rng.choice(node.DESCRIPTOR.fields) if node.DESCRIPTOR.fields else None, nodes, rng)
+        fields: list[Any] = list(node.DESCRIPTOR.fields)
+        _mutate_field(node, rng.choice(fields) if fields else None, nodes, rng)
 
 
 def walk(message: Message) -> Iterator[Message]:
     """The message and all that it contains."""
     yield message
     for field, value in message.ListFields():
-        if field.type != FieldDescriptor.TYPE_MESSAGE or field.message_type.GetOptions().map_entry:
+        if field.type != FieldDescriptor.TYPE_MESSAGE or cast(Descriptor, field.message_type).GetOptions().map_entry:
             continue
         for child in value if field.is_repeated else [value]:
             yield from walk(child)
@@ -197,7 +198,7 @@ def _scalar(field: FieldDescriptor, old: Any, rng: random.Random) -> object:
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         return not old
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-        return rng.choice(field.enum_type.values).number
+        return rng.choice(cast(EnumDescriptor, field.enum_type).values).number
     if field.type == FieldDescriptor.TYPE_BYTES:
         return mutate_bytes(old or bytes(8), rng)
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:

@@ -67,7 +67,7 @@ def _check_unharmed(
 def _rows(uri: str) -> int | None:
     """How many rows we read; None if we refuse."""
     try:
-        return Dataset.open(uri).scan().to_table().num_rows
+        return int(Dataset.open(uri).scan().to_table().num_rows)
     except LanceError:
         return None
 

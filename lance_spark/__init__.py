@@ -1,7 +1,7 @@
 """Lance tables in Spark and in Python, without a JVM connector and without the Rust library.
 
 `enable(spark)` registers the format "lance" with a session, `write(df, uri)` writes a DataFrame in any of Spark's four modes, and
-`Dataset` works without Spark.
+`Dataset` works without Spark. What they raise is in `errors`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from lance_spark.errors import (
-    AmbiguousMergeError,
-    CommitConflictError,
-    CommitStateUnknownError,
-    CorruptFileError,
-    InvalidOperationError,
-    InvalidOptionError,
-    LanceError,
-    MatchedRowsError,
-    NamespaceAlreadyExistsError,
-    NamespaceError,
-    NamespaceNotEmptyError,
-    NamespaceNotFoundError,
-    RefConflictError,
-    SchemaMismatchError,
-    StorageError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-    VersionNotFoundError,
-)
+from lance_spark import errors
 from lance_spark.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -41,31 +21,13 @@ if TYPE_CHECKING:
     from lance_spark.spark.session import catalog, enable, last_change, write
 
 __all__ = [
-    "AmbiguousMergeError",
-    "CommitConflictError",
-    "CommitStateUnknownError",
-    "CorruptFileError",
     "Dataset",
-    "InvalidOperationError",
-    "InvalidOptionError",
-    "LanceError",
     "LanceTable",
-    "MatchedRowsError",
-    "NamespaceAlreadyExistsError",
-    "NamespaceError",
-    "NamespaceNotEmptyError",
-    "NamespaceNotFoundError",
     "PartitionedNamespace",
-    "RefConflictError",
-    "SchemaMismatchError",
-    "StorageError",
-    "TableAlreadyExistsError",
-    "TableNotFoundError",
-    "UnsupportedFeatureError",
-    "VersionNotFoundError",
     "catalog",
     "create_partitioned_namespace",
     "enable",
+    "errors",
     "last_change",
     "namespace",
     "write",

@@ -11,18 +11,21 @@ from typing import Self
 import pyarrow as pa
 
 from lance_spark.errors import check_type
+from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.inspection.overview import overview
 from lance_spark.metadata.operations import Operation
+from lance_spark.schema.blobs import BlobHandling
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
 from lance_spark.table.changes.merge_insert import MergeInsert, MergeInsertBuilder, key_names
-from lance_spark.table.changes.optimize import Optimizer
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation
+from lance_spark.table.compaction.optimize import Optimizer
+from lance_spark.table.feed.changes import Changes, changes
 from lance_spark.table.indexes.check import check_indexes
 from lance_spark.table.indexes.methods import IndexMethods
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, CleanupStats, cleanup_old_versions
@@ -185,6 +188,40 @@ class Dataset(SearchMethods, IndexMethods):
         """Existing versions, newest first, each with its time, operation, properties and commit message."""
         return history(self.snapshot.store, limit)
 
+    def changes(
+        self,
+        begin: int,
+        end: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        net: bool = False,
+        blob_handling: BlobHandling = "bytes",
+    ) -> Changes:
+        """The rows that were inserted, updated and deleted after the version `begin`, up to `end` (None: this version), as rows.
+
+        They have the columns of `end`, of which `columns` are chosen, and `_change_type` ("insert", "update_preimage", "update_postimage"
+        or "delete"), `_commit_version` and `_commit_timestamp`. `filter` may name all of them. After version 0, every row is an insert.
+        With `net`, there is one change for each row over all commits. Raises UnsupportedFeatureError where a table without stable row ids
+        does not tell which rows have changed.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2]}), enable_stable_row_ids=True).update({"id": "20"}, "id = 2")
+            >>> changed = table.changes(1).to_table()
+            >>> list(zip(changed["id"].to_pylist(), changed["_change_type"].to_pylist()))
+            [(2, 'update_preimage'), (20, 'update_postimage')]
+        """
+        last = self.snapshot if end is None else reopened(self.snapshot, end)
+        return changes(last, begin, names(columns), filter, net, blob_handling)
+
+    def metadata_table(self, name: str) -> pa.Table:
+        """A table about this version: "history", "fragments", "files", "columns", "indexes", "tags", "branches" or "transactions".
+
+        docs/catalog.md has the columns. Raises InvalidOptionError for another name.
+        """
+        return metadata_table(name).read(self.snapshot)
+
     @property
     def tags(self) -> Tags:
         """The table's tags: `tags.list()`, `tags.create("name", 3)` and so on."""
@@ -279,7 +316,7 @@ class Dataset(SearchMethods, IndexMethods):
 
     @property
     def optimize(self) -> Optimizer[Dataset]:
-        """Compact the table, `optimize.compact_files()`, or extend its indexes, `optimize.optimize_indices()`."""
+        """Maintain the table: `optimize.compact_files()`, `optimize.cluster("x", "y")`, `optimize.optimize_indices()`."""
         return Optimizer(self.snapshot, self._at)
 
     def restore(self) -> Dataset:

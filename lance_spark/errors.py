@@ -201,7 +201,10 @@ def logged(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_failure(undo: Callable[[], object]) -> Iterator[None]:
-    """Call `undo` if the block fails or is interrupted, but not if the outcome of its commit is unknown: its files may be needed."""
+    """Call `undo`, which deletes files that the block has written, if the block fails or is interrupted.
+
+    For a block that does not commit: no version can refer to the files. See also `on_refusal`.
+    """
     try:
         yield
     except CommitStateUnknownError:
@@ -213,9 +216,11 @@ def on_failure(undo: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_refusal(undo: Callable[[], object]) -> Iterator[None]:
-    """Call `undo` if the block raises one of our errors, but not if the outcome of its commit is unknown: its files may be needed.
+    """Call `undo`, which deletes files that a version would refer to, if the commit in the block is refused.
 
-    For a block that commits. Unlike `on_failure`, an interrupt undoes nothing: the commit may have landed.
+    For a block that commits: all errors of `table.commit.commit.commit` are refusals but CommitStateUnknownError. After that, or if the
+    block is interrupted or another error passes it, the commit may have landed, and then its version needs the files. They stay, and a
+    cleanup of the table removes those that no version refers to.
     """
     try:
         yield

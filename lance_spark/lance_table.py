@@ -27,19 +27,24 @@ from lance_spark.table.maintenance.verify import Report
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
-from lance_spark.verbs import add_columns, alter_column, create, delete, merge, update
+from lance_spark.verbs import add_columns, alter_column, create, delete, update
 from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
-from lance_spark.verbs.merge_clauses import Clause, Merge
-from lance_spark.verbs.merge_rows import When
+from lance_spark.verbs.merge import merge
+from lance_spark.verbs.merge.clauses import Clause, Merge
+from lance_spark.verbs.merge.rows import When
+from lance_spark.verbs.search import SearchVerbs
 from lance_spark.verbs.target import Target, given, locating, named_target
 
 
 @dataclass(frozen=True)
-class LanceTable(IndexVerbs):
-    """A Lance table in a Spark session. Every verb acts on the latest version, runs on the executors and makes one commit.
+class LanceTable(IndexVerbs, SearchVerbs):
+    """A Lance table in a Spark session. A verb acts on the latest version.
+
+    Verbs that read or write rows do so on the executors; the others run on the driver. A change of rows or columns is one commit. A
+    compaction commits in several steps, and a cleanup commits nothing.
 
     All verbs that commit a version take `commit_message`, `txnAppId`, `txnVersion` and `properties`, which are stored in the transaction. A
     change with an application id and version is committed only once, even if it is run again.
@@ -91,6 +96,21 @@ class LanceTable(IndexVerbs):
         """The rows of the current latest version."""
         return self._target.rows(self._target.latest(), addressed=False)
 
+    def changes(
+        self, begin: int, end: int | None = None, *, columns: Sequence[str] | None = None, filter: str | None = None, net: bool = False
+    ) -> DataFrame:
+        """The rows that were inserted, updated and deleted after the version `begin`, up to `end`; as `Dataset.changes`.
+
+        Examples:
+            >>> from lance_spark import LanceTable
+            >>> spark.range(3).write.format("lance").option("stable_row_ids", True).mode("append").save("/tmp/t.lance")
+            >>> table = LanceTable.forPath(spark, "/tmp/t.lance")
+            >>> _ = table.delete("id = 2")
+            >>> table.changes(1).select("id", "_change_type", "_commit_version").collect()
+            [Row(id=2, _change_type='delete', _commit_version=2)]
+        """
+        return self._target.changes(begin, end, columns=columns, filter=filter, net=net)
+
     @classmethod
     def forName(cls, spark: SparkSession, name: str) -> LanceTable:
         """A table of a catalog: "table", "database.table", "lance.namespace.table". Raises TableNotFoundError for other tables.
@@ -112,6 +132,16 @@ class LanceTable(IndexVerbs):
     def detail(self) -> Overview:
         """The latest version's location, size, storage version, columns, config and indexes."""
         return overview(self._target.latest())
+
+    def metadataTable(self, name: str) -> DataFrame:
+        """A table about the latest version, such as its files; see `Dataset.metadata_table`.
+
+        Examples:
+            >>> spark.range(3).coalesce(1).write.format("lance").mode("append").save("/tmp/t.lance")
+            >>> LanceTable.forPath(spark, "/tmp/t.lance").metadataTable("fragments").select("id", "rows").collect()
+            [Row(id=0, rows=3)]
+        """
+        return self._target.spark.createDataFrame(self._dataset().metadata_table(name))
 
     def verify(self, decode: bool = True) -> Report:
         """Check that every file of the latest version exists and is intact; see `Dataset.verify`."""
@@ -242,7 +272,7 @@ class LanceTable(IndexVerbs):
         return update.update_columns(self._target, df, [on] if isinstance(on, str) else on, given(noted))
 
     def optimize(self) -> Optimizer:
-        """Compact the table: `optimize().where("day > '2026-01-01'").executeCompaction()`."""
+        """Compact the table, `optimize().where("day > '2026-01-01'").executeCompaction()`, or cluster it, `executeZOrderBy("x", "y")`."""
         return Optimizer(self._target)
 
     def merge(self, source: DataFrame, condition: Condition) -> MergeBuilder:

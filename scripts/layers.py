@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -61,12 +62,16 @@ def _names(path: Path) -> set[str]:
 
 def _imports(path: Path) -> set[str]:
     """The full names of the modules that a room imports, as far as they can be told from the statements."""
+    return {name for module in _modules(path) for name in _imports_of(module)}
+
+
+@cache
+def _imports_of(module: Path) -> frozenset[str]:
     found = set()
-    for module in _modules(path):
-        for node in ast.walk(ast.parse(module.read_text())):
-            if isinstance(node, ast.ImportFrom):
-                found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
 
 
 def _about(path: Path) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lance_spark import UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError
 from tests.tables import cases
 
 FOLDER = os.environ.get("LANCE_SPARK_CORPUS")

@@ -18,7 +18,6 @@ from lance_spark.dataset import Dataset
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.metadata.manifest import serialise
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 
 VERSIONS = ["2.0", "2.1", "2.2", "2.3"]
 
@@ -284,7 +283,7 @@ def test_tasks_give_the_rows_of_the_scan_in_order(tmp_path_factory: Any, paralle
         lance.dataset(uri).delete(deleted)
     ds = Dataset.open(uri)
     tasks = plan_tasks(ds.snapshot, ScanPlan(batch_size=batch_size), parallelism)
-    batches = [b for task in tasks for b in read_task(pickle.loads(pickle.dumps(task)))]
+    batches = [b for task in tasks for b in pickle.loads(pickle.dumps(task)).read()]
     assert all(0 < b.num_rows <= batch_size for b in batches)
     assert pa.Table.from_batches(batches) == ds.scan().to_table()
 
@@ -298,7 +297,7 @@ def test_large_fragments_are_divided_and_small_ones_packed(uri: str, monkeypatch
     monkeypatch.setattr(scan, "_OPEN_BYTES", 0)
     tasks = plan_tasks(snapshot, ScanPlan(), 4)
     assert 8 <= len(tasks) <= 16
-    assert [b for task in tasks for b in read_task(task)]
+    assert [b for task in tasks for b in task.read()]
     assert sum(p.num_rows for task in tasks for p in task.parts) == 250
 
 

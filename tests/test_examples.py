@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import lance_spark
 from lance_spark import errors
 from tests.examples import examples, run_page
+from tests.sample import others_slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -32,7 +33,7 @@ def place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     spark.sql("DROP DATABASE examples CASCADE")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", others_slow(PAGES, [ROOT / "README.md", *PAGES[::2]]), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_of_a_page_run_and_print_what_it_shows(place: SparkSession, page: Path) -> None:
     run_page(page, {"spark": place})
 

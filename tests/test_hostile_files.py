@@ -38,6 +38,7 @@ def test_operations_on_hostile_tables_are_done_or_refused_and_leave_the_table_wh
     assert min(outcomes["done"], outcomes["refused"]) > 50
 
 
+@pytest.mark.slow
 def test_kernels_stay_within_bounds_on_what_was_found(pytestconfig: pytest.Config) -> None:
     folder = pytestconfig.cache.mkdir("numba-checked")
     run("--count=0", NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(folder))

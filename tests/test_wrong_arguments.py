@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lance_spark import Dataset, InvalidOperationError, InvalidOptionError, SchemaMismatchError, StorageError, TableNotFoundError
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOperationError, InvalidOptionError, SchemaMismatchError, StorageError, TableNotFoundError
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import lance
@@ -17,7 +18,7 @@ RNG = np.random.default_rng(1)
 CHANCE = random.Random(1)
 
 
-def nulls(values: list[object]) -> list[object]:
+def nulls(values: Sequence[object]) -> list[object]:
     return [None if CHANCE.random() < 0.2 else v for v in values]
 
 

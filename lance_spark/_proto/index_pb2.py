@@ -25,25 +25,55 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\"\xb8\x02\n\x12VectorIndexDetails\x12\x38\n\x04hnsw\x18\x03 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02pq\x18\x04 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02sq\x18\x05 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x36\n\x02rq\x18\x06 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x12\x38\n\x04\x66lat\x18\x08 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Part\x1a\x06\n\x04Part\"\xcc\x01\n\x06Tensor\x12\x35\n\tdata_type\x18\x01 \x01(\x0e\x32\".lance_spark.index.Tensor.DataType\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"n\n\x08\x44\x61taType\x12\x0c\n\x08\x42\x46LOAT16\x10\x00\x12\x0b\n\x07\x46LOAT16\x10\x01\x12\x0b\n\x07\x46LOAT32\x10\x02\x12\x0b\n\x07\x46LOAT64\x10\x03\x12\t\n\x05UINT8\x10\x04\x12\n\n\x06UINT16\x10\x05\x12\n\n\x06UINT32\x10\x06\x12\n\n\x06UINT64\x10\x07\"\x8b\x01\n\x03Ivf\x12\x11\n\tcentroids\x18\x01 \x03(\x02\x12\x0f\n\x07offsets\x18\x02 \x03(\x04\x12\x0f\n\x07lengths\x18\x03 \x03(\r\x12\x33\n\x10\x63\x65ntroids_tensor\x18\x04 \x01(\x0b\x32\x19.lance_spark.index.Tensor\x12\x11\n\x04loss\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_lossb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_spark/_proto/index.proto\x12\x11lance_spark.index\x1a\x19google/protobuf/any.proto\"\x9b\x01\n\x13ZoneMapIndexDetails\x12\x1a\n\rrows_per_zone\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x16\n\tuse_seeds\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fhas_null_bitmap\x18\x03 \x01(\x08H\x02\x88\x01\x01\x42\x10\n\x0e_rows_per_zoneB\x0c\n\n_use_seedsB\x12\n\x10_has_null_bitmap\"N\n\x10JsonIndexDetails\x12\x0c\n\x04path\x18\x01 \x01(\t\x12,\n\x0etarget_details\x18\x02 \x01(\x0b\x32\x14.google.protobuf.Any\"\xf2\x05\n\x12VectorIndexDetails\x12<\n\x06metric\x18\x01 \x01(\x0e\x32,.lance_spark.index.VectorIndexDetails.Metric\x12\x1d\n\x15target_partition_size\x18\x02 \x01(\x04\x12\x38\n\x04hnsw\x18\x03 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Hnsw\x12\x34\n\x02pq\x18\x04 \x01(\x0b\x32(.lance_spark.index.VectorIndexDetails.Pq\x12\x34\n\x02sq\x18\x05 \x01(\x0b\x32(.lance_spark.index.VectorIndexDetails.Sq\x12\x34\n\x02rq\x18\x06 \x01(\x0b\x32(.lance_spark.index.VectorIndexDetails.Rq\x12\x38\n\x04\x66lat\x18\x08 \x01(\x0b\x32*.lance_spark.index.VectorIndexDetails.Flat\x12?\n\x05hints\x18\t \x03(\x0b\x32\x30.lance_spark.index.VectorIndexDetails.HintsEntry\x1aK\n\x04Hnsw\x12\x17\n\x0fmax_connections\x18\x01 \x01(\r\x12\x17\n\x0f\x63onstruction_ef\x18\x02 \x01(\r\x12\x11\n\tmax_level\x18\x03 \x01(\r\x1a/\n\x02Pq\x12\x10\n\x08num_bits\x18\x01 \x01(\r\x12\x17\n\x0fnum_sub_vectors\x18\x02 \x01(\r\x1a\x16\n\x02Sq\x12\x10\n\x08num_bits\x18\x01 \x01(\r\x1a(\n\x02Rq\x12\x10\n\x08num_bits\x18\x01 \x01(\r\x12\x10\n\x08rotation\x18\x02 \x01(\r\x1a\x06\n\x04\x46lat\x1a,\n\nHintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"2\n\x06Metric\x12\x06\n\x02L2\x10\x00\x12\n\n\x06\x43OSINE\x10\x01\x12\x07\n\x03\x44OT\x10\x02\x12\x0b\n\x07HAMMING\x10\x03\"\xcc\x01\n\x06Tensor\x12\x35\n\tdata_type\x18\x01 \x01(\x0e\x32\".lance_spark.index.Tensor.DataType\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"n\n\x08\x44\x61taType\x12\x0c\n\x08\x42\x46LOAT16\x10\x00\x12\x0b\n\x07\x46LOAT16\x10\x01\x12\x0b\n\x07\x46LOAT32\x10\x02\x12\x0b\n\x07\x46LOAT64\x10\x03\x12\t\n\x05UINT8\x10\x04\x12\n\n\x06UINT16\x10\x05\x12\n\n\x06UINT32\x10\x06\x12\n\n\x06UINT64\x10\x07\"\x8b\x01\n\x03Ivf\x12\x11\n\tcentroids\x18\x01 \x03(\x02\x12\x0f\n\x07offsets\x18\x02 \x03(\x04\x12\x0f\n\x07lengths\x18\x03 \x03(\r\x12\x33\n\x10\x63\x65ntroids_tensor\x18\x04 \x01(\x0b\x32\x19.lance_spark.index.Tensor\x12\x11\n\x04loss\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x07\n\x05_loss\"\x96\x01\n\x10ProductQuantizer\x12\x10\n\x08num_bits\x18\x01 \x01(\r\x12\x17\n\x0fnum_sub_vectors\x18\x02 \x01(\r\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x10\n\x08\x63odebook\x18\x04 \x03(\x02\x12\x32\n\x0f\x63odebook_tensor\x18\x05 \x01(\x0b\x32\x19.lance_spark.index.Tensor\"\xb7\x02\n\x10VectorIndexStage\x12\x39\n\x04\x66lat\x18\x01 \x01(\x0b\x32).lance_spark.index.VectorIndexStage.OtherH\x00\x12%\n\x03ivf\x18\x02 \x01(\x0b\x32\x16.lance_spark.index.IvfH\x00\x12\x31\n\x02pq\x18\x03 \x01(\x0b\x32#.lance_spark.index.ProductQuantizerH\x00\x12>\n\ttransform\x18\x04 \x01(\x0b\x32).lance_spark.index.VectorIndexStage.OtherH\x00\x12<\n\x07\x64iskann\x18\x05 \x01(\x0b\x32).lance_spark.index.VectorIndexStage.OtherH\x00\x1a\x07\n\x05OtherB\x07\n\x05stage\"\xe3\x01\n\x0bVectorIndex\x12\x14\n\x0cspec_version\x18\x01 \x01(\r\x12\x11\n\tdimension\x18\x02 \x01(\r\x12\x33\n\x06stages\x18\x03 \x03(\x0b\x32#.lance_spark.index.VectorIndexStage\x12>\n\x0bmetric_type\x18\x04 \x01(\x0e\x32).lance_spark.index.VectorIndex.MetricType\"6\n\nMetricType\x12\x06\n\x02L2\x10\x00\x12\n\n\x06\x43OSINE\x10\x01\x12\x07\n\x03\x44OT\x10\x02\x12\x0b\n\x07HAMMING\x10\x03\"{\n\x0bLegacyIndex\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12\x17\n\x0f\x64\x61taset_version\x18\x03 \x01(\x04\x12\x34\n\x0cvector_index\x18\x05 \x01(\x0b\x32\x1e.lance_spark.index.VectorIndex\"\x8b\x05\n\x14InvertedIndexDetails\x12\x16\n\x0e\x62\x61se_tokenizer\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x15\n\rwith_position\x18\x03 \x01(\x08\x12\x1d\n\x10max_token_length\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x12\n\nlower_case\x18\x05 \x01(\x08\x12\x0c\n\x04stem\x18\x06 \x01(\x08\x12\x19\n\x11remove_stop_words\x18\x07 \x01(\x08\x12\x15\n\rascii_folding\x18\x08 \x01(\x08\x12\x18\n\x10min_ngram_length\x18\t \x01(\r\x12\x18\n\x10max_ngram_length\x18\n \x01(\r\x12\x13\n\x0bprefix_only\x18\x0b \x01(\x08\x12\x12\n\nblock_size\x18\x0c \x01(\r\x12:\n\x04\x63ode\x18\r \x01(\x0b\x32,.lance_spark.index.InvertedIndexDetails.Code\x12\x1c\n\x14\x64ocument_granularity\x18\x0e \x01(\r\x12\x16\n\x0e\x66ormat_version\x18\x0f \x01(\r\x1a\xda\x01\n\x04\x43ode\x12\x1e\n\x11split_identifiers\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1e\n\x11split_on_numerics\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12\x1e\n\x11preserve_original\x18\x03 \x01(\x08H\x02\x88\x01\x01\x12\x1c\n\x0findex_operators\x18\x04 \x01(\x08H\x03\x88\x01\x01\x42\x14\n\x12_split_identifiersB\x14\n\x12_split_on_numericsB\x14\n\x12_preserve_originalB\x12\n\x10_index_operatorsB\x13\n\x11_max_token_lengthb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lance_spark._proto.index_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_VECTORINDEXDETAILS_HINTSENTRY']._loaded_options = None
+  _globals['_VECTORINDEXDETAILS_HINTSENTRY']._serialized_options = b'8\001'
   _globals['_ZONEMAPINDEXDETAILS']._serialized_start=81
   _globals['_ZONEMAPINDEXDETAILS']._serialized_end=236
   _globals['_JSONINDEXDETAILS']._serialized_start=238
   _globals['_JSONINDEXDETAILS']._serialized_end=316
   _globals['_VECTORINDEXDETAILS']._serialized_start=319
-  _globals['_VECTORINDEXDETAILS']._serialized_end=631
-  _globals['_VECTORINDEXDETAILS_PART']._serialized_start=625
-  _globals['_VECTORINDEXDETAILS_PART']._serialized_end=631
-  _globals['_TENSOR']._serialized_start=634
-  _globals['_TENSOR']._serialized_end=838
-  _globals['_TENSOR_DATATYPE']._serialized_start=728
-  _globals['_TENSOR_DATATYPE']._serialized_end=838
-  _globals['_IVF']._serialized_start=841
-  _globals['_IVF']._serialized_end=980
+  _globals['_VECTORINDEXDETAILS']._serialized_end=1073
+  _globals['_VECTORINDEXDETAILS_HNSW']._serialized_start=777
+  _globals['_VECTORINDEXDETAILS_HNSW']._serialized_end=852
+  _globals['_VECTORINDEXDETAILS_PQ']._serialized_start=854
+  _globals['_VECTORINDEXDETAILS_PQ']._serialized_end=901
+  _globals['_VECTORINDEXDETAILS_SQ']._serialized_start=903
+  _globals['_VECTORINDEXDETAILS_SQ']._serialized_end=925
+  _globals['_VECTORINDEXDETAILS_RQ']._serialized_start=927
+  _globals['_VECTORINDEXDETAILS_RQ']._serialized_end=967
+  _globals['_VECTORINDEXDETAILS_FLAT']._serialized_start=969
+  _globals['_VECTORINDEXDETAILS_FLAT']._serialized_end=975
+  _globals['_VECTORINDEXDETAILS_HINTSENTRY']._serialized_start=977
+  _globals['_VECTORINDEXDETAILS_HINTSENTRY']._serialized_end=1021
+  _globals['_VECTORINDEXDETAILS_METRIC']._serialized_start=1023
+  _globals['_VECTORINDEXDETAILS_METRIC']._serialized_end=1073
+  _globals['_TENSOR']._serialized_start=1076
+  _globals['_TENSOR']._serialized_end=1280
+  _globals['_TENSOR_DATATYPE']._serialized_start=1170
+  _globals['_TENSOR_DATATYPE']._serialized_end=1280
+  _globals['_IVF']._serialized_start=1283
+  _globals['_IVF']._serialized_end=1422
+  _globals['_PRODUCTQUANTIZER']._serialized_start=1425
+  _globals['_PRODUCTQUANTIZER']._serialized_end=1575
+  _globals['_VECTORINDEXSTAGE']._serialized_start=1578
+  _globals['_VECTORINDEXSTAGE']._serialized_end=1889
+  _globals['_VECTORINDEXSTAGE_OTHER']._serialized_start=1873
+  _globals['_VECTORINDEXSTAGE_OTHER']._serialized_end=1880
+  _globals['_VECTORINDEX']._serialized_start=1892
+  _globals['_VECTORINDEX']._serialized_end=2119
+  _globals['_VECTORINDEX_METRICTYPE']._serialized_start=2065
+  _globals['_VECTORINDEX_METRICTYPE']._serialized_end=2119
+  _globals['_LEGACYINDEX']._serialized_start=2121
+  _globals['_LEGACYINDEX']._serialized_end=2244
+  _globals['_INVERTEDINDEXDETAILS']._serialized_start=2247
+  _globals['_INVERTEDINDEXDETAILS']._serialized_end=2898
+  _globals['_INVERTEDINDEXDETAILS_CODE']._serialized_start=2659
+  _globals['_INVERTEDINDEXDETAILS_CODE']._serialized_end=2877
 # @@protoc_insertion_point(module_scope)

@@ -26,21 +26,72 @@ class JsonIndexDetails(_message.Message):
     def __init__(self, path: _Optional[str] = ..., target_details: _Optional[_Union[_any_pb2.Any, _Mapping]] = ...) -> None: ...
 
 class VectorIndexDetails(_message.Message):
-    __slots__ = ("hnsw", "pq", "sq", "rq", "flat")
-    class Part(_message.Message):
+    __slots__ = ("metric", "target_partition_size", "hnsw", "pq", "sq", "rq", "flat", "hints")
+    class Metric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        L2: _ClassVar[VectorIndexDetails.Metric]
+        COSINE: _ClassVar[VectorIndexDetails.Metric]
+        DOT: _ClassVar[VectorIndexDetails.Metric]
+        HAMMING: _ClassVar[VectorIndexDetails.Metric]
+    L2: VectorIndexDetails.Metric
+    COSINE: VectorIndexDetails.Metric
+    DOT: VectorIndexDetails.Metric
+    HAMMING: VectorIndexDetails.Metric
+    class Hnsw(_message.Message):
+        __slots__ = ("max_connections", "construction_ef", "max_level")
+        MAX_CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+        CONSTRUCTION_EF_FIELD_NUMBER: _ClassVar[int]
+        MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        max_connections: int
+        construction_ef: int
+        max_level: int
+        def __init__(self, max_connections: _Optional[int] = ..., construction_ef: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
+    class Pq(_message.Message):
+        __slots__ = ("num_bits", "num_sub_vectors")
+        NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+        NUM_SUB_VECTORS_FIELD_NUMBER: _ClassVar[int]
+        num_bits: int
+        num_sub_vectors: int
+        def __init__(self, num_bits: _Optional[int] = ..., num_sub_vectors: _Optional[int] = ...) -> None: ...
+    class Sq(_message.Message):
+        __slots__ = ("num_bits",)
+        NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+        num_bits: int
+        def __init__(self, num_bits: _Optional[int] = ...) -> None: ...
+    class Rq(_message.Message):
+        __slots__ = ("num_bits", "rotation")
+        NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+        ROTATION_FIELD_NUMBER: _ClassVar[int]
+        num_bits: int
+        rotation: int
+        def __init__(self, num_bits: _Optional[int] = ..., rotation: _Optional[int] = ...) -> None: ...
+    class Flat(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class HintsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    TARGET_PARTITION_SIZE_FIELD_NUMBER: _ClassVar[int]
     HNSW_FIELD_NUMBER: _ClassVar[int]
     PQ_FIELD_NUMBER: _ClassVar[int]
     SQ_FIELD_NUMBER: _ClassVar[int]
     RQ_FIELD_NUMBER: _ClassVar[int]
     FLAT_FIELD_NUMBER: _ClassVar[int]
-    hnsw: VectorIndexDetails.Part
-    pq: VectorIndexDetails.Part
-    sq: VectorIndexDetails.Part
-    rq: VectorIndexDetails.Part
-    flat: VectorIndexDetails.Part
-    def __init__(self, hnsw: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., pq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., sq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., rq: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ..., flat: _Optional[_Union[VectorIndexDetails.Part, _Mapping]] = ...) -> None: ...
+    HINTS_FIELD_NUMBER: _ClassVar[int]
+    metric: VectorIndexDetails.Metric
+    target_partition_size: int
+    hnsw: VectorIndexDetails.Hnsw
+    pq: VectorIndexDetails.Pq
+    sq: VectorIndexDetails.Sq
+    rq: VectorIndexDetails.Rq
+    flat: VectorIndexDetails.Flat
+    hints: _containers.ScalarMap[str, str]
+    def __init__(self, metric: _Optional[_Union[VectorIndexDetails.Metric, str]] = ..., target_partition_size: _Optional[int] = ..., hnsw: _Optional[_Union[VectorIndexDetails.Hnsw, _Mapping]] = ..., pq: _Optional[_Union[VectorIndexDetails.Pq, _Mapping]] = ..., sq: _Optional[_Union[VectorIndexDetails.Sq, _Mapping]] = ..., rq: _Optional[_Union[VectorIndexDetails.Rq, _Mapping]] = ..., flat: _Optional[_Union[VectorIndexDetails.Flat, _Mapping]] = ..., hints: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Tensor(_message.Message):
     __slots__ = ("data_type", "shape", "data")
@@ -83,3 +134,113 @@ class Ivf(_message.Message):
     centroids_tensor: Tensor
     loss: float
     def __init__(self, centroids: _Optional[_Iterable[float]] = ..., offsets: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ..., centroids_tensor: _Optional[_Union[Tensor, _Mapping]] = ..., loss: _Optional[float] = ...) -> None: ...
+
+class ProductQuantizer(_message.Message):
+    __slots__ = ("num_bits", "num_sub_vectors", "dimension", "codebook", "codebook_tensor")
+    NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SUB_VECTORS_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    CODEBOOK_FIELD_NUMBER: _ClassVar[int]
+    CODEBOOK_TENSOR_FIELD_NUMBER: _ClassVar[int]
+    num_bits: int
+    num_sub_vectors: int
+    dimension: int
+    codebook: _containers.RepeatedScalarFieldContainer[float]
+    codebook_tensor: Tensor
+    def __init__(self, num_bits: _Optional[int] = ..., num_sub_vectors: _Optional[int] = ..., dimension: _Optional[int] = ..., codebook: _Optional[_Iterable[float]] = ..., codebook_tensor: _Optional[_Union[Tensor, _Mapping]] = ...) -> None: ...
+
+class VectorIndexStage(_message.Message):
+    __slots__ = ("flat", "ivf", "pq", "transform", "diskann")
+    class Other(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    FLAT_FIELD_NUMBER: _ClassVar[int]
+    IVF_FIELD_NUMBER: _ClassVar[int]
+    PQ_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
+    DISKANN_FIELD_NUMBER: _ClassVar[int]
+    flat: VectorIndexStage.Other
+    ivf: Ivf
+    pq: ProductQuantizer
+    transform: VectorIndexStage.Other
+    diskann: VectorIndexStage.Other
+    def __init__(self, flat: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ..., ivf: _Optional[_Union[Ivf, _Mapping]] = ..., pq: _Optional[_Union[ProductQuantizer, _Mapping]] = ..., transform: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ..., diskann: _Optional[_Union[VectorIndexStage.Other, _Mapping]] = ...) -> None: ...
+
+class VectorIndex(_message.Message):
+    __slots__ = ("spec_version", "dimension", "stages", "metric_type")
+    class MetricType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        L2: _ClassVar[VectorIndex.MetricType]
+        COSINE: _ClassVar[VectorIndex.MetricType]
+        DOT: _ClassVar[VectorIndex.MetricType]
+        HAMMING: _ClassVar[VectorIndex.MetricType]
+    L2: VectorIndex.MetricType
+    COSINE: VectorIndex.MetricType
+    DOT: VectorIndex.MetricType
+    HAMMING: VectorIndex.MetricType
+    SPEC_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    METRIC_TYPE_FIELD_NUMBER: _ClassVar[int]
+    spec_version: int
+    dimension: int
+    stages: _containers.RepeatedCompositeFieldContainer[VectorIndexStage]
+    metric_type: VectorIndex.MetricType
+    def __init__(self, spec_version: _Optional[int] = ..., dimension: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[VectorIndexStage, _Mapping]]] = ..., metric_type: _Optional[_Union[VectorIndex.MetricType, str]] = ...) -> None: ...
+
+class LegacyIndex(_message.Message):
+    __slots__ = ("name", "columns", "dataset_version", "vector_index")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    DATASET_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VECTOR_INDEX_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    dataset_version: int
+    vector_index: VectorIndex
+    def __init__(self, name: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., dataset_version: _Optional[int] = ..., vector_index: _Optional[_Union[VectorIndex, _Mapping]] = ...) -> None: ...
+
+class InvertedIndexDetails(_message.Message):
+    __slots__ = ("base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem", "remove_stop_words", "ascii_folding", "min_ngram_length", "max_ngram_length", "prefix_only", "block_size", "code", "document_granularity", "format_version")
+    class Code(_message.Message):
+        __slots__ = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
+        SPLIT_IDENTIFIERS_FIELD_NUMBER: _ClassVar[int]
+        SPLIT_ON_NUMERICS_FIELD_NUMBER: _ClassVar[int]
+        PRESERVE_ORIGINAL_FIELD_NUMBER: _ClassVar[int]
+        INDEX_OPERATORS_FIELD_NUMBER: _ClassVar[int]
+        split_identifiers: bool
+        split_on_numerics: bool
+        preserve_original: bool
+        index_operators: bool
+        def __init__(self, split_identifiers: bool = ..., split_on_numerics: bool = ..., preserve_original: bool = ..., index_operators: bool = ...) -> None: ...
+    BASE_TOKENIZER_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    WITH_POSITION_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKEN_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LOWER_CASE_FIELD_NUMBER: _ClassVar[int]
+    STEM_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_STOP_WORDS_FIELD_NUMBER: _ClassVar[int]
+    ASCII_FOLDING_FIELD_NUMBER: _ClassVar[int]
+    MIN_NGRAM_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MAX_NGRAM_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_ONLY_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_GRANULARITY_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    base_tokenizer: str
+    language: str
+    with_position: bool
+    max_token_length: int
+    lower_case: bool
+    stem: bool
+    remove_stop_words: bool
+    ascii_folding: bool
+    min_ngram_length: int
+    max_ngram_length: int
+    prefix_only: bool
+    block_size: int
+    code: InvertedIndexDetails.Code
+    document_granularity: int
+    format_version: int
+    def __init__(self, base_tokenizer: _Optional[str] = ..., language: _Optional[str] = ..., with_position: bool = ..., max_token_length: _Optional[int] = ..., lower_case: bool = ..., stem: bool = ..., remove_stop_words: bool = ..., ascii_folding: bool = ..., min_ngram_length: _Optional[int] = ..., max_ngram_length: _Optional[int] = ..., prefix_only: bool = ..., block_size: _Optional[int] = ..., code: _Optional[_Union[InvertedIndexDetails.Code, _Mapping]] = ..., document_granularity: _Optional[int] = ..., format_version: _Optional[int] = ...) -> None: ...

@@ -41,7 +41,7 @@ def _comparable(key: str, source: pa.ChunkedArray, target: pa.ChunkedArray) -> t
     try:
         parts = [pa.concat_arrays([_storage(chunk).cast(t) for chunk in column.chunks] or [pa.array([], t)]) for column in (source, target)]
         together = pa.concat_arrays(parts)
-        numbers = _numbers(together)
+        numbers = value_numbers(together)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         raise UnsupportedFeatureError(f"column {key!r}: merging on a key of type {t} is not supported: {e}") from e
     keys = pa.chunked_array([pa.array(numbers, mask=numbers < 0)])
@@ -52,13 +52,13 @@ def _storage(array: pa.Array) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _numbers(array: pa.Array) -> np.ndarray:
+def value_numbers(array: pa.Array) -> np.ndarray:
     """A number for each value, -1 for null; equal values have equal numbers (int64)."""
     t = array.type
     if pa.types.is_null(t):
         return np.full(len(array), -1)
     if pa.types.is_struct(t):
-        columns = [_numbers(array.field(i)) for i in range(t.num_fields)]
+        columns = [value_numbers(array.field(i)) for i in range(t.num_fields)]
         rows = np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.zeros((len(array), 1), np.int64)
         found = _distinct(rows.reshape(-1), np.arange(len(array) + 1) * rows.shape[1])
     elif pa.types.is_nested(t) and not pa.types.is_dictionary(t):
@@ -67,7 +67,7 @@ def _numbers(array: pa.Array) -> np.ndarray:
             array = pa.Array.from_buffers(pa.list_(items.type), len(array), array.buffers()[:2], offset=array.offset, children=[items])
         # `flatten` leaves out the items of null lists.
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-        found = _distinct(_numbers(array.flatten()), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
+        found = _distinct(value_numbers(array.flatten()), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
     else:
         values = array.dictionary_decode() if pa.types.is_dictionary(t) else array
         return np.asarray(pc.fill_null(values.dictionary_encode().indices, -1)).astype(np.int64)

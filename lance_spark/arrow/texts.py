@@ -7,13 +7,8 @@ import pyarrow as pa
 import pyarrow.types as types
 
 
-def is_bytes(t: pa.DataType) -> bool:
-    """Whether values of this type are texts or bytes of any length."""
-    return bool(types.is_string(t) or types.is_large_string(t) or types.is_binary(t) or types.is_large_binary(t))
-
-
 def bytes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of all values, for which `is_bytes` is true, and their bounds (int64): value i is `data[bounds[i]:bounds[i + 1]]`.
+    """The bytes of all values and their bounds (int64): value i is `data[bounds[i]:bounds[i + 1]]`. For types that are `is_bytes`.
 
     What is there for nulls means nothing.
     """

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 _LARGE = 1 << 16
+"""The C library keeps smaller blocks for itself."""
 
 
 def empty(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:

@@ -16,6 +16,7 @@ from lance_spark.version import __version__
 
 _COMMANDS = (inspect, info, history, verify, cleanup, namespace, jar, warm)
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
+"""Exit codes: that of argparse, and 128 plus the number of the signals SIGINT and SIGPIPE, as in shells."""
 
 
 def main(words: Sequence[str] | None = None, prog: str = "lance-spark") -> int:

@@ -129,7 +129,7 @@ def _drop(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from lance_spark.namespace.directory import DirectoryNamespace
-    from lance_spark.namespace.partitioned.care import verify_partitioned
+    from lance_spark.namespace.partitioned.maintenance import verify_partitioned
     from lance_spark.namespace.partitioned.root import open_partitioned
 
     namespace = _open(arguments)

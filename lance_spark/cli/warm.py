@@ -15,6 +15,7 @@ from lance_spark.cli.output import print_json
 from lance_spark.dataset import Dataset
 
 _ROWS = 5000
+"""More than one chunk of values, so that the code for several chunks is compiled too."""
 _VERSIONS = ("2.2", "2.1", "2.0")
 
 

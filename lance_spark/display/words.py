@@ -18,9 +18,9 @@ def number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
 
-def counted(value: int | None, singular: str, plural: str = "") -> str:
+def counted(value: int | None, singular: str) -> str:
     """A number of things: "1 file", "2 files"."""
-    return f"{number(value)} {singular if value == 1 else plural or singular + 's'}"
+    return f"{number(value)} {singular if value == 1 else singular + 's'}"
 
 
 def size(value: float | None) -> str:

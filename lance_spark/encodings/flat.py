@@ -19,14 +19,14 @@ from lance_spark.kernels.words import U, copy, copy_ranges
 
 @dataclass(frozen=True)
 class Flat(Encoding):
-    """Values of `bits_per_value` bits: 1 or a multiple of 8, except below OutOfLineBitpacking."""
+    """Values of `bits_per_value` bits: 1 or a multiple of 8; below OutOfLineBitpacking, any packed width, also 0."""
 
     bits_per_value: int
 
     def __post_init__(self) -> None:
         # Layouts and columns keep widths as 32-bit numbers.
-        if not 1 <= self.bits_per_value < 2**32:
-            raise CorruptFileError(f"values have {self.bits_per_value} bits, expected 1 to {2**32 - 1}")
+        if self.bits_per_value >= 2**32:
+            raise CorruptFileError(f"values have {self.bits_per_value} bits, expected at most {2**32 - 1}")
 
     def decode_chunks(self, chunks: Chunks) -> FixedWidth:
         """The values, zero-copy if there are no gaps between the buffers of `chunks`."""
@@ -71,6 +71,8 @@ class Flat(Encoding):
         return counts
 
     def _check_width(self) -> None:
+        if self.bits_per_value < 1:
+            raise CorruptFileError(f"flat values have {self.bits_per_value} bits, expected at least 1")
         if self.bits_per_value != 1 and self.bits_per_value % 8:
             raise UnsupportedFeatureError(f"flat values of {self.bits_per_value} bits are not supported")
 
@@ -102,7 +104,7 @@ def encode_values(block: FixedWidth) -> tuple[Flat, FixedWidth]:
 
 def bytes_for(counts: np.ndarray | np.int64, bits: int) -> np.ndarray:
     """The size in bytes of `counts` values of `bits` bits. Absurd counts give huge sizes without overflow."""
-    limit = np.int64(2**62 // bits)
+    limit = np.int64(2**62 // max(bits, 1))
     return (np.minimum(counts, limit) * bits + 7) // 8
 
 

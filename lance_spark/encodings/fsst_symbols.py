@@ -23,6 +23,7 @@ _STORED_BYTES = 2312
 _MAGIC = 0x46535354
 _SAMPLE_BYTES = 1 << 15
 _PIECE_BYTES = 512
+"""The table is made from a sample of this size, of the beginnings of values: a few long ones must not fill it."""
 _SHARES = (8, 38, 68, 98, 128)  # of 128: the share of the sample that each generation uses, from the paper's reference code
 
 

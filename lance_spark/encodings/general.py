@@ -31,6 +31,7 @@ _MAX_RATIO: dict[Scheme, int] = {"lz4": lz4.MAX_RATIO, "zstd": 1 << 15}
 # Buffers may be padded before they are compressed.
 _PADDING = 8
 _STREAM_BYTES = 1 << 16
+"""Read at a time, so that a stream which claims less than it has is stopped early."""
 
 
 @dataclass(frozen=True)

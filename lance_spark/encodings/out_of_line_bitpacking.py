@@ -21,7 +21,10 @@ from lance_spark.kernels.kernel import kernel
 
 @dataclass(frozen=True)
 class OutOfLineBitpacking(Encoding):
-    """Values of `uncompressed_bits_per_value` (8, 16, 32 or 64) bits; `values` is Flat of the packed width."""
+    """Values of `uncompressed_bits_per_value` (8, 16, 32 or 64) bits; `values` is Flat of the packed width.
+
+    The width is 0 if all values are 0; full blocks then take no bytes.
+    """
 
     uncompressed_bits_per_value: int
     values: Encoding
@@ -51,8 +54,8 @@ class OutOfLineBitpacking(Encoding):
             what = f"chunk {i} of {len(sizes)} holds {chunks.counts[i]} values, bit-packed from {bits} to {width} bits"
             raise CorruptFileError(f"{what}, too many for its buffer of {chunks.sizes[0, i]} bytes")
         words, starts = chunk_words(chunks, bits)
+        check_bytes(float(chunks.counts.sum(dtype=np.float64)) * bits / 8, "bit-packed values")
         total = int(chunks.counts.sum())
-        check_bytes(total * bits / 8, "bit-packed values")
         out = empty(total + BLOCK, words.dtype)
         _unpack_chunks(words, starts, sizes, chunks.counts, width, step, out)
         return FixedWidth(bits, out[:total].view(np.uint8), total)
@@ -96,7 +99,7 @@ def _find_short(sizes: np.ndarray, counts: np.ndarray, step: int) -> int:
     for c in range(len(sizes)):
         full, rest = counts[c] // BLOCK, counts[c] % BLOCK
         # Compare in words first, since the product with an absurd count could overflow.
-        if full > sizes[c]:
+        if step > 0 and full > sizes[c]:
             return c
         left = sizes[c] - full * step
         if left < 0 or (rest > 0 and left != rest and left < step):

@@ -59,7 +59,7 @@ _OPEN_FIELD: dict[tuple[int, int], Open] = {
 }
 
 
-def open_data_file(
+def read_data_file(
     store: Store, path: str, size: int | None = None, external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True
 ) -> DataFileReader:
     """Read the metadata at the end of the data file at `path`; `size`, if given, is checked.
@@ -113,6 +113,11 @@ class DataFileReader:
             return _OPEN_BYTES + self._layout.pages.entries.nbytes
         # A chunk of 8 bytes or more has a word of 4 bytes at most, but most chunks have kilobytes.
         return _OPEN_BYTES + 4 * int(np.diff(self._layout.column_metadata).sum()) + self._source.size // _CHUNK_BYTES * 4
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the file is of version 0.1 or 0.2."""
+        return isinstance(self._layout, legacy.LegacyFile)
 
     @property
     def num_columns(self) -> int:

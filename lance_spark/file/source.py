@@ -10,7 +10,7 @@ import numpy as np
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.blob_places import sidecar_path
+from lance_spark.file.blob_file_names import sidecar_path
 from lance_spark.file.checksums import ChecksumError, Checksums, read_checksums
 from lance_spark.layouts.read_blob import ExternalRange, SidecarRange, place
 from lance_spark.metadata.locations import ExternalBlobs, no_external_blobs
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 def open_source(store: Store, path: str, external: ExternalBlobs = no_external_blobs, verify_checksums: bool = True) -> Source:
-    """The file at `path`, after reading its end. `external` and `verify_checksums` are those of `open_data_file`."""
+    """The file at `path`, after reading its end. `external` and `verify_checksums` are those of `read_data_file`."""
     tail, size = store.read_tail(path, _TAIL)
     source = Source(store, path, size, tail, external, Counts(len(tail), size))
     checksums = source.run("checksums", read_checksums(size)) if verify_checksums else None
     return source if checksums is None else replace(source, checksums=checksums)
 
 
-def open_blobs(store: Store, path: str, verify_checksums: bool = True) -> Source:
+def blob_source(store: Store, path: str, verify_checksums: bool = True) -> Source:
     """The file at `path`, for reading blobs only; its end is read only for its checksums."""
     return open_source(store, path) if verify_checksums else Source(store, path, 2**63, np.empty(0, np.uint8), no_external_blobs)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
+from lance_spark.arrow.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
 from lance_spark.errors import CorruptFileError, InvalidOptionError
 from lance_spark.index.answer import Found, Rows, union
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.moves import Translation
 from lance_spark.index.row_sets import serialise_row_addresses
-from lance_spark.index.split_block import BLOCK_BYTES, filter_bytes, hashes, make_filter, may_contain
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.zone_map import NULL_BITMAP, null_rows, nulls_of, positive
 from lance_spark.index.zones import FIELDS, check_complete, rows_in, without_zones, zones
@@ -25,10 +25,12 @@ from lance_spark.predicate.tree import And, Column, Compare, Expression, In, IsN
 FILE = "bloomfilter.lance"
 VALUES_PER_ZONE = 8192
 PROBABILITY = 0.00057
+"""The defaults of pylance: with them a filter has 32 KiB."""
 VERSION = 0
 _SCHEMA = pa.schema([*FIELDS, pa.field("has_null", pa.bool_(), nullable=False), pa.field("bloom_filter_data", pa.binary(), nullable=False)])
 _PLACES = [f.name for f in FIELDS]
 _BATCH_BYTES = 4 << 20
+"""Bytes of filters that are written at once; an index of at most this size stays in memory after its first search."""
 
 
 def search(files: IndexFiles, condition: Expression, column: Column) -> Found | None:

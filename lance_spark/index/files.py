@@ -16,6 +16,7 @@ from lance_spark.arrow.selection import joined
 from lance_spark.buffers.cache import Cache
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
@@ -33,6 +34,7 @@ _DIGITS = 18
 """Numbers in metadata have at most so many digits, so that they fit 64 bits."""
 
 BATCH_ROWS = 512 << 10
+"""With 8 bytes for a row number, 4 MiB."""
 
 T = TypeVar("T")
 
@@ -129,14 +131,11 @@ class IndexFiles:
 
     def open(self, name: str) -> IndexFile:
         """Open the file `name`. Raises MissingFileError or CorruptFileError."""
-        from lance_spark.file.legacy import VERSIONS  # these load the decoders
-        from lance_spark.file.reader import open_data_file
-
         path = f"{self.folder}/{name}"
 
         def opened() -> IndexFile:
             reader = open_data_file(self.store, path, self.sizes.get(name), verify_checksums=self.verify_checksums)
-            if reader.version in VERSIONS:
+            if reader.is_legacy:
                 raise UnsupportedFeatureError(f"{path}: the file is of storage version 0.1, which loses the nulls of an index")
             return IndexFile(path, reader)
 

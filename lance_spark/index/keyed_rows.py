@@ -20,6 +20,7 @@ from lance_spark.index.target import IndexFileWriter
 FILE = "bitmap_page_lookup.lance"
 _PIECE_NUMBERS = 4 << 20
 _BATCH_KEYS = 16 << 10
+"""Row numbers (32 MiB) and keys that are in memory at once."""
 
 
 def batch_of(keys: pa.Array, bounds: np.ndarray, numbers: np.ndarray) -> pa.RecordBatch:

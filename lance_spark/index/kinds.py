@@ -29,6 +29,7 @@ class Kind:
     In tables with stable row ids, segments of version `addresses_from` or later name rows by address, others by row id (None: always by
     id). `package` is that of the details message. `zoned` kinds summarise zones of rows, which cannot follow rows that move. A kind that
     is not for `stable` row ids has no version that tells how rows are named there. `target` is the kind of the files of a JSON index.
+    Segments of `trained` kinds are built with a model, see `table.indexes.vectors`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Kind:
     zoned: bool = False
     stable: bool = True
     target: Kind | None = None
+    trained: bool = False
 
     def knows(self, index_version: int | None) -> bool:
         """Whether segments of this index_version can be read; None is that of old writers."""
@@ -95,8 +97,8 @@ KINDS: dict[str, Kind] = {
 """In the order in which the indexes of one column are asked."""
 
 SEARCHED: dict[str, Kind] = {
-    "VectorIndexDetails": Kind("VECTOR", "vector", 2, None, package="lance.index.pb"),
-    "InvertedIndexDetails": Kind("INVERTED", "text", 3, None),
+    "VectorIndexDetails": Kind("VECTOR", "vector.make.segment", 2, None, package="lance.index.pb", trained=True),
+    "InvertedIndexDetails": Kind("INVERTED", "text.build.inverted", 3, None),
 }
 """Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
 
@@ -111,12 +113,13 @@ def kind_named(name: str) -> Kind:
 
 def url_of(name: str) -> str:
     """The type URL of the kind `name`."""
-    return next(f"/{kind.package}.{message}" for message, kind in KINDS.items() if kind.name == name)
+    return next(f"/{kind.package}.{message}" for message, kind in (*KINDS.items(), *SEARCHED.items()) if kind.name == name)
 
 
 def kind_of(details_type: str, details: bytes) -> Kind | None:
     """The kind for a type URL and its details; None if it is unknown. Writers disagree about the package of the message."""
-    kind = KINDS.get(details_type.rpartition(".")[2])
+    message = details_type.rpartition(".")[2]
+    kind = KINDS.get(message) or SEARCHED.get(message)
     return kind if kind is None or kind.name != "JSON" else _of_json(kind, details)
 
 

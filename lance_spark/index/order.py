@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lance_spark.arrow.selection import joined
-from lance_spark.arrow.texts import bytes_of, is_bytes
+from lance_spark.arrow.texts import bytes_of
+from lance_spark.arrow.types import is_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import U

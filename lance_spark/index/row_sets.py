@@ -14,10 +14,10 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as types
 from pyroaring import BitMap, BitMap64
 
 from lance_spark.arrow.texts import bytes_of
+from lance_spark.arrow.types import is_binary
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Rows, numbers_of, of_numbers
@@ -27,6 +27,7 @@ from lance_spark.metadata.bitmaps import read_bitmap
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
 _PIECE_NUMBERS = 4 << 20
+"""Row numbers (32 MiB) that are in memory at once."""
 
 
 def parse_row_addresses(data: bytes, sizes: Mapping[int, int], what: str) -> Rows:
@@ -119,7 +120,7 @@ class Form:
 
         Raises CorruptFileError; `what` names the file.
         """
-        if not (types.is_binary(data.type) or types.is_large_binary(data.type)) or data.null_count:
+        if not is_binary(data.type) or data.null_count:
             raise CorruptFileError(f"{what}: expected bitmaps without nulls, found {data.null_count} nulls in {data.type}")
         content, bounds = bytes_of(data)
         ids = np.array(sorted(rows), np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_spark.file.data_file import new_data_file
 from lance_spark.metadata.fragment import IndexFile
 from lance_spark.schema.schema import from_arrow
 from lance_spark.schema.storage_version import V2_2
@@ -61,10 +62,8 @@ class IndexTarget:
     @contextmanager
     def create(self, name: str, schema: pa.Schema) -> Iterator[IndexFileWriter]:
         """Write the file `name` in the block. If the block raises, the file is not completed."""
-        from lance_spark.file.writer import DataFileWriter  # loads the kernels, which the driver does not need
-
         with self.store.create(f"{self.folder}/{name}") as out:
-            writer = IndexFileWriter(DataFileWriter(out, from_arrow(schema), V2_2), schema)
+            writer = IndexFileWriter(new_data_file(out, from_arrow(schema), V2_2), schema)
             yield writer
             written = writer.file.finish({key: value.encode() for key, value in writer.metadata.items()}, writer.buffers)
         self.files.append(IndexFile(name, written.size_bytes))

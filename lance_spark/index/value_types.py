@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pyarrow.types as types
 
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(types.is_string(t) or types.is_large_string(t))
+from lance_spark.arrow.types import is_binary, is_list, is_text
 
 
 def _is_hashable(t: pa.DataType) -> bool:
     plain = types.is_integer(t) or types.is_float32(t) or types.is_float64(t) or types.is_date(t) or types.is_time(t)
-    return bool(plain or types.is_timestamp(t) or _is_text(t) or types.is_binary(t) or types.is_large_binary(t))
+    return bool(plain or types.is_timestamp(t) or is_text(t) or is_binary(t))
 
 
 def _is_ordered(t: pa.DataType) -> bool:
@@ -23,7 +21,11 @@ def _is_ordered(t: pa.DataType) -> bool:
 
 
 def _is_list(t: pa.DataType) -> bool:
-    return bool((types.is_list(t) or types.is_large_list(t)) and _is_ordered(t.value_type))
+    return bool(is_list(t) and _is_ordered(t.value_type))
+
+
+def _is_document(t: pa.DataType) -> bool:
+    return bool(is_text(t.value_type if is_list(t) else t) or types.is_large_binary(t))
 
 
 def _has_zones(t: pa.DataType) -> bool:
@@ -36,11 +38,12 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "BITMAP": _is_ordered,
     "ZONEMAP": _has_zones,
     "BLOOMFILTER": _is_hashable,
-    "NGRAM": _is_text,
+    "NGRAM": is_text,
     "LABEL_LIST": _is_list,
     "JSON": types.is_large_binary,
+    "INVERTED": _is_document,
 }
-"""By the name of the kind. JSON columns are stored as JSONB."""
+"""By the name of the kind. JSON columns are stored as JSONB; other binary columns have neither JSON nor full-text indexes."""
 
 
 def may_index(kind: str, t: pa.DataType) -> bool:
@@ -54,4 +57,4 @@ def may_index(kind: str, t: pa.DataType) -> bool:
 
 
 def _is_dictionary_list(t: pa.DataType) -> bool:
-    return bool((types.is_list(t) or types.is_large_list(t)) and types.is_dictionary(t.value_type))
+    return bool(is_list(t) and types.is_dictionary(t.value_type))

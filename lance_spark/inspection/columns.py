@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_spark.errors import LanceError
 from lance_spark.file.contents import StoredPage
-from lance_spark.file.reader import DataFileReader, open_data_file
+from lance_spark.file.data_file import open_data_file
 from lance_spark.inspection.overview import type_name
 from lance_spark.inspection.usage import ColumnUse, EncodingUse, Problem
 from lance_spark.metadata.fragment import DataFile
@@ -20,6 +21,9 @@ from lance_spark.reading.flat_buffers import bit_width
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.maintenance.progress import Track
 from lance_spark.table.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lance_spark.file.reader import DataFileReader
 
 _THREADS = 8
 _MAX_PAGES = 200_000

@@ -16,6 +16,7 @@ from numba.core.caching import FunctionCache
 from lance_spark.errors import logged
 
 _PATIENCE_S = 60.0
+"""If another process holds the lock for longer, the kernel is compiled without it."""
 _POLL_S = 0.02
 
 

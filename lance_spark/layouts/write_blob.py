@@ -20,6 +20,7 @@ from lance_spark.layouts.write_page import encode_pages
 from lance_spark.schema.schema import PACKED, Field, from_arrow
 
 _DESCRIPTORS_PER_CHUNK = 256
+"""A descriptor has 16 bytes, so a chunk has 4 KiB."""
 
 
 def _packed(t: pa.StructType) -> Field:

@@ -13,6 +13,7 @@ from lance_spark.storage.vended import VendedOptions
 
 EXPIRES_AT = "expires_at_millis"
 _MOST_PAGES = 100_000
+"""A service that repeats page tokens must not keep us for ever."""
 
 
 class Transport(Protocol):

@@ -15,10 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import (
-    CommitStateUnknownError,
     InvalidOperationError,
     InvalidOptionError,
-    LanceError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
@@ -26,6 +24,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     logged,
+    on_refusal,
 )
 from lance_spark.namespace.directory_tables import DEREGISTERED, RESERVED, State, folder_of, list_folders, state_of
 from lance_spark.namespace.manifest_rows import (
@@ -155,15 +154,14 @@ class DirectoryNamespace(Namespace):
         except FileExistsError:
             raise _exists(names) from None
         if self.has_manifest:
-            try:
-                self._add_table(names, folder)
-            except CommitStateUnknownError:
-                raise
-            except LanceError:
+
+            def undo() -> None:
                 with logged(f"{self.root.uri}: removing the folder of a table that was not declared"):
                     if not self._is_folder(names):
                         self.root.delete_folder(folder)
-                raise
+
+            with on_refusal(undo):
+                self._add_table(names, folder)
         return TableDescription(self._uri(folder), is_only_declared=True)
 
     def register_table(self, id: Id, location: str) -> None:

@@ -18,6 +18,7 @@ SUFFIX = ".lance"
 RESERVED = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 _CONNECTIONS = 32
+"""Concurrent requests: each waits for the store most of the time."""
 
 
 class State(Enum):

@@ -7,7 +7,6 @@ first, the rows are read again and the change is applied to them.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
-    on_failure,
+    on_refusal,
 )
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.manifest import check_writable
@@ -35,8 +34,9 @@ from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.schema import PRIMARY_KEY_POSITION, Schema, from_arrow
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT
-from lance_spark.table.commit.commit import PATIENCE_S, TRIES, commit_next
+from lance_spark.table.commit.commit import commit_next
 from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.commit.retry import COMMIT_TRIES, attempts, back_off
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.options import NO_OPTIONS
@@ -61,7 +61,6 @@ WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
 GUARD = 1 << 62
 """The writer flag of partitioned namespaces: a writer must keep unknown columns."""
 _KNOWN_FLAGS = {READER_FLAGS: 0, WRITER_FLAGS: GUARD}
-_LONGEST_WAIT_S = 2.0
 NOTHING_NOTED: Mapping[str, str] = {}
 
 
@@ -148,7 +147,7 @@ def open_manifest(root: Store, version: int | None = None, timestamp: datetime |
     Version 0 without rows if there is no such table. Raises UnsupportedFeatureError for unknown reader features, and
     VersionNotFoundError.
     """
-    for _ in range(TRIES):
+    for _ in range(COMMIT_TRIES):
         try:
             table = ManifestTable(root, open_snapshot(_folder(root), version=version, timestamp=timestamp))
         except TableNotFoundError:
@@ -190,9 +189,7 @@ def change(root: Store, edit: Callable[[ManifestTable], pa.Table | None], proper
     return _committed(root, prepare, properties)
 
 
-def change_metadata(
-    root: Store, edit: Callable[[ManifestTable], Mapping[str, str | None] | None], properties: Mapping[str, str] = NOTHING_NOTED
-) -> Committed:
+def change_metadata(root: Store, edit: Callable[[ManifestTable], Mapping[str, str | None] | None]) -> Committed:
     """Set keys of the table metadata to the result of `edit` for the latest version (None removes a key), in one new version.
 
     If there is no `__manifest` yet, an empty one is created first. Otherwise like `change`.
@@ -203,7 +200,7 @@ def change_metadata(
         return None if values is None else _Prepared(UpdateConfig(table_metadata_updates=UpdateMap(dict(values))), lambda: None)
 
     change(root, lambda table: None if table.snapshot else table.rows)
-    return _committed(root, prepare, properties)
+    return _committed(root, prepare, NOTHING_NOTED)
 
 
 class _Prepared(NamedTuple):
@@ -219,8 +216,7 @@ def _folder(root: Store) -> Store:
 
 def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None], properties: Mapping[str, str]) -> Committed:
     """Commit the operation that `prepare` makes for the latest version as the next one; repeat if another writer was first."""
-    begun, attempt = time.monotonic(), 0
-    while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
+    for attempt in attempts():
         started = time.monotonic()
         table = open_manifest(root)
         check_flags(table, WRITER_FLAGS)
@@ -231,24 +227,19 @@ def _committed(root: Store, prepare: Callable[[ManifestTable], _Prepared | None]
                 return Committed(table, False)
             prepared = prepare(table)
         except VersionNotFoundError:
-            attempt += 1
             continue  # removed by a cleanup while it was read
         if prepared is None:
             return Committed(table, False)
         if done := _next(table, prepared, properties):
             return Committed(ManifestTable(root, done), True)
-        # Exponential backoff: wait for a random number of slots, each as long as one try, so that colliding writers spread out.
-        slot = min(time.monotonic() - started, 1.0)
-        time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
-        attempt += 1
-    raise CommitConflictError(
-        f"{root.uri}: other writers committed first in all {attempt} tries to change the namespace; run the operation again", retryable=True
-    )
+        back_off(attempt, time.monotonic() - started)
+    what = f"other writers committed first in all {attempt + 1} tries to change the namespace; run the operation again"
+    raise CommitConflictError(f"{root.uri}: {what}", retryable=True)
 
 
 def _next(table: ManifestTable, prepared: _Prepared, properties: Mapping[str, str]) -> Snapshot | None:
     """Commit right after `table`. If another writer was first, remove the files and return None."""
-    with on_failure(prepared.undo):
+    with on_refusal(prepared.undo):
         done = commit_next(table.store, Transaction(table.version, prepared.operation, properties=properties), table.snapshot)
     if done is None:
         prepared.undo()

@@ -38,6 +38,7 @@ _CODES = {400: 13, 401: 16, 403: 15, 405: 0, 409: CONCURRENT, 429: 21, 501: 0, 5
 """Error codes by HTTP status, for responses without a code."""
 _UNAVAILABLE = 17
 _MOST_BYTES = 64 << 20
+"""More than a page of any listing; a response is in memory."""
 _TIMEOUT = urllib3.Timeout(connect=10, read=120)
 _RETRIES = urllib3.Retry(
     total=5, connect=3, read=0, redirect=0, other=0, status=4, status_forcelist=(429, 503), allowed_methods=None, backoff_factor=0.2,

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
+from lance_spark.arrow.types import is_binary, is_list, is_text
 from lance_spark.errors import InvalidOptionError
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.tree import Call, Cast, Column, Compare, Expression, In, Literal, Or, Predicate
@@ -22,8 +23,8 @@ _KINDS = (
     ("int", types.is_integer),
     ("float", types.is_floating),
     ("decimal", types.is_decimal),
-    ("string", lambda t: types.is_string(t) or types.is_large_string(t)),
-    ("binary", lambda t: types.is_binary(t) or types.is_large_binary(t) or types.is_fixed_size_binary(t)),
+    ("string", is_text),
+    ("binary", lambda t: is_binary(t) or types.is_fixed_size_binary(t)),
     ("date", types.is_date),
     ("timestamp", lambda t: types.is_timestamp(t) and t.tz is not None),
     ("timestamp_ntz", types.is_timestamp),
@@ -150,7 +151,7 @@ def array(values: Sequence[Expression]) -> Literal:
 def in_array(name: str, lists: Expression, wanted: Expression) -> Call:
     """A function of `arrays.ARRAY_FUNCTIONS`: `lists` is a column of arrays, `wanted` a literal, an item or an array of them."""
     t = lists.type
-    if not isinstance(lists, Column) or not (types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t)):
+    if not isinstance(lists, Column) or not (is_list(t) or types.is_fixed_size_list(t)):
         raise InvalidOptionError(f"{name} needs a column of arrays, not {_named(lists)}")
     if not isinstance(wanted, Literal):
         raise InvalidOptionError(f"{name} takes only literals after the first argument")

@@ -13,7 +13,23 @@ from lance_spark.predicate.arrays import ARRAY_FUNCTIONS
 from lance_spark.predicate.compare import COMPARISONS, Values, as_seen, cast, equals_one_of, plain
 from lance_spark.predicate.functions import FUNCTIONS, OPERATORS
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
-from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, Formula, In, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.predicate.tree import (
+    And,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Expression,
+    Formula,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    TextMatch,
+)
 
 RUN: dict[str, Callable[..., Values]] = {**{name: f.run for name, f in FUNCTIONS.items()}, **OPERATORS, **ARRAY_FUNCTIONS, **JSON_FUNCTIONS}
 """The functions and operators of calls, by name."""
@@ -62,6 +78,10 @@ def _value(node: Expression, batch: pa.RecordBatch | pa.Table) -> Values:
             return pc.match_substring_regex(_value(operand, batch), pattern)
         case IsNull(operand):
             return pc.is_null(_value(operand, batch))
+        case TextMatch(operand, text):
+            if node.test is None:
+                raise InvalidOptionError(f"nothing tells here how texts are split into words, so they cannot be searched for {text!r}")
+            return node.test(node, _value(operand, batch))
         case Not(operand):
             return pc.invert(_value(operand, batch))
         case And(operands):

@@ -1,4 +1,4 @@
-"""Predicates from the planner's JSON: nested arrays of an operator and its operands, as LancePlanner.java writes Spark's V2 predicates."""
+"""Predicates from the planner's JSON: nested arrays of an operator and its operands, as PlanJson.java writes Spark's V2 predicates."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from lance_spark.predicate.functions import CONSTANT_ARGUMENTS, FUNCTIONS, SAME_
 from lance_spark.predicate.json_functions import JSON_FUNCTIONS
 from lance_spark.predicate.regex import for_re2, of_like
 from lance_spark.predicate.sql_text import INTERVAL, AmbiguousPrecedenceError, condition_tree
+from lance_spark.predicate.text_match import TEXT_FUNCTIONS, text_condition
 from lance_spark.predicate.times import interval_literal, sum_of, time_literal
 from lance_spark.predicate.tree import And, Call, Cast, Expression, Formula, IsNull, Like, Literal, Not, Or, Predicate
 from lance_spark.schema.declared_types import declared
@@ -51,8 +52,9 @@ def parse(sql: str, schema: Schema, zone: str | None = "UTC") -> Predicate:
     """The condition `sql` (Spark's dialect) on the columns of `schema`, matched case-insensitively.
 
     Supports comparisons, AND/OR/NOT, IN, BETWEEN, LIKE, RLIKE, null tests, nested fields, typed literals, arithmetic, CAST between numbers
-    and to strings, and the functions of FUNCTIONS, ARRAY_FUNCTIONS and JSON_FUNCTIONS. TIMESTAMP literals without a zone are UTC. `zone`
-    is where current_date() is today; None if unknown. Raises InvalidOptionError for anything else, SchemaMismatchError for other columns.
+    and to strings, and the functions of FUNCTIONS, ARRAY_FUNCTIONS, JSON_FUNCTIONS and TEXT_FUNCTIONS. TIMESTAMP literals without a zone
+    are UTC. `zone` is where current_date() is today; None if unknown. Raises InvalidOptionError for anything else, SchemaMismatchError for
+    other columns.
     """
     return _translated(sql, schema, zone, "the filter {}", lambda node: bind.predicate(node, sql))
 
@@ -315,6 +317,8 @@ class _Translation:
             return bind.array(values)
         if name in ARRAY_FUNCTIONS and len(values) == 2:
             return self.in_array(name, *values)
+        if name in TEXT_FUNCTIONS:
+            return text_condition(name, values)
         if name in JSON_FUNCTIONS and len(values) == JSON_FUNCTIONS[name].literals + 1:
             return bind.of_json(name, values)
         return self.call(name, values, e)
@@ -374,9 +378,8 @@ def _number(text: str) -> Literal:
         raise InvalidOptionError(f"{text!r} is not a number") from e
 
 
-KNOWN = sorted(
-    {*FUNCTIONS, *ARRAY_FUNCTIONS, *JSON_FUNCTIONS, "array", "current_date", "current_timestamp", "date", "isnotnull", "isnull", "rlike"}
-)
+_OTHERS = ("array", "current_date", "current_timestamp", "date", "isnotnull", "isnull", "rlike")
+KNOWN = sorted({*FUNCTIONS, *ARRAY_FUNCTIONS, *JSON_FUNCTIONS, *TEXT_FUNCTIONS, *_OTHERS})
 """The functions of filters, without synonyms."""
 
 OPERATORS: dict[type[Any], str] = {

@@ -10,7 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.predicate.evaluate import evaluate
-from lance_spark.predicate.tree import And, Call, Cast, Column, Compare, Expression, In, IsNull, Like, Literal, Not, Or, Predicate, walk
+from lance_spark.predicate.tree import (
+    And,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    TextMatch,
+    walk,
+)
 
 VALUE = "value"
 """The name of the column in conditions from `over_values`."""
@@ -59,7 +75,7 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
             return Call(name, tuple(substituted(a, change) for a in arguments), t)
         case Compare(op, left, right):
             return Compare(op, substituted(left, change), substituted(right, change))
-        case Cast() | In() | Like() | IsNull() | Not():
+        case Cast() | In() | Like() | IsNull() | TextMatch() | Not():
             return replace(node, operand=substituted(node.operand, change))
         case Column() | Literal():
             return node

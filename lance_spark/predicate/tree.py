@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +115,27 @@ class Or:
     type: pa.DataType = pa.bool_()
 
 
-Expression = Column | Literal | Cast | Call | Compare | In | Like | IsNull | Not | And | Or
+@dataclass(frozen=True)
+class TextMatch:
+    """Whether the words of `operand`, a column of texts, satisfy a full-text query; null where it is null.
+
+    One of the words of `text` is enough, unless `needs_all`. `fuzziness` is the edit distance up to which words count, None one that
+    depends on their length; they start with the first `prefix_length` characters. With a `slop`, the words are a phrase: between two of
+    them there may be so many others. `test` evaluates the condition on Arrow arrays. It depends on how the column's texts are split into
+    words, which the version of a table tells (see `table.scan.indexed`); None while that is unknown.
+    """
+
+    operand: Expression
+    text: str
+    needs_all: bool = False
+    fuzziness: int | None = 0
+    prefix_length: int = 0
+    slop: int | None = None
+    test: Callable[[TextMatch, pa.Array], pa.Array] | None = None
+    type: pa.DataType = pa.bool_()
+
+
+Expression = Column | Literal | Cast | Call | Compare | In | Like | IsNull | TextMatch | Not | And | Or
 
 
 def children(node: Expression) -> tuple[Expression, ...]:

@@ -22,6 +22,7 @@ TOP_LEVEL = -1
 """The parent id of a top-level field."""
 
 _MAX_DEPTH = 64
+"""Fields are parsed by recursion."""
 _MODELLED = ("name", "id", "parent_id", "logical_type", "nullable", "metadata", "dictionary")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.types import is_list
 from lance_spark.display.words import nearest
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.spark.types import is_bfloat16
@@ -61,7 +62,7 @@ class Conversion:
         if pa.types.is_fixed_size_list(t):
             offsets = np.arange(len(array) + 1, dtype=np.int64) * t.list_size
             return self._list(array, offsets, array.offset * t.list_size, target, path)
-        if pa.types.is_list(t) or pa.types.is_large_list(t):
+        if is_list(t):
             return self._list(array, array.offsets.to_numpy(), 0, target, path)
         if t == target.type:
             return array

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 
 def nonempty(text: str) -> str:
@@ -33,6 +34,21 @@ def flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def number_or_word(least: int, word: str) -> Callable[[str], int | str]:
+    """A function that reads integers from `least`, or the word."""
+    read = number(least)
+
+    def parse(text: str) -> int | str:
+        if text.strip().lower() == word:
+            return word
+        try:
+            return read(text)
+        except ValueError as e:
+            raise ValueError(f"{e}, or {word}") from None
+
+    return parse
+
+
 def choice(*words: str) -> Callable[[str], str]:
     """A function that reads one of the given words."""
 
@@ -51,6 +67,27 @@ def moment(text: str) -> datetime:
     except ValueError:
         raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it has no zone)") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def json_object(text: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f'a JSON object such as {{"column": "vector", "q": [0.5, 1]}} ({e})') from None
+    if not isinstance(found, dict):
+        raise ValueError('a JSON object such as {"column": "vector", "q": [0.5, 1]}')
+    return found
+
+
+def words_or_json(text: str) -> str | Mapping[str, Any]:
+    """Words, or a JSON object, which starts with a brace."""
+    if not text.lstrip().startswith("{"):
+        return nonempty(text)
+    try:
+        return json_object(text)
+    except ValueError:
+        raise ValueError('words, or a JSON object such as {"match": {"query": "words", "column": "text"}}') from None
 
 
 _COMMAS = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")

@@ -17,9 +17,23 @@ from lance_spark.display.words import nearest
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.namespace.protocol import parse_id
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling
-from lance_spark.spark.option_values import choice, columns, flag, fragments, moment, nonempty, number, storage_version
+from lance_spark.spark.option_values import (
+    choice,
+    columns,
+    flag,
+    fragments,
+    json_object,
+    moment,
+    nonempty,
+    number,
+    number_or_word,
+    storage_version,
+    words_or_json,
+)
 from lance_spark.spark.types import FIXED_SIZE
 from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
+from lance_spark.table.feed.options import DESCRIBED as FEED
+from lance_spark.table.feed.options import LATEST, NO_FEED, FeedOption, FeedOptions
 from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOption, WriteOptions
@@ -53,6 +67,12 @@ def _help(field: str, option: WriteOption) -> str:
     return option.help if option.kind != "count" or default is None else f"{option.help[:-1]} (default: {default})."
 
 
+def _feed_parser(option: FeedOption) -> Callable[[str], Any]:
+    parsers = {"flag": flag, "version": number(0), "start": number_or_word(0, LATEST), "count": number(1), "moment": moment}
+    return parsers[option.kind]
+
+
+_OF_FEEDS = tuple(Option(o.name, "read", _feed_parser(o), o.help) for o in FEED.values())
 _OF_WRITES = tuple(Option(o.name, "write", _parser(o), _help(field, o), o.aliases) for field, o in DESCRIBED.items())
 OPTIONS = (
     Option(
@@ -83,6 +103,29 @@ OPTIONS = (
     Option("columns", "read", columns, "The columns to read, separated by commas or as a JSON list; nested columns with dots."),
     Option("filter", "read", nonempty, "The rows to read, as a SQL condition with Spark's semantics, such as `id > 3 AND name LIKE 'a%'`."),
     Option("limit", "read", number(0), "Maximum number of rows of the whole read."),
+    Option(
+        "nearest",
+        "read",
+        json_object,
+        'Search for the nearest vectors: the parameters as JSON, such as `{"column": "vector", "q": [0.5, 1], "k": 10}` '
+        "(see [search](search.md)).",
+    ),
+    Option(
+        "fullTextQuery",
+        "read",
+        words_or_json,
+        "Search for the best matches of words, or of a query as JSON (see [search](search.md)).",
+        ("full_text_query",),
+    ),
+    Option(
+        "hybrid",
+        "read",
+        json_object,
+        "Search by several routes: their parameters and how they are put into one order, as JSON (see [search](search.md)).",
+    ),
+    Option("prefilter", "read", flag, "`true` searches the rows of the `filter`; `false` (default) applies it to the rows that are found."),
+    Option("fast_search", "read", flag, "`true` leaves out of a search what no index covers (default: `false`)."),
+    Option("offset", "read", number(0), "Number of rows at the start of the result of a search that are left out."),
     Option("batch_size", "read", number(1), "Maximum number of rows in one Arrow batch."),
     Option(
         "max_partition_bytes",
@@ -128,6 +171,7 @@ OPTIONS = (
         flag,
         "`false` skips the verification of checksums (default: `true`; see [checksums](checksums.md)).",
     ),
+    *_OF_FEEDS,
     *_OF_WRITES,
     Option(
         "replaceWhere",
@@ -141,8 +185,13 @@ OPTIONS = (
         choice("static", "dynamic"),
         "With mode overwrite of a partitioned namespace: `dynamic` replaces only the partitions that contain new rows.",
     ),
+    Option("checkpointLocation", "write", nonempty, "With `writeStream`: the folder in which Spark notes the progress of the query."),
+    Option("queryName", "write", nonempty, "With `writeStream`: the name of the query."),
     Option("write_mode", "write", choice("create"), "`create`, with Spark's mode append: raise an error if the table exists."),
 )
+OF_STREAMS = ("checkpointLocation", "queryName")
+"""Spark's own options of a stream, which it also gives to the source."""
+
 _BY_NAME = {name.lower(): option for option in OPTIONS for name in (option.name, *option.aliases)}
 
 IGNORED = (
@@ -153,15 +202,7 @@ IGNORED = (
 _IGNORED = {name.lower() for name in IGNORED}
 
 UNBUILT = {
-    "readChangeFeed": "",
-    "startingVersion": "",
-    "endingVersion": "",
-    "startingTimestamp": "",
-    "endingTimestamp": "",
-    "maxFilesPerTrigger": "",
     "streamingQueryId": "",
-    "checkpointLocation": "write a stream with foreachBatch, and txnAppId and txnVersion for exactly once",
-    "nearest": "",
     "blob_pack_file_size_threshold": "",
     "use_large_var_types": "string and binary values of any length are supported without it",
     "lance.partition.spec": "",
@@ -175,6 +216,15 @@ _FOR_READING_ONLY_AND_HARMLESS = (
     *("batch_size", "max_partition_bytes", "nanoseconds"),
     *("use_scalar_index", "allow_other_stores", "verify_checksums"),
 )
+_SEARCHES = {"nearest", "fullTextQuery", "hybrid"}
+"""The options that make a search of a read; LanceTable.java has them, too."""
+_NOT_OF_CHANGES = {
+    **dict.fromkeys(("version", "tag", "timestamp"), "startingVersion and endingVersion choose the changes"),
+    **dict.fromkeys(sorted(_SEARCHES), "changes cannot be searched"),
+    "fragments": "changes are those of all fragments",
+    "limit": "limit the DataFrame",
+}
+"""The options that cannot be combined with a change feed, and what to do instead."""
 _OF_CATALOG_TABLES = "option."
 _PROPERTY = "tblproperties."
 """Before the TBLPROPERTIES of a catalog table, as CatalogTables.java passes them on."""
@@ -198,6 +248,12 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     limit: int | None = None
+    nearest: Mapping[str, Any] | None = field(default=None, hash=False)
+    fullTextQuery: str | Mapping[str, Any] | None = field(default=None, hash=False)
+    hybrid: Mapping[str, Any] | None = field(default=None, hash=False)
+    prefilter: bool = False
+    fast_search: bool = False
+    offset: int = 0
     batch_size: int | None = None
     max_partition_bytes: int = MAX_TASK_BYTES
     fragments: frozenset[int] | None = None
@@ -208,6 +264,7 @@ class ReadOptions:
     allow_other_stores: bool = False
     verify_checksums: bool = True
     blob_handling: BlobHandling = "bytes"
+    feed: FeedOptions = NO_FEED
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
@@ -215,6 +272,13 @@ class ReadOptions:
     def chooses_version(self) -> bool:
         """Whether a version is chosen, so that there must be a table."""
         return any(given is not None for given in (self.version, self.tag, self.branch, self.timestamp))
+
+    def check_stream(self) -> None:
+        """Raise InvalidOptionError for options that do not describe what a stream reads."""
+        self.feed.check_stream()
+        for name in ("version", "tag", "timestamp", "limit", "fragments", *sorted(_SEARCHES)):
+            if getattr(self, name) is not None:
+                raise InvalidOptionError(f"the option {name!r} does not apply to readStream; startingVersion chooses where a stream begins")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -224,8 +288,18 @@ class ReadOptions:
             given = [name for name in alternatives if name in values]
             if len(given) > 1:
                 raise InvalidOptionError(f"give only one of the options {', '.join(given)}")
+        for name in ("prefilter", "fast_search", "offset"):
+            if name in values and not _SEARCHES & values.keys():
+                raise InvalidOptionError(f"the option {name} is for a search: give nearest, fullTextQuery or hybrid, too")
+        if len(searches := [name for name in values if name in _SEARCHES]) > 1:
+            raise InvalidOptionError(f"give only one of the options {', '.join(sorted(searches))}; hybrid can have routes of both")
+        if "fragments" in values and searches:
+            raise InvalidOptionError(f"the options fragments and {searches[0]} cannot be combined; a search is of all fragments")
+        feed = FeedOptions(**{name: values[option.name] for name, option in FEED.items() if option.name in values})
+        if feed.changes and (others := [name for name in values if name in _NOT_OF_CHANGES]):
+            raise InvalidOptionError(f"the options readChangeFeed and {others[0]} cannot be combined; {_NOT_OF_CHANGES[others[0]]}")
         names = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names})
+        return cls(**{name: value for name, value in values.items() if name in names}, feed=feed)
 
 
 @dataclass(frozen=True)
@@ -242,6 +316,8 @@ class SparkWriteOptions:
     replaceWhere: str | None = None
     partitionOverwriteMode: str | None = None
     write_mode: str | None = None
+    checkpointLocation: str | None = None
+    queryName: str | None = None
     write: WriteOptions = NO_OPTIONS
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)

@@ -17,17 +17,17 @@ from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.partitioned.write import PartitionMode, WrittenPartition, begin, discard_job, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import brief_errors, start_task
-from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
+from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.writer import STOPPED_AFTER_S
 from lance_spark.table.changes.replace_where import check_rows
 
 
 @dataclass
 class PartitionedCommitMessage(WriterCommitMessage):
-    """The partitions that one task has written, and its report (see `spark.metrics`)."""
+    """The partitions that one task has written, and its report (see `spark.workers.metrics`)."""
 
     report: bytes
     partitions: tuple[WrittenPartition, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.arrow.selection import keep_rows
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, UnsupportedFeatureError
+from lance_spark.errors import CommitConflictError, UnsupportedFeatureError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
 from lance_spark.spark.command import Command
-from lance_spark.spark.import_cache import brief_errors, start_task
-from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
+from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.writer import abort_job, no_message
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delete import delete_all
@@ -43,7 +44,7 @@ _NOT_VALUES = ("_rowaddr", OPERATION)
 
 @dataclass
 class RowLevelMessage(WriterCommitMessage):
-    """The result of one task, and its report (see `spark.metrics`)."""
+    """The result of one task, and its report (see `spark.workers.metrics`)."""
 
     report: bytes
     part: DeltaPart
@@ -76,21 +77,17 @@ class RowLevelWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the changes of all tasks as one transaction. After an error their files are deleted, unless the version may exist."""
         target = self._target
+        parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         try:
-            parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
-            if len(parts) < len(messages):
-                raise no_message(len(messages) - len(parts), len(messages))
-            intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
-            plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
-            written = plan.write(target.write)
-            written.commit({**self._noted, **noted(written.changes)})
-        except CommitStateUnknownError:
-            raise
-        except (LanceError, ValueError) as e:
-            discard_job(target.write)
-            if isinstance(e, CommitConflictError):
-                raise _conflict(self._command, target.version, e) from e
-            raise
+            with on_refusal(partial(discard_job, target.write)):
+                if len(parts) < len(messages):
+                    raise no_message(len(messages) - len(parts), len(messages))
+                intent = Intent(self._command.condition, assigned_ids(target.write.schema, target.assigned))
+                plan = DeltaPlan(target.snapshot, lambda _: parts, intent, target.assigned, target.key, target.repeats)
+                written = plan.write(target.write)
+                written.commit({**self._noted, **noted(written.changes)})
+        except CommitConflictError as e:
+            raise _conflict(self._command, target.version, e) from e
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
@@ -124,7 +121,7 @@ class FirstRowsWriter(DataSourceArrowWriter):
         """Create the table with the rows of all tasks. Without rows, nothing happens."""
         parts = [m.part for m in messages if isinstance(m, RowLevelMessage)]
         fragments: list[Fragment] = [fragment for part in parts for fragment in part.inserted]
-        try:
+        with on_refusal(lambda: write.discard(self._target, fragments)):
             if len(parts) < len(messages):
                 raise no_message(len(messages) - len(parts), len(messages))
             if fragments:
@@ -132,11 +129,6 @@ class FirstRowsWriter(DataSourceArrowWriter):
                 changes = RowChanges(0, 0, 0, sum(f.physical_rows for f in fragments), len(files), sum(file.size or 0 for file in files))
                 properties = {**self._command.properties, **noted(changes)}
                 write.commit_write(replace(self._target, options=replace(self._target.options, properties=properties)), fragments)
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            write.discard(self._target, fragments)
-            raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""

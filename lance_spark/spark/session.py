@@ -22,9 +22,9 @@ from lance_spark.errors import (
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.command import STATEMENT, Command
 from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.places import store_of
 from lance_spark.spark.planner.warning import warn
 from lance_spark.spark.source import LanceDataSource, open_version
+from lance_spark.spark.table_location import store_of
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
 from lance_spark.table.versions.history import transaction_of
@@ -55,14 +55,14 @@ def enable(spark: SparkSession) -> None:
     if is_remote():
         spark.dataSource.register(LanceDataSource)
     else:
-        from lance_spark.spark.worker_python import register
+        from lance_spark.spark.workers.worker_python import register
 
         register(spark, LanceDataSource)
 
 
 def _settle_python(spark: SparkSession) -> None:
     # A pure Connect client lacks the SparkContext that this module imports, and py4j, which the planner imports.
-    from lance_spark.spark.worker_python import settle_python
+    from lance_spark.spark.workers.worker_python import settle_python
 
     settle_python(spark.sparkContext)
 

@@ -7,14 +7,15 @@ The version is pinned when Spark creates the source, the only hook that always r
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import (
@@ -33,20 +34,24 @@ from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
-from lance_spark.spark.import_cache import brief_errors, keep_import_cache_small
-from lance_spark.spark.options import ReadOptions, SparkWriteOptions
-from lance_spark.spark.places import store_of, store_to_write
+from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader, Partitioning
+from lance_spark.spark.table_location import store_of, store_to_write
 from lance_spark.spark.types import promised, stored, to_spark
+from lance_spark.spark.workers.import_cache import brief_errors, keep_import_cache_small
 from lance_spark.storage.store import Store
+from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import DROPPED, Snapshot, check_identity, open_pinned, open_snapshot
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
+    from lance_spark.spark.writer import LanceWriter
+    from lance_spark.table.feed.changes import Changes
+    from lance_spark.table.search.search import Search
 
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
 
@@ -56,14 +61,11 @@ OVERWRITE = "__lance_overwrite"
 IDENTITY = "__lance_identity"
 """The option with the identity of the version that is read (see `table.versions.identity`): verbs read what they have opened."""
 
+CALL = "__lance_function"
+"""The option in which SearchFunction.java passes the call of a table function, see `planner.table_function`."""
+
 BASED_ON = "__lance_based_on"
 """The option in which LanceTable.java passes the version and its identity that the view, to which rows are written, has opened."""
-
-NO_STREAM = (
-    "a stream cannot read a lance table; read versions with spark.read.format('lance') in a loop or a scheduled job, and only the new rows "
-    "with the option filter: _row_created_at_version > the version that was read last"
-)
-"""The message for readStream, also in LanceResolution.java."""
 
 
 class LanceDataSource(DataSource):
@@ -76,6 +78,12 @@ class LanceDataSource(DataSource):
         self._overwritten = options.get(OVERWRITE)
         self._based_on = options.get(BASED_ON) if self._command is None else self._command.truncated
         identity = options.get(IDENTITY, "") if self._command is None else self._command.identity
+        self._is_called = CALL in options
+        if self._is_called:
+            from lance_spark.spark.planner.table_function import with_options
+
+            options = with_options(options)
+            identity = options.get(IDENTITY, "")
         options = {name: value for name, value in options.items() if name not in (COMMAND, OVERWRITE, IDENTITY, BASED_ON)}
         super().__init__(options)
         self._read = ReadOptions.parse(options)
@@ -105,7 +113,12 @@ class LanceDataSource(DataSource):
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
         snapshot = self.opened()
-        return to_spark(_shown(self._plan(snapshot).checked(snapshot).fields(snapshot)))
+        plan = self._plan(snapshot)
+        if self._read.feed.changes:
+            # Where the changes begin does not matter here, and a stream need not say it.
+            return to_spark(_shown(self._changes(snapshot, plan, snapshot.version).fields))
+        search = self._search(snapshot, plan)
+        return to_spark(_shown(plan.checked(snapshot).fields(snapshot)) if search is None else _found(search))
 
     @brief_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -124,6 +137,11 @@ class LanceDataSource(DataSource):
     def _reader(self, schema: StructType) -> LanceReader:
         snapshot = self.opened()
         plan = self._plan(snapshot)
+        self._read.feed.check_batch()
+        if self._read.feed.changes:
+            return self._changes_reader(snapshot, plan, schema)
+        if (search := self._search(snapshot, plan)) is not None:
+            return self._search_reader(search, schema)
         if not self._request.is_aggregated:
             own = _shown(plan.fields(snapshot))
             names = set(own.names)
@@ -141,17 +159,72 @@ class LanceDataSource(DataSource):
         request = self._request
         return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
 
+    def _search_reader(self, search: Search, schema: StructType) -> LanceReader:
+        """The reader of the rows that a search finds. What Spark filters, limits and aggregates is these rows: it is never pushed down."""
+        request, snapshot = self._request, search.snapshot
+        plan = self._selected(search.plan, snapshot, _found(search), search.query.columns.names, schema)
+        conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
+        found = replace(search, plan=plan, columns=None)
+        return LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, search=found)
+
+    def _changes_reader(self, snapshot: Snapshot, plan: ScanPlan, schema: StructType) -> LanceReader:
+        """The reader of the changes that the options ask for. As with a search, Spark pushes nothing but columns down."""
+        from lance_spark.table.feed.changes import CHANGE_COLUMNS
+        from lance_spark.table.feed.request import begin_of
+
+        found = self._changes(snapshot, plan, begin_of(snapshot, self._read.feed))
+        plan = self._selected(plan, snapshot, _shown(found.fields), [f.name for f in CHANGE_COLUMNS], schema)
+        conversion, request = Conversion(promised(schema), self._read.nanoseconds == "truncate"), self._request
+        return LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, changes=replace(found, plan=plan))
+
+    def _changes(self, snapshot: Snapshot, plan: ScanPlan, begin: int) -> Changes:
+        from lance_spark.table.feed.request import feed
+
+        if self._partitioned is not None:
+            what = "is a partitioned namespace, whose changes cannot be read; read those of its tables"
+            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
+        return feed(snapshot, plan, self._read.filter, begin, self._read.feed.net)
+
+    def _selected(self, plan: ScanPlan, snapshot: Snapshot, own: pa.Schema, added: Sequence[str], schema: StructType) -> ScanPlan:
+        """The plan for those columns of `schema` that the table has; `added` are others of `own`, which the read returns."""
+        request = self._request
+        if request.filter or request.limit is not None or request.is_aggregated:
+            raise ValueError("Spark's planner must not push a filter, limit or aggregate into a search or a change feed")
+        if schema == to_spark(own):
+            return plan
+        wanted = StructType([field for field in schema.fields if field.name not in added])
+        known = own if all(name in own.names for name in wanted.names) else _shown(plan.known(snapshot))
+        return replace(plan, columns=paths(known, wanted) if wanted.fields else (), with_row_id=False, with_row_address=False)
+
     @brief_errors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Raises UnsupportedFeatureError. With the planner, `load` raises the same, see LanceResolution.java."""
-        raise UnsupportedFeatureError(NO_STREAM)
+        """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
+        from lance_spark.spark.stream_reader import LanceStreamReader
+        from lance_spark.table.feed.changes import CHANGE_COLUMNS, Changes
+        from lance_spark.table.feed.stream import TableStream
+
+        snapshot, read = self.opened(), self._read
+        read.check_stream()
+        if self._partitioned is not None:
+            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} is a partitioned namespace; read streams of its tables")
+        plan = self._plan(snapshot)
+        if read.feed.changes:
+            found = self._changes(snapshot, plan, snapshot.version)
+        else:
+            found = Changes(snapshot, snapshot.version, snapshot.version, replace(plan, predicate=None), plan.predicate)
+        own = _shown(found.fields if read.feed.changes else plan.fields(snapshot))
+        found = replace(found, plan=self._selected(found.plan, snapshot, own, [f.name for f in CHANGE_COLUMNS], schema))
+        stream = TableStream(found, read.feed, os.cpu_count() or 1, read.max_partition_bytes)
+        return LanceStreamReader(stream, Conversion(promised(schema), read.nanoseconds == "truncate"))
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with `schema`, based on the latest version at the time of planning."""
         options = SparkWriteOptions.parse(self.options if self._command is None else self._command.write_options(self.options))
-        if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
-            raise self._pinned
+        for name in OF_STREAMS:
+            if name in options.given:
+                raise InvalidOptionError(f"the option {name!r} applies only to writeStream")
+        self._check_writable(options)
         if self._based_on is not None:
             self._check_same_table(*self._based_on.split(" ", 1))
         if self._command is not None:
@@ -165,6 +238,25 @@ class LanceDataSource(DataSource):
             from lance_spark.spark.partitioned_writer import PartitionedWriter
 
             return PartitionedWriter(self._partitioned, schema, overwrite, options)
+        return self._table_writer(schema, overwrite, options)
+
+    @brief_errors()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer of the batches of a stream; with `overwrite` (the output mode complete), each replaces the rows."""
+        from lance_spark.spark.stream_writer import LanceStreamWriter, check_stream_options
+
+        options = SparkWriteOptions.parse(self.options)
+        check_stream_options(options)
+        self._check_writable(options)
+        if self._partitioned is not None:
+            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} is a partitioned namespace; write the stream with foreachBatch")
+        return LanceStreamWriter(self._table_writer(schema, overwrite, options))
+
+    def _check_writable(self, options: SparkWriteOptions) -> None:
+        if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
+            raise self._pinned
+
+    def _table_writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> LanceWriter:
         from lance_spark.spark.writer import LanceWriter
 
         if self._snapshot is None:
@@ -175,8 +267,6 @@ class LanceDataSource(DataSource):
         return LanceWriter(place, schema, overwrite, options, known.to_arrow(), conjunction(conditions) if conditions else None)
 
     def _check_same_table(self, version: str, identity: str) -> None:
-        from lance_spark.table.commit.same_table import check_continues
-
         if self._snapshot is None or self._partitioned is not None:
             raise VersionNotFoundError(f"{store_of(self._read).uri}, version {version}, {DROPPED}; create the table again")
         check_continues(self._snapshot, int(version), identity)
@@ -218,7 +308,7 @@ class LanceDataSource(DataSource):
             fragments=chosen.fragments,
             use_scalar_index=chosen.use_scalar_index,
         )
-        if chosen.filter is not None:
+        if chosen.filter is not None and not self._searches and not chosen.feed.changes:
             plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
         if self._partitioned is not None:
             from lance_spark.namespace.partitioned.scan import check_no_row_columns
@@ -226,9 +316,33 @@ class LanceDataSource(DataSource):
             check_no_row_columns(plan, self._partitioned)
         return plan
 
+    @property
+    def _searches(self) -> bool:
+        read = self._read
+        return not (read.nearest is None and read.fullTextQuery is None and read.hybrid is None)
+
+    def _search(self, snapshot: Snapshot, plan: ScanPlan) -> Search | None:
+        """The search that the options ask for."""
+        if not self._searches:
+            return None
+        read = self._read
+        from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
+
+        if self._partitioned is not None:
+            raise UnsupportedFeatureError(
+                f"{self._partitioned.root.uri} is a partitioned namespace, which cannot be searched; search its tables"
+            )
+        request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search)
+        query = (request.with_column(snapshot) if self._is_called else request).query(snapshot)
+        assert query is not None
+        plan = replace(plan, columns=own_columns(query, read.columns), offset=read.offset)
+        if read.filter is not None:
+            plan = replace(plan, predicate=condition(snapshot, plan, query, read.filter, None))
+        return search_of(snapshot, plan.checked(snapshot), query, read.columns)
+
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
-        # The mark comes first, because LancePlanner.java searches for it and options could contain it, too.
+        # The mark comes first, because LanceTable.java searches for it and options could contain it, too.
         return {"_mark": self._mark, **self.__dict__, "_snapshot": None, "_partitioned": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -237,7 +351,7 @@ class LanceDataSource(DataSource):
 
 
 def bind(source: bytes, request: str) -> LanceDataSource:
-    """Add the planner's request for one scan to a pickled source with a pinned version. LancePlanner.java pickles this call."""
+    """Add the planner's request for one scan to a pickled source with a pinned version. LanceTable.java pickles this call."""
     bound: LanceDataSource = pickle.loads(source)
     bound._request = Request.parse(request)
     return bound
@@ -248,16 +362,22 @@ def _shown(fields: Schema) -> pa.Schema:
     return signed(fields).to_arrow()
 
 
+def _found(search: Search) -> pa.Schema:
+    """The Arrow schema in Spark of what a search finds."""
+    own = _shown(search.plan.fields(search.snapshot))
+    return pa.schema([own.field(field.name) if field.name in own.names else field for field in search.schema])
+
+
 def open_version(options: ReadOptions, identity: str = "") -> Snapshot | PartitionedVersion:
     """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
     store = store_of(options)
     try:
         snapshot = open_snapshot(
             store,
-            version=options.version,
+            version=options.feed.ending_version if options.feed.changes else options.version,
             tag=options.tag,
             branch=options.branch,
-            timestamp=options.timestamp,
+            timestamp=options.feed.ending_timestamp if options.feed.changes else options.timestamp,
             allow_other_stores=options.allow_other_stores,
             identity=identity,
         )

@@ -16,17 +16,18 @@ import pyspark
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lance_spark.arrow.types import is_list
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.field_metadata import kept, shown, string_type
+from lance_spark.spark.workers.version import SPARK_VERSION
 
 FIXED_SIZE = "arrow.fixed-size-list.size"
 BFLOAT16 = b"lance.bfloat16"
 _ROW_COLUMNS = {f.name: f.name in ("_rowid", "_rowaddr") for f in ROW_COLUMNS}
 """Columns that are not stored in files, and whether they are never null. Unsigned in Lance, but long in Spark, as in the JVM connector."""
 
-SPARK_VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _LEAVE_OUT = "leave it out by naming the other columns in the `columns` option"
 
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())
@@ -101,7 +102,7 @@ def _sizes(t: pa.DataType, prefix: str) -> dict[str, int]:
     t = storage_type(t)
     if pa.types.is_fixed_size_list(t):
         return {prefix + FIXED_SIZE: t.list_size, **_sizes(t.value_type, prefix + "element.")}
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if is_list(t):
         return _sizes(t.value_type, prefix + "element.")
     if pa.types.is_map(t):
         return {**_sizes(t.key_type, prefix + "key."), **_sizes(t.item_type, prefix + "value.")}
@@ -141,7 +142,7 @@ def _spark_type(f: pa.Field, path: str, metadata: Mapping[bytes, bytes] | None, 
         return _time_type(t, path)
     if pa.types.is_fixed_size_binary(t):
         return st.BinaryType()
-    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+    if is_list(t) or pa.types.is_fixed_size_list(t):
         return st.ArrayType(_spark_type(t.value_field, f"{path}.element", metadata, f"{inner}element."), t.value_field.nullable)
     if pa.types.is_map(t):
         value = t.item_field

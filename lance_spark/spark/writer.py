@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.arrow.types import is_list
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError, UnsupportedFeatureError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import from_arrow
-from lance_spark.spark.import_cache import brief_errors, start_task
-from lance_spark.spark.metrics import WriteClock
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
+from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.replace_where import check_rows, replace_where
 from lance_spark.table.write import write
@@ -30,7 +32,7 @@ STOPPED_AFTER_S = 5.0
 
 @dataclass
 class LanceCommitMessage(WriterCommitMessage):
-    """The fragments that a task has written, and its report (see `spark.metrics`)."""
+    """The fragments that a task has written, and its report (see `spark.workers.metrics`)."""
 
     report: bytes
     fragments: tuple[Fragment, ...]
@@ -77,6 +79,15 @@ class LanceWriter(DataSourceArrowWriter):
                 new = pa.schema(_as_declared(list(new), list(there)))
         self._target = write.begin_write(place, new, mode, options.write)
 
+    def numbered(self, app: str, number: int, properties: Mapping[str, str]) -> LanceWriter:
+        """This writer for the write `number` of `app`, or of the user's own txnAppId, with these properties in the transaction."""
+        options = self._target.options
+        app = app if options.txn_app_id is None else options.txn_app_id
+        noted = replace(options, txn_app_id=app, txn_version=number, properties={**options.properties, **properties})
+        other = copy(self)
+        other._target = replace(self._target, options=noted)
+        return other
+
     @brief_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> LanceCommitMessage:
         """Write a task's rows to data files, which no version refers to yet. If this fails, they are deleted."""
@@ -92,16 +103,11 @@ class LanceWriter(DataSourceArrowWriter):
         fragments = _fragments(messages)
         if None in messages:
             raise no_message(messages.count(None), len(messages))
-        try:
+        with on_refusal(lambda: write.discard(self._target, fragments)):
             if self._replaced is not None:
                 replace_where(self._target, self._replaced, fragments)
             else:
                 write.commit_write(self._target, fragments)
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            write.discard(self._target, fragments)
-            raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of all tasks; see `abort_job`."""
@@ -155,7 +161,7 @@ def _loosened(new: pa.Field, old: pa.Field) -> pa.Field:
 
 
 def _is_list(t: pa.DataType) -> bool:
-    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
+    return is_list(t) or bool(pa.types.is_fixed_size_list(t))
 
 
 def commit_empty(place: Store, schema: StructType, mode: write.Mode, options: SparkWriteOptions) -> None:

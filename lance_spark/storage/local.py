@@ -39,6 +39,7 @@ _KINDS = {
 _SMALL_READ = 64 << 10
 _LONGEST_WAIT_S = 1.0
 _PAUSES_S = (0.0002, 0.004)
+"""Seconds between two tries to lock a folder, random so that writers do not try in step."""
 
 
 @dataclass(frozen=True)

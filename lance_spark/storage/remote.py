@@ -38,6 +38,7 @@ _MODIFIED = ("LastModified", "last_modified", "mtime", "updated", "created")
 _SUFFIX_RANGES = ("s3", "gs")
 """Stores whose clients can ask for the last bytes of a file without its size."""
 _UPLOAD_BLOCK = 16 << 20
+"""The part of a multipart upload: stores allow 10,000 parts, so a file may have 156 GiB."""
 _MEMORY_LOCK = threading.Lock()
 
 

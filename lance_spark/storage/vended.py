@@ -17,6 +17,7 @@ _MARGIN_S = 60.0
 _SHORTEST_S = 1.0
 """The service is not asked more often, whatever it says: its clock may differ from ours."""
 _MOST = 256
+"""Tables whose credentials are kept."""
 _lock = threading.Lock()
 _latest: dict[tuple[int, Vendor], VendedOptions] = {}
 

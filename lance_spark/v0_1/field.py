@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import joined
+from lance_spark.arrow.types import is_list
 from lance_spark.errors import CorruptFileError
 from lance_spark.reading import spans as sp
 from lance_spark.reading.flat_buffers import GAP, bit_width, dictionary_array, offsets_of, read_bits
@@ -61,7 +62,7 @@ def _read(field: Field, source: _Source, batch: int, spans: Spans) -> Steps[pa.A
     if pa.types.is_struct(t):
         children = yield from side_by_side([_read(child, source, batch, spans) for child in field.children])
         return pa.Array.from_buffers(t, sp.count(spans), [None], children=children)
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if is_list(t):
         return (yield from _read_lists(field, source, batch, spans))
     if pa.types.is_null(t):
         return pa.nulls(sp.count(spans))

@@ -1,1 +1,1 @@
-"""The verbs of LanceTable, one a file: each is a Spark job that ends in one commit."""
+"""The verbs of LanceTable that read or write rows, one a file: each is planned and committed on the driver and runs on the executors."""

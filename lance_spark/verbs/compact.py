@@ -1,4 +1,4 @@
-"""OPTIMIZE: tasks on the executors compact fragments."""
+"""OPTIMIZE: tasks on the executors compact or cluster fragments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_spark.table.changes.compaction import COMPACTION, CompactionOptions
-from lance_spark.table.changes.optimize import CompactionMetrics, optimize
 from lance_spark.table.changes.update import rows_by_fragment
+from lance_spark.table.compaction.cluster import Clustering, ClusteringMetrics, cluster
+from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions
+from lance_spark.table.compaction.optimize import CompactionMetrics, optimize
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.condition import Condition, as_column, check_deterministic, own_predicate
@@ -36,13 +37,13 @@ def _chosen(target: Target, condition: Condition, snapshot: Snapshot) -> frozens
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A builder of a compaction."""
+    """A builder of a compaction or a clustering."""
 
     _target: Target
     _condition: Condition | None = None
 
     def where(self, condition: Condition) -> Optimizer:
-        """Compact only fragments with a row for which `condition` is true."""
+        """Rewrite only fragments with a row for which `condition` is true."""
         return replace(self, _condition=condition)
 
     def executeCompaction(
@@ -79,3 +80,24 @@ class Optimizer:
             excluded_fragment_ids,
         )
         return compact(self._target, self._condition, options, given(noted), progress)
+
+    def executeZOrderBy(
+        self, *columns: str, full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment, **noted: Any
+    ) -> ClusteringMetrics:
+        """Cluster the table by columns, at most four (none: those of the last time), so that filters on any of them read few rows.
+
+        Rows follow one another along a Hilbert curve, which reads fewer than a Z-order. Only fragments that are not clustered yet are
+        written anew, or all with `full`. Indexes are extended to the new fragments, and columns without an index get zone maps.
+        Raises CommitConflictError if other writers have changed the fragments meanwhile; nothing is changed then.
+
+        Examples:
+            >>> import random
+            >>> rows = [(random.random(), random.random()) for _ in range(1000)]
+            >>> spark.createDataFrame(rows, "x double, y double").write.format("lance").mode("append").save("/tmp/points.lance")
+            >>> LanceTable.forPath(spark, "/tmp/points.lance").optimize().executeZOrderBy("x", "y").rows
+            1000
+        """
+        snapshot = self._target.latest()
+        chosen = None if self._condition is None else _chosen(self._target, self._condition, snapshot)
+        how = Clustering(columns, full, chosen, target_rows_per_fragment)
+        return cluster(OnExecutors(self._target.spark, self._target.cores()), snapshot, how, given(noted))

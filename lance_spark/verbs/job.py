@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.errors import LanceError, StorageError
-from lance_spark.spark.import_cache import start_task
+from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
 
@@ -20,6 +20,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 _RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 _GROUPS_PER_CORE = 4
+"""Spark tasks per core: with several, a long one does not keep the other cores waiting."""
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Task], Result], cores: int | None = None) -> list[Result]:
@@ -44,7 +45,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Ta
 
 @dataclass(frozen=True)
 class OnExecutors:
-    """Runs tasks on the executors of a session, `cores` at once (see `table.changes.update.Runner`)."""
+    """Runs tasks on the executors of a session, `cores` at once (see `table.scan.runner.Runner`)."""
 
     spark: SparkSession
     cores: int

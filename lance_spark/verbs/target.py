@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +17,9 @@ from lance_spark.spark.source import IDENTITY
 from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.feed.request import feed
+from lance_spark.table.scan.plan import ScanPlan, names
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
 
@@ -73,6 +76,19 @@ class Target:
             options["fragments"] = ",".join(map(str, sorted(fragments)))
         if addressed:
             options["with_row_address"] = "true"
+        df = self.spark.read.format("lance").options(**options).load(absolute(self.uri))
+        return df.alias(self.alias) if self.alias else df
+
+    def changes(self, begin: int, end: int | None, *, columns: Sequence[str] | None, filter: str | None, net: bool) -> DataFrame:
+        """The changes after the version `begin`, up to `end` (None: the latest)."""
+        latest = self.latest()
+        last = latest if end is None else reopened(latest, end)
+        plan = ScanPlan(names(columns), blob_handling="bytes")
+        feed(last, plan, filter, begin, net)  # raises errors of the arguments here
+        options = {**self.options, IDENTITY: last.identity, "readChangeFeed": "true", "netChanges": str(net).lower()}
+        options |= {"startingVersion": str(begin + 1), "endingVersion": str(last.version)}
+        options |= {} if columns is None else {"columns": json.dumps(list(columns))}
+        options |= {} if filter is None else {"filter": filter}
         df = self.spark.read.format("lance").options(**options).load(absolute(self.uri))
         return df.alias(self.alias) if self.alias else df
 

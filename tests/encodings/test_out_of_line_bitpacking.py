@@ -34,6 +34,18 @@ def test_a_chunk_is_written_and_read_as_the_format_says(values: np.ndarray, widt
     assert bytes_of(node.decode_block(np.frombuffer(data, np.uint8), len(values))) == values.tobytes()
 
 
+@pytest.mark.parametrize(("counts", "buffers"), [([0], [b""]), ([2048, 5, 3], [b"", b"", b"\7\0\1\0\2\0"]), ([1029, 1], [bytes(10), b""])])
+def test_zeros_may_take_no_bits(counts: list[int], buffers: list[bytes]) -> None:
+    decoded = OutOfLineBitpacking(16, Flat(0)).decode_chunks(as_chunks([buffers], counts))
+    assert decoded.view(np.uint16).tolist() == [0] * sum(counts[:2]) + ([7, 1, 2] if len(counts) > 2 else [])
+
+
+def test_more_zeros_than_memory_has_are_refused() -> None:
+    for counts in ([2**40], [2**62, 2**62], [2**63 - 1, 1]):
+        with pytest.raises(CorruptFileError, match="bit-packed values"):
+            OutOfLineBitpacking(16, Flat(0)).decode_chunks(as_chunks([[b""] * len(counts)], counts))
+
+
 @given(numbers(), st.sampled_from([100, 1000, 1024, 2048]))
 def test_numbers_come_back_from_chunks(values: np.ndarray, size: int) -> None:
     encoded = out_of_line_bitpacking.encode_chunks(block_of(values), split_evenly(len(values), size))

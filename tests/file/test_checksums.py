@@ -20,8 +20,8 @@ from lance_spark import Dataset
 from lance_spark.buffers.crc32c import MAGIC, crc32c
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.checksums import _TRAILER, BLOCK
+from lance_spark.file.data_file import open_data_file
 from lance_spark.file.footer import FOOTER
-from lance_spark.file.reader import open_data_file
 from lance_spark.file.source import open_source
 from lance_spark.storage.store import Store
 from tests.file.damage import VERSIONS, Written, changed, every_type, flipped

@@ -14,8 +14,8 @@ from lance.file import LanceFileReader
 from lance_spark._proto import encodings_v2_0_pb2 as pb20
 from lance_spark.errors import LanceError
 from lance_spark.file.contents import Contents
+from lance_spark.file.data_file import open_data_file
 from lance_spark.file.page_encoding import page_encoding
-from lance_spark.file.reader import open_data_file
 from lance_spark.reading.steps import Column, Page
 from lance_spark.storage.store import Store
 from tests.layouts.data import written_by_pylance

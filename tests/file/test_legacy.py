@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.file.legacy import LegacyFile, read_legacy_file
-from lance_spark.file.reader import open_data_file
 from lance_spark.reading.steps import run
 from lance_spark.storage.store import Store
 

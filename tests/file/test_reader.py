@@ -11,7 +11,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import CorruptFileError, LanceError
-from lance_spark.file.reader import open_data_file
+from lance_spark.file.data_file import open_data_file
 from lance_spark.storage.store import Store
 from tests.layouts.data import random_array, read_rows, written_by_pylance
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
-from lance_spark.file.reader import open_data_file
+from lance_spark.file.data_file import open_data_file
 from lance_spark.file.writer import DataFileWriter, WrittenFile
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import from_arrow

@@ -14,7 +14,8 @@ import lance
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lance_spark.file.reader import DataFileReader, open_data_file
+from lance_spark.file.data_file import open_data_file
+from lance_spark.file.reader import DataFileReader
 from lance_spark.schema.schema import Field
 from lance_spark.storage.store import Store
 

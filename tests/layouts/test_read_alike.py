@@ -11,10 +11,11 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CorruptFileError, Dataset
+from lance_spark import Dataset
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.buffers.byte_ranges import ByteRange
-from lance_spark.file.reader import open_data_file
+from lance_spark.errors import CorruptFileError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.layouts import read_alike
 from lance_spark.reading.steps import Column, Page
 from lance_spark.schema.schema import Field

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from lance_spark import CorruptFileError, Dataset, LanceError, UnsupportedFeatureError
-from lance_spark.errors import MissingFileError
+from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, UnsupportedFeatureError
 from lance_spark.metadata.deletion_file import serialise_deletions
 from lance_spark.metadata.manifest import BasePath, DeletionFile, ExternalFile, Fragment, IndexMetadata, Manifest, serialise
 from lance_spark.metadata.row_ids import serialise_version, with_row_id_range

@@ -25,7 +25,7 @@ from lance_namespace import (
 )
 
 import lance_spark
-from lance_spark import LanceError
+from lance_spark.errors import LanceError
 
 ROWS = pa.table({"x": [1, 2]})
 Ids: TypeAlias = Sequence[str]

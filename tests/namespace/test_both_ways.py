@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lance_namespace import LanceNamespaceError
 
-from lance_spark import LanceError
+from lance_spark.errors import LanceError
 from tests.namespace.sides import Ours, Side, Theirs, seen
 
 MODES: dict[str, dict[str, str]] = {

@@ -20,7 +20,7 @@ import pytest
 from lance.namespace import RestAdapter
 
 import lance_spark
-from lance_spark import (
+from lance_spark.errors import (
     CommitConflictError,
     InvalidOptionError,
     LanceError,

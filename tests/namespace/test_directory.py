@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark import (
+from lance_spark.errors import (
     CorruptFileError,
     InvalidOperationError,
     InvalidOptionError,

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from lance.arrow import bfloat16_array
 
-from lance_spark import CorruptFileError, Dataset, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import parse_logical_type
 from lance_spark.schema.schema import Field, Schema, from_arrow
 

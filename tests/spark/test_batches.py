@@ -16,7 +16,8 @@ from hypothesis import strategies as some
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.logical_types import EXTENSION_NAME
 from lance_spark.spark.batches import Conversion
-from lance_spark.spark.types import SPARK_VERSION, promised, to_spark
+from lance_spark.spark.types import promised, to_spark
+from lance_spark.spark.workers.version import SPARK_VERSION
 
 
 def convert(batch: pa.RecordBatch, truncate: bool = False) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.types import SPARK_VERSION
+from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.arrays import ArrayMaker
 from tests.spark.columns import differences, hands_over_columns
 from tests.spark.plans import settings

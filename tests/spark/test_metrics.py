@@ -19,7 +19,6 @@ from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.spark.planner import install
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 from tests.namespace.partitioned.made import with_partitions
 from tests.spark.columns import rows
 from tests.spark.plans import Sql
@@ -89,7 +88,7 @@ def test_a_scan_shows_its_rows_bytes_pages_and_times(spark: SparkSession, load: 
         assert len(load(stored.uri).collect()) == ROWS
     # A copy of the tasks remembers nothing of the files.
     cost, tasks = Cost(), pickle.loads(pickle.dumps(plan_tasks(stored.snapshot, ScanPlan())))
-    assert sum(batch.num_rows for task in tasks for batch in read_task(task, cost)) == ROWS
+    assert sum(batch.num_rows for task in tasks for batch in task.read(cost)) == ROWS
     found = scanned(spark)
     assert found["number of output rows"] == found["rows selected"] == "3,000"
     assert found["bytes read"] == size(spark, cost.counts.bytes_read)

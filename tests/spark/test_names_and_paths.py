@@ -58,7 +58,7 @@ def test_statements_refuse_names_that_spark_takes_for_its_own(spark: SparkSessio
 
 def test_a_name_that_fits_two_columns_is_refused(uri: str) -> None:
     Dataset.write(uri, pa.table({"id": [1], "ID": [2]}))
-    with pytest.raises(lance_spark.SchemaMismatchError, match="'Id' is ambiguous"):
+    with pytest.raises(lance_spark.errors.SchemaMismatchError, match="'Id' is ambiguous"):
         Dataset.write(uri, pa.table({"Id": [3]}), mode="append")
     Dataset.write(uri, pa.table({"id": [3]}), mode="append")
     assert Dataset.open(uri).scan().to_table().to_pylist() == [{"id": 1, "ID": 2}, {"id": 3, "ID": None}]

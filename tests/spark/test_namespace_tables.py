@@ -15,7 +15,7 @@ from lance.namespace import RestAdapter
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark import InvalidOptionError, TableAlreadyExistsError
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError
 from lance_spark.spark.options import ReadOptions
 from tests.namespace.sides import ROWS
 

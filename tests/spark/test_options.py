@@ -11,6 +11,7 @@ import pytest
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.options import IGNORED, OPTIONS, UNBUILT, ReadOptions, SparkWriteOptions, table
+from lance_spark.table.feed.options import DESCRIBED as FEED
 from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOptions
 
 READ: list[tuple[dict[str, str], dict[str, Any]]] = [
@@ -73,7 +74,8 @@ def test_options_of_writing(given: dict[str, str], meant: SparkWriteOptions) -> 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.name)
 def test_every_option_is_in_the_options_it_is_for(option: Any) -> None:
     own = {o.name for o in DESCRIBED.values()}
-    assert ("read" if option.name in ReadOptions.__dataclass_fields__ else "") + (
+    read = ReadOptions.__dataclass_fields__.keys() | {o.name for o in FEED.values()}
+    assert ("read" if option.name in read else "") + (
         "write" if option.name in own | SparkWriteOptions.__dataclass_fields__.keys() else ""
     ) == {"both": "readwrite"}.get(option.use, option.use)
 

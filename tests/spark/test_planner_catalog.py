@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark import Dataset
-from lance_spark.spark.types import SPARK_VERSION
+from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.spark.plans import Sql, scans
 from tests.spark_session import SPARK_ERRORS
 

@@ -20,8 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
+from tests.sample import others_slow
 from tests.spark.plans import PUSH_DOWN, settings
 
+FULL = hypothesis().max_examples > 100
 ROWS = 240
 DAY = dt.date(2024, 1, 1)
 POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -236,7 +238,7 @@ def aggregation(rng: random.Random) -> str:
     return f"SELECT {', '.join([*keys, *functions])} FROM t{where}{' GROUP BY ' if keys else ''}{', '.join(keys)}{having}"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(50 if FULL else 2))
 def test_random_aggregates(spark: SparkSession, tables: dict[str, Any], seed: int) -> None:
     rng = random.Random(seed)
     with settings(spark, ansi__enabled=str(seed % 2 == 0).lower(), session__timeZone="America/New_York"):
@@ -244,7 +246,7 @@ def test_random_aggregates(spark: SparkSession, tables: dict[str, Any], seed: in
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("seed", range(100 if hypothesis().max_examples > 100 else 6))
+@pytest.mark.parametrize("seed", range(100 if FULL else 3))
 def test_random_queries(spark: SparkSession, tables: dict[str, Any], seed: int) -> None:
     rng = random.Random(seed)
     zone = ["America/New_York", "UTC", "Asia/Kolkata", "Pacific/Apia"][seed % 4]
@@ -357,6 +359,7 @@ QUERIES = [
 ]
 
 
-def test_known_queries(spark: SparkSession, tables: dict[str, Any]) -> None:
-    found = differences(spark, tables, QUERIES, without=False)
+@pytest.mark.parametrize("third", others_slow(range(3), [0]))
+def test_known_queries(third: int, spark: SparkSession, tables: dict[str, Any]) -> None:
+    found = differences(spark, tables, QUERIES[third::3], without=False)
     assert not found, "\n".join(found)

@@ -54,8 +54,12 @@ def by_name(entries: set[str]) -> set[str]:
     arguments = set(re.findall(r'SparkInternals\.(?:with|argument)\([^"]*?"(\w+)"', source))
     assert fields
     assert arguments
+    made = set(re.findall(r'SparkInternals\.made\([^"]*?"(\w+)"', source))
+    assert made
     members = {f".{name}" for name in fields} | {f"{name}/0" for name in arguments} | {"makeCopy/1"}
+    members |= {member for entry in entries if (member := entry.partition("#")[2]).partition("/")[0] in made}
     assert members <= {entry.partition("#")[2] for entry in entries}
+    assert {member.partition("/")[0] for member in members} >= made
     named = {entry for entry in entries if entry.partition("#")[2] in members}
     others = {entry.partition("#")[0] for entry in entries - named if not entry.endswith("#")}
     # A class of which only such members are in use is not named in the compiled classes either.
@@ -72,6 +76,15 @@ def by_name_for_columns(entries: set[str]) -> set[str]:
         return name.rpartition(".")[2].partition("$")[0] in source and member.replace("new", "Constructor") in source
 
     return {entry for entry in entries if occurs(entry)}
+
+
+def test_the_versions_of_spark_are_the_same_everywhere() -> None:
+    """The sentence of the planner, those that are tested, and those that are installed."""
+    (sentence,) = re.findall(r'VERSIONS = "(.*?)"', install.sources()["SparkInternals.java"])
+    (tested,) = re.findall(r"^SPARK_VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r"[\d.]+", sentence) == tested.split()
+    (oldest, newest) = (tuple(map(int, v.split("."))) for v in (tested.split()[0], tested.split()[-1]))
+    assert f'"pyspark>={oldest[0]}.{oldest[1]},<{newest[0]}.{newest[1] + 1}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:

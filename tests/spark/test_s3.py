@@ -24,7 +24,7 @@ def test_a_table_in_s3(spark: SparkSession, storage: dict[str, str], capfd: pyte
     uri = "s3a://tables/through/spark.lance"
     lance_spark.write(spark.range(10), uri, "error", **storage)
     lance_spark.write(spark.range(10), uri, mode="ignore", **storage)
-    with pytest.raises(lance_spark.TableAlreadyExistsError):
+    with pytest.raises(lance_spark.errors.TableAlreadyExistsError):
         lance_spark.write(spark.range(10), uri, "error", **storage)
     spark.range(10, 20).write.format("lance").mode("append").options(**storage).save(uri)
     df = spark.read.format("lance").options(**storage).load(uri)

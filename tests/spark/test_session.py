@@ -30,7 +30,7 @@ def test_write_has_all_four_modes(spark: SparkSession, load: Callable[..., DataF
         return sorted(row.id for row in load(uri).collect())
 
     lance_spark.write(spark.range(1), uri)
-    with pytest.raises(lance_spark.TableAlreadyExistsError, match=r"already exists.*version 1"):
+    with pytest.raises(lance_spark.errors.TableAlreadyExistsError, match=r"already exists.*version 1"):
         lance_spark.write(spark.range(2), uri)
     lance_spark.write(spark.range(2), uri, mode="ignore")
     assert ids() == [0]
@@ -62,7 +62,8 @@ def test_the_engine_free_part_needs_no_pyspark() -> None:
 import sys
 sys.modules["pyspark"] = None
 import lance_spark
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
 assert set(lance_spark.__all__) <= {*dir(lance_spark), *lance_spark._LAZY}
 try:
     lance_spark.enable

@@ -12,11 +12,9 @@ from typing import Any, cast
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException, PythonException, UnsupportedOperationException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.types import StructType
 
-from lance_spark import UnsupportedFeatureError
 from lance_spark.spark.reader import LancePartition
 from lance_spark.spark.source import LanceDataSource
 
@@ -158,7 +156,7 @@ def test_deleted_rows_and_added_columns(load: Load, uri: str) -> None:
         ({}, r"TableNotFoundError: no Lance table found at .*table\.lance"),
         ({"colums": "x"}, r"InvalidOptionError: unknown option 'colums'; did you mean 'columns'\?"),
         ({"version": "2", "tag": "x"}, "InvalidOptionError: give only one of the options version, tag"),
-        ({"readChangeFeed": "true"}, "UnsupportedFeatureError: the option 'readChangeFeed' is not implemented"),
+        ({"update_columns": "a"}, "UnsupportedFeatureError: the option 'update_columns' is not implemented"),
     ],
 )
 def test_errors_describe_the_problem(load: Load, uri: str, options: dict[str, str], error: str) -> None:
@@ -202,13 +200,6 @@ def test_an_error_is_one_sentence_without_a_traceback(spark: SparkSession, load:
 
     # Errors of others keep their tracebacks.
     assert "in failing" in message(lambda: spark.range(1).mapInArrow(failing, "id long").collect())
-
-
-def test_a_stream_is_refused_where_it_is_loaded(spark: SparkSession, three_versions: str) -> None:
-    with pytest.raises(UnsupportedOperationException, match=r"a stream cannot read a lance table; read versions with spark\.read"):
-        spark.readStream.format("lance").load(three_versions)
-    with pytest.raises(UnsupportedFeatureError, match="a stream cannot read a lance table"):
-        LanceDataSource({"path": three_versions}).streamReader(StructType())
 
 
 def test_a_broken_file_is_named_by_the_executor(load: Load, three_versions: str) -> None:

@@ -20,8 +20,8 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError
-from lance_spark.errors import InvalidOptionError, StorageError
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, LanceError, StorageError
 from lance_spark.storage.options import DYNAMODB_ENDPOINT, MANIFEST_STORE, TABLES
 from lance_spark.storage.secrets import redacted, shown
 from lance_spark.storage.store import Store

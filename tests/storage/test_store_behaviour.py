@@ -26,8 +26,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, Dataset, TableAlreadyExistsError, TableNotFoundError, VersionNotFoundError
+from lance_spark import Dataset
 from lance_spark.buffers.byte_ranges import ByteRange
+from lance_spark.errors import CommitConflictError, TableAlreadyExistsError, TableNotFoundError, VersionNotFoundError
 from lance_spark.storage.store import Store
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})

@@ -14,9 +14,10 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, TableNotFoundError
-from lance_spark.errors import RefConflictError
+from lance_spark import Dataset
+from lance_spark.errors import RefConflictError, TableNotFoundError
 from lance_spark.storage.store import Store
+from tests.sample import others_slow
 from tests.table.crash import CHANGES, NEW
 
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
@@ -88,7 +89,11 @@ def crashed(name: str, template: str, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["append", "overwrite", "delete", "restore", "update_config", "add_columns", "drop_columns", "cleanup", "create_tag"]
+    "name",
+    others_slow(
+        ["append", "overwrite", "delete", "restore", "update_config", "add_columns", "drop_columns", "cleanup", "create_tag"],
+        ["append", "delete", "restore", "cleanup", "create_tag"],
+    ),
 )
 def test_a_killed_change_is_applied_or_not(name: str, template: str, tmp_path: Path) -> None:
     before, tables = state(template), crashed(name, template, tmp_path)
@@ -113,7 +118,10 @@ def s3_folder(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["append", "merge", *(["overwrite", "delete", "restore", "compact", "create_index", "cleanup"] if FULL else [])]
+    "name",
+    others_slow(
+        ["append", "merge", *(["overwrite", "delete", "restore", "compact", "create_index", "cleanup"] if FULL else [])], ["append"]
+    ),
 )
 def test_a_change_that_is_killed_between_two_requests_to_s3_is_applied_or_not(name: str, template: str, s3_folder: str) -> None:
     command = [sys.executable, "-m", "tests.table.crash", name, template, s3_folder]
@@ -146,7 +154,11 @@ VERBS = (
 
 
 @pytest.mark.parametrize(
-    ("name", "stable"), [(name, stable) for i, name in enumerate(VERBS) for stable in (False, True) if FULL or stable == i % 2]
+    ("name", "stable"),
+    others_slow(
+        [(name, stable) for i, name in enumerate(VERBS) for stable in (False, True) if FULL or stable == i % 2],
+        [("merge", False), ("add_calculated_columns", True), ("compact", False), ("replace_where", True), ("require_values", False)],
+    ),
 )
 def test_a_killed_verb_is_applied_or_not_and_can_be_repeated(
     name: str, stable: bool, template: str, with_stable_row_ids: str, tmp_path: Path
@@ -222,7 +234,7 @@ def table_at(uri: str) -> Rows | None:
     return state(uri)
 
 
-@pytest.mark.parametrize("name", ["create", "shallow_clone", "deep_clone"])
+@pytest.mark.parametrize("name", others_slow(["create", "shallow_clone", "deep_clone"], ["create"]))
 def test_a_killed_creation_leaves_no_table_and_can_be_repeated(name: str, template: str, tmp_path: Path) -> None:
     before, tables = state(template), crashed(name, template, tmp_path)
     made = table_at(f"{tables[-1]}/new")
@@ -237,6 +249,7 @@ def test_a_killed_creation_leaves_no_table_and_can_be_repeated(name: str, templa
         assert state(uri) == before
 
 
+@pytest.mark.slow
 def test_a_killed_creation_leaves_no_branch_and_can_be_repeated(template: str, tmp_path: Path) -> None:
     before = state(template)
     for uri in crashed("create_branch", template, tmp_path):

@@ -16,8 +16,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitStateUnknownError, Dataset
-from lance_spark.errors import LanceError, StorageError
+from lance_spark import Dataset
+from lance_spark.errors import CommitStateUnknownError, LanceError, StorageError
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
 from tests.table.faults import FaultyFiles, FaultyStore

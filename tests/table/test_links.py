@@ -15,7 +15,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
 
 BLOB = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 ROWS = pa.table([pa.array(range(4), pa.int64()), [b"x" * 70_000] * 4], schema=pa.schema([pa.field("a", pa.int64()), BLOB]))

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lance_spark import CommitConflictError, Dataset, VersionNotFoundError
-from lance_spark.errors import RefConflictError
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError, RefConflictError, VersionNotFoundError
 from lance_spark.table.write.write import begin_write, commit_write, discard, write_fragments
 
 FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
@@ -256,7 +256,7 @@ def listed(ids: list[int]) -> str:
 
 TestWriters = Writers.TestCase
 TestWriters.settings = settings(
-    max_examples=300 if FULL else 30,
+    max_examples=300 if FULL else 20,
     stateful_step_count=30 if FULL else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

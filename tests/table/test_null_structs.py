@@ -113,7 +113,7 @@ def test_the_update_that_verify_names_mends_earlier_files(tmp_path: Path, name: 
 
 
 def test_compaction_encodes_pages_with_values_in_null_structs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lance_spark.table.changes.compaction_task.WHOLE_PAGES_ROWS", 10)
+    monkeypatch.setattr("lance_spark.table.compaction.task.WHOLE_PAGES_ROWS", 10)
     uri = str(shutil.copytree(GOLDEN / "s0_1_0_22_structnull.lance", tmp_path / "t"))
     table = Dataset.write(uri, Dataset.open(uri).scan().to_table(), mode="append")
     table.optimize.compact_files()

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
 from lance_spark.predicate import parse
 from lance_spark.schema.schema import PRIMARY_KEY_POSITION
 from lance_spark.table.changes import alter

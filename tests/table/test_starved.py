@@ -13,6 +13,7 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import RefConflictError
+from tests.sample import others_slow
 from tests.table.crash import CHANGES
 from tests.table.test_crash import FULL, OLD, goes_on, state, table_at
 
@@ -89,7 +90,7 @@ def test_too_many_open_files_refuse_a_change_and_keep_the_table(name: str, templ
 
 
 @can_mount
-@pytest.mark.parametrize("name", [name for name in CHANGES if name != "cleanup"])
+@pytest.mark.parametrize("name", others_slow([name for name in CHANGES if name != "cleanup"], SAMPLE))
 def test_a_disk_that_cannot_be_written_refuses_every_change(name: str, template: str, tmp_path: Path) -> None:
     told = outcomes("read-only", name, template, tmp_path)
     assert len(told) == 1

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from lance_spark import LanceError, SchemaMismatchError
+from lance_spark.errors import LanceError, SchemaMismatchError
 from tests.verbs.compared import Compared
 from tests.verbs.model import DOUBLE, INT, LONG, TEXT, Row, quoted, random_value
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import AmbiguousMergeError, Dataset
+from lance_spark import Dataset
+from lance_spark.errors import AmbiguousMergeError
 from lance_spark.spark.types import to_spark
 from tests.verbs.compared import LINEAGE
 from tests.verbs.evolving import Evolving

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import Dataset, LanceTable, SchemaMismatchError
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import SchemaMismatchError
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [None if i % 7 == 0 else f"n{i}" for i in range(100)]})
 

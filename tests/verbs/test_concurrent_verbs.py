@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark import CommitConflictError, Dataset, LanceTable
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import CommitConflictError
 
 # Many more for a soak: LANCE_SPARK_SOAK=1.
 SOAK = bool(os.environ.get("LANCE_SPARK_SOAK"))

@@ -11,7 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import Dataset, InvalidOptionError, LanceTable
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import InvalidOptionError
 from lance_spark.lance_table import MergeBuilder
 
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "x": [float(i) for i in range(10)], "s": ["a"] * 10})

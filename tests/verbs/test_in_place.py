@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import AmbiguousMergeError, Dataset, LanceTable, SchemaMismatchError
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 
 VECTORS = pa.FixedSizeListArray.from_arrays(pa.array(np.random.default_rng(1).random(300 * 32, np.float32)), 32)
 ROWS = pa.table({"id": pa.array(range(300), pa.int64()), "n": pa.array([None] * 300, pa.int32()), "v": VECTORS})

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
 import lance_spark
-from lance_spark import (
+from lance_spark import LanceTable
+from lance_spark.errors import (
     InvalidOptionError,
-    LanceTable,
     RefConflictError,
     SchemaMismatchError,
     TableAlreadyExistsError,

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark import AmbiguousMergeError, Dataset, LanceTable, SchemaMismatchError
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.lance_table import MergeBuilder
 
 ROWS = pa.table({"id": pa.array(range(90), pa.int64()), "a": [f"a{i}" for i in range(90)], "b": pa.array(range(90), pa.int32())})

@@ -11,7 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from lance_spark import LanceTable, SchemaMismatchError
+from lance_spark import LanceTable
+from lance_spark.errors import SchemaMismatchError
 from lance_spark.lance_table import MergeBuilder
 
 XY = pa.struct([("x", pa.int64()), ("y", pa.string())])

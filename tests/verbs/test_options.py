@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark import Dataset, InvalidOptionError, LanceTable, TableAlreadyExistsError, UnsupportedFeatureError
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import InvalidOptionError, TableAlreadyExistsError, UnsupportedFeatureError
 from lance_spark.lance_table import TableBuilder
 from lance_spark.spark.options import OPTIONS, UNBUILT, main_name
-from lance_spark.table.changes import optimize
+from lance_spark.table.compaction import optimize
 from lance_spark.table.write.options import NOTED
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "v": [0.5, 1.5, 2.5, 3.5], "s": ["a", "b", "c", "d"]})
@@ -65,6 +66,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "restoreToVersion": lambda t, **n: t.restoreToVersion(1, **n),
     "restoreToTimestamp": lambda t, **n: t.restoreToTimestamp(datetime.now(UTC), **n),
     "executeCompaction": lambda t, **n: t.optimize().executeCompaction(**n),
+    "executeZOrderBy": lambda t, **n: t.optimize().executeZOrderBy("id", full=True, **n),
     "createIndex": lambda t, **n: t.createIndex("s", "BITMAP", **n),
     "dropIndex": lambda t, **n: t.dropIndex("v_idx", **n),
     "optimizeIndices": lambda t, **n: t.optimizeIndices(**n),
@@ -76,7 +78,7 @@ WITHOUT_A_COMMIT = {"createBranch", "shallowClone", "deepClone", "vacuum"}
 def test_the_matrix_has_all_verbs() -> None:
     owners = {**dict(inspect.getmembers(LanceTable)), "merge": LanceTable.merge}
     take = {name for name, member in owners.items() if not name.startswith("_") and callable(member) and has_keywords(member)}
-    assert take == {name.partition(" ")[0] for name in VERBS} - {"merge", "executeCompaction"}
+    assert take == {name.partition(" ")[0] for name in VERBS} - {"merge", "executeCompaction", "executeZOrderBy"}
 
 
 def has_keywords(member: Callable[..., Any]) -> bool:

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark import AmbiguousMergeError, LanceTable, SchemaMismatchError
+from lance_spark import LanceTable
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.table.changes.row_changes import RowChanges
 
 ROWS = pa.table({

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lance_spark.index.text.analysis.parameters import SMALL
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import load32
-
-SMALL, LARGE = 128, 256
-"""The numbers of documents in a block."""
 
 _SCORE_BYTES = 4
 """Small blocks start with the largest score in them."""
@@ -36,15 +34,38 @@ class BlockFormat:
     has_varints: bool = False
 
 
-def decode(data: np.ndarray, bounds: np.ndarray, length: int, layout: BlockFormat, documents: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """The documents (uint32, ascending) and the frequencies (uint32) of a list of `length` documents; None if the blocks are invalid.
+def decode_lists(
+    data: np.ndarray, bounds: np.ndarray, lists: np.ndarray, list_bounds: np.ndarray, layout: BlockFormat, documents: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The documents (uint32, ascending) and the frequencies (uint32) of several lists; None if the blocks are invalid.
 
-    Block i is `data[bounds[i]:bounds[i + 1]]`. Documents are below `documents`.
+    List i has the blocks `lists[i]` to `lists[i + 1]`, and fills the result from `list_bounds[i]` on. Block k is
+    `data[bounds[k]:bounds[k + 1]]`. Documents are below `documents`.
     """
-    found, frequencies = np.empty(length, np.uint32), np.empty(length, np.uint32)
-    if len(bounds) - 1 != -(-length // layout.size) or length > documents:
+    found, frequencies = np.empty(int(list_bounds[-1]), np.uint32), np.empty(int(list_bounds[-1]), np.uint32)
+    if (np.diff(lists) != -(-np.diff(list_bounds) // layout.size)).any():
         return None
-    return (found, frequencies) if _decode(data, bounds, layout.size, layout.has_varints, documents, found, frequencies) else None
+    out = data, bounds, lists, list_bounds, layout.size, layout.has_varints, documents, found, frequencies
+    return (found, frequencies) if _decode_lists(*out) else None
+
+
+@kernel
+def _decode_lists(
+    data: np.ndarray,
+    bounds: np.ndarray,
+    lists: np.ndarray,
+    list_bounds: np.ndarray,
+    size: int,
+    has_varints: bool,
+    documents: int,
+    out: np.ndarray,
+    freqs: np.ndarray,
+) -> bool:
+    for i in range(len(lists) - 1):
+        own = slice(list_bounds[i], list_bounds[i + 1])
+        if not _decode(data, bounds[lists[i] : lists[i + 1] + 1], size, has_varints, documents, out[own], freqs[own]):
+            return False
+    return True
 
 
 @kernel

@@ -68,3 +68,33 @@ def add_scores(
         f = np.float32(frequencies[i])
         norm = k1 * (one - b + b * np.float32(lengths[document]) / average)
         scores[document] += weight * ((k1 + one) * f / (f + norm))
+
+
+def scores_of(bounds: np.ndarray, documents: np.ndarray, frequencies: np.ndarray, lengths: np.ndarray, average: np.float32) -> np.ndarray:
+    """The score (float32) that each document has by the token of its posting list, among `lengths` documents of a partition.
+
+    List i has `documents[bounds[i]:bounds[i + 1]]`.
+    """
+    counts = np.diff(bounds)
+    weights = np.array([inverse_frequency(int(n), len(lengths)) for n in np.unique(counts)], _F)[np.unique(counts, return_inverse=True)[1]]
+    scores = np.empty(len(documents), _F)
+    _scores(bounds, documents, frequencies, lengths, weights, _F(average), scores)
+    return scores
+
+
+@kernel
+def _scores(
+    bounds: np.ndarray,
+    documents: np.ndarray,
+    frequencies: np.ndarray,
+    lengths: np.ndarray,
+    weights: np.ndarray,
+    average: np.float32,
+    scores: np.ndarray,
+) -> None:
+    k1, b, one = np.float32(1.2), np.float32(0.75), np.float32(1)
+    for token in range(len(bounds) - 1):
+        for i in range(bounds[token], bounds[token + 1]):
+            f = np.float32(frequencies[i])
+            norm = k1 * (one - b + b * np.float32(lengths[documents[i]]) / average)
+            scores[i] = weights[token] * ((k1 + one) * f / (f + norm))

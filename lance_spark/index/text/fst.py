@@ -15,9 +15,10 @@ import numpy as np
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.kernel import kernel
 
-_VERSION = 3
+VERSION = 3
+"""The version of the format."""
 _HEADER, _FOOTER = 16, 20
-_COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
+COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 """The inputs that a node of a single transition has in its first byte."""
 
 MOST_BYTES = 1 << 16
@@ -26,7 +27,7 @@ MOST_BYTES = 1 << 16
 _ONE_NEXT, _ONE = 3, 2
 """The upper bits of nodes with one transition: to the node before, and to any."""
 
-_INDEXED = 32
+INDEXED = 32
 """Nodes with more transitions have an index of 256 bytes."""
 
 
@@ -59,15 +60,15 @@ class Fst:
 def open_fst(data: bytes, path: str, most_keys: int) -> Fst:
     """The transducer in the file at `path`, which has at most `most_keys` keys. Raises CorruptFileError."""
     array = np.frombuffer(data, np.uint8)
-    if len(array) < _HEADER + _FOOTER or int.from_bytes(data[:8], "little") != _VERSION:
-        raise CorruptFileError(f"{path}: the tokens are no transducer of version {_VERSION}")
+    if len(array) < _HEADER + _FOOTER or int.from_bytes(data[:8], "little") != VERSION:
+        raise CorruptFileError(f"{path}: the tokens are no transducer of version {VERSION}")
     length, root = (int.from_bytes(data[at : at + 8], "little") for at in (len(data) - 20, len(data) - 12))
     if length > most_keys or (root and not _HEADER <= root < len(data) - _FOOTER):
         raise CorruptFileError(f"{path}: the transducer of the tokens has {length} keys and its root at {root}, which cannot be")
     return Fst(array, root, length, path)
 
 
-_INPUTS = np.frombuffer(_COMMON, np.uint8)
+_INPUTS = np.frombuffer(COMMON, np.uint8)
 _MISSING, _INVALID = -1, -2
 _TRANSITIONS = 256
 

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from lance_spark.errors import InvalidOptionError
 from lance_spark.kernels.kernel import kernel
+
+_MOST_CHARACTERS = 1 << 10
+"""Longer words would take memory and time by the square of their length."""
 
 
 def near(keys: np.ndarray, bounds: np.ndarray, token: str, fuzziness: int, prefix_length: int) -> np.ndarray:
@@ -17,6 +21,12 @@ def near(keys: np.ndarray, bounds: np.ndarray, token: str, fuzziness: int, prefi
     wanted = np.array([ord(c) for c in token], np.int64)
     prefix = np.frombuffer(token[:prefix_length].encode(), np.uint8)
     longest = int(np.diff(bounds).max(initial=0))
+    if len(wanted) > longest + fuzziness:
+        return np.empty(0, np.int64)
+    if len(wanted) > _MOST_CHARACTERS:
+        raise InvalidOptionError(f"a fuzzy word has {len(wanted)} characters; at most {_MOST_CHARACTERS} are compared with tokens")
+    # A key that has more characters than the token and the distance is given up at the next one.
+    longest = min(longest, len(wanted) + fuzziness + 1)
     out = np.empty(len(bounds) - 1, np.int64)
     count = _near(keys, bounds, wanted, fuzziness, prefix, np.empty((longest + 1, len(wanted) + 1), np.int64), out)
     return out[:count]
@@ -43,7 +53,7 @@ def _near(
         while i and ends[i] > shared:
             i -= 1
         at = ends[i]
-        possible = True
+        possible = i + 1 < len(rows)  # or the key before was given up at the last row
         while at < size and possible:
             character, width = _character(keys, start + at, start + size)
             at += width

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lance_spark.index.text.analysis.tokenizers import Tokens
+from lance_spark.index.text.largest import largest
 from lance_spark.index.text.postings import Postings
 
 
@@ -67,6 +68,18 @@ class MemoryPart:
         """See `postings.Part`."""
         documents, counts = np.unique(self._documents[self._of(number)], return_counts=True)
         return Postings(documents, counts.astype(np.uint32))
+
+    def read_ahead(self, numbers: Sequence[int]) -> None:
+        """See `postings.Part`."""
+
+    def largest(self, number: int, average: np.float32) -> np.ndarray:
+        """See `postings.Part`."""
+        found = self.postings(number)
+        return largest(found.documents, found.frequencies, self.lengths, average)
+
+    def first_positions(self, number: int) -> np.ndarray:
+        """See `postings.Part`."""
+        return self.postings(number).first_positions
 
     def positions(self, number: int) -> np.ndarray:
         """See `postings.Part`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
 from lance_spark.index.text.analysis.parameters import TextParameters, parse_parameters
+from lance_spark.index.text.largest import largest
 from lance_spark.index.text.postings import Postings
 from lance_spark.index.text.token_set import TokenSet, read_tokens
 
@@ -103,6 +105,18 @@ class OnePart:
         if not valid or (documents >= len(self.rows)).any() or (self.rows[documents] != rows).any():
             raise CorruptFileError(f"{file.path}: the posting list {number} is invalid")
         return Postings(documents.astype(np.uint32), frequencies.astype(np.uint32))
+
+    def read_ahead(self, numbers: Sequence[int]) -> None:
+        """See `postings.Part`."""
+
+    def largest(self, number: int, average: np.float32) -> np.ndarray:
+        """See `postings.Part`."""
+        found = self.postings(number)
+        return largest(found.documents, found.frequencies, self.lengths, average)
+
+    def first_positions(self, number: int) -> np.ndarray:
+        """See `postings.Part`."""
+        return self.postings(number).first_positions
 
     def positions(self, number: int) -> np.ndarray:
         """See `postings.Part`. Raises UnsupportedFeatureError."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.index.text.blocks import SMALL, unpacked, varints
+from lance_spark.index.text.analysis.parameters import SMALL
+from lance_spark.index.text.blocks import unpacked, varints
 from lance_spark.kernels.kernel import kernel
 from lance_spark.kernels.words import load32
 
@@ -20,12 +21,58 @@ def decode_streams(data: np.ndarray, starts: np.ndarray, frequencies: np.ndarray
 
     The stream of block i starts at `starts[i]`. A document has as many positions as its frequency.
     """
-    if len(starts) != -(-len(frequencies) // block) or frequencies.sum(dtype=np.uint64) > 128 * len(data) * 8 + len(frequencies):
+    if len(starts) != -(-len(frequencies) // block) or not _is_plausible(frequencies, len(data)):
         return None
     ends = np.append(starts[1:], len(data)).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
     out = np.empty(int(first[-1]), np.uint32)
     return out if _streams(data, starts.astype(np.int64), ends, first, block, out) else None
+
+
+def decode_many_streams(
+    data: np.ndarray,
+    ends: np.ndarray,
+    starts: np.ndarray,
+    start_bounds: np.ndarray,
+    bounds: np.ndarray,
+    frequencies: np.ndarray,
+    block: int,
+) -> np.ndarray | None:
+    """As `decode_streams`, for several lists: list i has `frequencies[bounds[i]:bounds[i + 1]]` and the stream `data[ends[i]:ends[i + 1]]`,
+    whose blocks start at `starts[start_bounds[i]:start_bounds[i + 1]]`.
+    """
+    if (np.diff(start_bounds) != -(-np.diff(bounds) // block)).any() or not _is_plausible(frequencies, len(data)):
+        return None
+    first = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
+    out = np.empty(int(first[-1]), np.uint32)
+    done = _many_streams(data, ends.astype(np.int64), starts.astype(np.int64), start_bounds, bounds, first, block, out)
+    return out if done else None
+
+
+def _is_plausible(frequencies: np.ndarray, size: int) -> bool:
+    """Whether so many bytes can have as many positions: 128 of them may take one byte."""
+    return bool(frequencies.sum(dtype=np.uint64) <= SMALL * size)
+
+
+@kernel
+def _many_streams(
+    data: np.ndarray,
+    ends: np.ndarray,
+    starts: np.ndarray,
+    start_bounds: np.ndarray,
+    bounds: np.ndarray,
+    first: np.ndarray,
+    block: int,
+    out: np.ndarray,
+) -> bool:
+    for i in range(len(bounds) - 1):
+        own = starts[start_bounds[i] : start_bounds[i + 1]]
+        stops = np.append(own[1:], ends[i + 1] - ends[i])
+        frequencies = first[bounds[i] : bounds[i + 1] + 1]
+        places = out[frequencies[0] : frequencies[-1]]
+        if not _streams(data[ends[i] : ends[i + 1]], own, stops, frequencies - frequencies[0], block, places):
+            return False
+    return True
 
 
 @kernel
@@ -49,7 +96,7 @@ def _streams(data: np.ndarray, starts: np.ndarray, ends: np.ndarray, first: np.n
     return True
 
 
-def decode_lists(data: np.ndarray, bounds: np.ndarray, lists: np.ndarray, frequencies: np.ndarray) -> np.ndarray | None:
+def decode_old_lists(data: np.ndarray, bounds: np.ndarray, lists: np.ndarray, frequencies: np.ndarray) -> np.ndarray | None:
     """The positions (uint32) of all documents of a posting list; None if they are invalid.
 
     Document i has the blocks `lists[i]` to `lists[i + 1]`, block k is `data[bounds[k]:bounds[k + 1]]`.

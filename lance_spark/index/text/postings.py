@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,12 @@ class Postings:
     def nbytes(self) -> int:
         """The memory that they take."""
         return int(self.documents.nbytes + self.frequencies.nbytes)
+
+    @property
+    def first_positions(self) -> np.ndarray:
+        """Where the positions of each document start (int64): each has as many as its frequency."""
+        starts: np.ndarray = np.cumsum(self.frequencies, dtype=np.int64) - self.frequencies
+        return starts
 
 
 class Part(Protocol):
@@ -48,5 +55,14 @@ class Part(Protocol):
     def postings(self, number: int) -> Postings:
         """The documents with the token of this number."""
 
+    def read_ahead(self, numbers: Sequence[int]) -> None:
+        """Say that the posting lists of these tokens are needed soon, so that those in files can be read together."""
+
+    def largest(self, number: int, average: np.float32) -> np.ndarray:
+        """See `best.largest`: of the posting list of the token of this number, with documents of this average length."""
+
     def positions(self, number: int) -> np.ndarray:
         """The positions (uint32) of the token in these documents, one after the other: of each, as many as its frequency."""
+
+    def first_positions(self, number: int) -> np.ndarray:
+        """Where in `positions` those of each document start (int64)."""

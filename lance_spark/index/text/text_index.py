@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, MissingFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles
-from lance_spark.index.text.analysis.parameters import TextParameters, parse_parameters
-from lance_spark.index.text.blocks import LARGE, SMALL, BlockFormat
+from lance_spark.index.text.analysis.parameters import LARGE, SMALL, TextParameters, parameters_of, parse_parameters
+from lance_spark.index.text.blocks import BlockFormat
 from lance_spark.index.text.one_file import OnePart
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.postings import Part
 
+_LOG = logging.getLogger(__name__)
 _METADATA = "metadata.lance"
 _MOST_PARTS = 1 << 16
 _TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
@@ -33,6 +35,32 @@ class TextIndex:
 def open_text_index(files: IndexFiles) -> TextIndex:
     """Open a segment. Raises CorruptFileError, UnsupportedFeatureError or StorageError."""
     return files.cached("text index", lambda: _open(files), lambda index: _TEXT_BYTES * len(index.parts))
+
+
+def known_parameters(segments: Sequence[IndexFiles]) -> TextParameters | None:
+    """How the texts of an index are split, from the first segment whose file can be read, or else from what the manifest says about one.
+
+    None if nothing tells it.
+    """
+    for files in segments:
+        try:
+            return _parameters(files)
+        except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+            _LOG.warning("%s does not tell the parameters of a full-text index: %s", files.folder, e)
+    for files in segments:
+        try:
+            return parameters_of(files.details, files.indexed.logical_type == "json", f"{files.folder}: the details of the index")
+        except CorruptFileError as e:
+            _LOG.warning("%s", e)
+    return None
+
+
+def _parameters(files: IndexFiles) -> TextParameters:
+    try:
+        file = files.open(_METADATA)
+    except MissingFileError:
+        return OnePart(files).parameters
+    return parse_parameters(file.metadata.get("params", "{}"), file.path)
 
 
 def _open(files: IndexFiles) -> TextIndex:

@@ -29,7 +29,7 @@ class TokenSet:
         key = token.encode()
         if self._fst is not None:
             return self._fst.find(key)
-        keys, bounds, numbers = self._listed
+        keys, bounds, numbers = self.listed
         low, high = 0, len(numbers)
         while low < high:
             middle = (low + high) // 2
@@ -42,12 +42,13 @@ class TokenSet:
 
     def similar(self, token: str, fuzziness: int, prefix_length: int, most: int) -> list[str]:
         """At most so many tokens within the edit distance that start with the first characters of the token, in order of their bytes."""
-        keys, bounds, _ = self._listed
+        keys, bounds, _ = self.listed
         found = near(keys, bounds, token, fuzziness, prefix_length)[:most].tolist()
         return [keys[bounds[i] : bounds[i + 1]].tobytes().decode(errors="replace") for i in found]
 
     @cached_property
-    def _listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All tokens in order: their bytes one after the other (UTF-8), the bounds of each, and the numbers. Raises CorruptFileError."""
         if self._given is not None:
             return self._given
         assert self._fst is not None, "a token set has a transducer or lists"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from lance_spark.kernels.kernel import kernel
+
 
 class Best:
     """At most `count` rows with the smallest distances within `within` (the lower bound inclusive, the upper one exclusive).
 
-    A row is a number (uint64). Rows whose distance is NaN are none.
+    Of rows at one distance, those with the smallest numbers (uint64) are kept. Rows whose distance is NaN are none.
     """
 
     def __init__(self, count: int, within: tuple[float | None, float | None] = (None, None)) -> None:
-        self._count = count
+        self.count, self.within = count, within
         self._least, self._bound = within
         self._distances = [np.empty(0, np.float32)]
         self._rows = [np.empty(0, np.uint64)]
@@ -20,41 +22,143 @@ class Best:
         self.worst = np.float32(np.inf)
         """No row with a greater distance than this is among the best."""
 
-    def add(self, distances: np.ndarray, rows: np.ndarray, allowed: np.ndarray | None = None) -> None:
-        """Add rows with their distances (float32); those that are `allowed` (None: all)."""
+    def heap(self) -> Heap:
+        """A heap that finds as many rows within the same bounds."""
+        return Heap(self.count, self.within)
+
+    def add(self, distances: np.ndarray, rows: np.ndarray) -> None:
+        """Add rows with their distances (float32)."""
         with np.errstate(invalid="ignore"):
             kept = distances <= self.worst
             if self._least is not None:
                 kept &= distances >= np.float32(self._least)
             if self._bound is not None:
                 kept &= distances < np.float32(self._bound)
-        if allowed is not None:
-            kept &= allowed
         which = np.flatnonzero(kept)
-        if len(which) > self._count:
-            nearest = np.argpartition(distances[which], self._count - 1)[: self._count]
-            which = which[nearest]
+        if len(which) > self.count:
+            own = distances[which]
+            which = which[own <= np.partition(own, self.count - 1)[self.count - 1]]  # with all rows at the last distance
         self._distances.append(distances[which])
         self._rows.append(rows[which])
         self._kept += len(which)
-        if self._kept > 2 * self._count or (self._kept >= self._count and np.isinf(self.worst)):
+        if self._kept > 2 * self.count or (self._kept >= self.count and np.isinf(self.worst)):
             self._cut()
 
     def _cut(self) -> None:
         distances, rows = np.concatenate(self._distances), np.concatenate(self._rows)
-        if len(rows) > self._count:
-            order = np.lexsort((rows, distances))[: self._count]
+        if len(rows) > self.count:
+            order = np.lexsort((rows, distances))[: self.count]
             distances, rows = distances[order], rows[order]
         self._distances, self._rows, self._kept = [distances], [rows], len(rows)
-        if len(rows) == self._count:
+        if len(rows) == self.count:
             self.worst = distances.max()
 
     def __len__(self) -> int:
         """The number of rows found so far, at most `count`."""
-        return min(self._kept, self._count)
+        return min(self._kept, self.count)
 
     def found(self) -> tuple[np.ndarray, np.ndarray]:
         """The distances and the rows, in order of the distance, then of the row."""
         self._cut()
         order = np.lexsort((self._rows[0], self._distances[0]))
         return self._distances[0][order], self._rows[0][order]
+
+
+class Heap:
+    """At most `count` rows with the smallest distances within `within`, as `Best`, in the order in which they are met.
+
+    Of rows at one distance, those are kept that pylance keeps: a row that is as far as the farthest one does not replace it, and which of
+    several farthest ones is replaced follows from the order of a binary heap.
+    """
+
+    def __init__(self, count: int, within: tuple[float | None, float | None] = (None, None)) -> None:
+        self._count = count
+        self._least, self._bound = (float(np.float32(np.nan if bound is None else bound)) for bound in within)
+        self._distances = np.empty(min(count, _ROOM), np.float32)
+        self._rows = np.empty(min(count, _ROOM), np.uint64)
+        self._kept = 0
+
+    def __len__(self) -> int:
+        return self._kept
+
+    def add(self, distances: np.ndarray, rows: np.ndarray, allowed: np.ndarray | None = None) -> None:
+        """Add rows (uint64) with their distances (float32); those that are `allowed` (None: all)."""
+        room = min(self._count, self._kept + len(rows))
+        if room > len(self._rows):
+            grown = min(max(room, 2 * len(self._rows)), self._count)
+            self._distances, self._rows = np.resize(self._distances, grown), np.resize(self._rows, grown)
+        if allowed is not None:
+            which = np.flatnonzero(allowed)
+            distances, rows = distances[which], rows[which]
+        self._kept = keep_nearest(distances, rows, self._least, self._bound, self._distances, self._rows, self._kept)
+
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distances and the rows, in no order."""
+        return self._distances[: self._kept], self._rows[: self._kept]
+
+
+@kernel
+def keep_nearest_of_each(
+    distances: np.ndarray,
+    rows: np.ndarray,
+    least: float,
+    bound: float,
+    heaps: np.ndarray,
+    kept: np.ndarray,
+    counts: np.ndarray,
+    queries: np.ndarray,
+) -> None:
+    """The same for several `queries`: their numbers, of rows in `heaps`, `kept` and `counts`; a row of `distances` for each of them."""
+    for i in range(len(queries)):
+        q = queries[i]
+        counts[q] = keep_nearest(distances[i], rows, least, bound, heaps[q], kept[q], counts[q])
+
+
+_ROOM = 1 << 12
+"""Rows that a heap has room for at first."""
+
+
+@kernel
+def keep_nearest(
+    distances: np.ndarray, rows: np.ndarray, least: float, bound: float, heap: np.ndarray, kept: np.ndarray, count: int
+) -> int:
+    """Add rows to a heap of `count` rows `kept` with their distances `heap`, the greatest first; returns the new number.
+
+    When it is full, a row replaces the first if it is nearer. Distances below `least`, from `bound` on, and NaN are left out; a bound that
+    is NaN does not count.
+    """
+    room = len(heap)
+    for i in range(len(distances)):
+        own = distances[i]
+        if count == room and not own < heap[0]:
+            continue
+        if own != own or own < least or own >= bound:
+            continue
+        if count == room:
+            # The last row moves down from the top to a leaf, always to the farther child, then up to its place.
+            own_row = rows[i]
+            count -= 1
+            at, child = 0, 1
+            last, last_row = heap[count], kept[count]
+            while child < count - 1:
+                if heap[child] <= heap[child + 1]:
+                    child += 1
+                heap[at], kept[at] = heap[child], kept[child]
+                at, child = child, 2 * child + 1
+            if child == count - 1:
+                heap[at], kept[at] = heap[child], kept[child]
+                at = child
+            while at > 0 and heap[(at - 1) // 2] < last:
+                heap[at], kept[at] = heap[(at - 1) // 2], kept[(at - 1) // 2]
+                at = (at - 1) // 2
+            if count > 0:
+                heap[at], kept[at] = last, last_row
+        else:
+            own_row = rows[i]
+        at = count
+        while at > 0 and heap[(at - 1) // 2] < own:
+            heap[at], kept[at] = heap[(at - 1) // 2], kept[(at - 1) // 2]
+            at = (at - 1) // 2
+        heap[at], kept[at] = own, own_row
+        count += 1
+    return count

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.index.vector.compared import Compared
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,18 @@ class Quantizer(Protocol):
     def codes(self, batch: pa.RecordBatch, what: str) -> Codes:
         """The codes of a partition from these columns; `what` names the file in errors. Raises CorruptFileError."""
 
-    def distances(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """About the distances (float32) of a query to the vectors of a partition around this centroid.
+    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+        """About the distances (float32) of queries to the vectors of a partition around this centroid: a row for each query.
 
-        Under cosine, the query has the length 1.
+        Under cosine, queries have the length 1.
         """
+
+
+class GraphQuantizer(Quantizer, Protocol):
+    """A quantizer of vectors that may have graphs, which single vectors are compared with."""
+
+    def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
+        """The same for one query and single vectors."""
 
 
 def byte_rows(array: pa.Array, what: str, width: int | None = None) -> np.ndarray:

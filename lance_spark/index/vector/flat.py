@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.index.vector.codes import Codes, byte_rows
+from lance_spark.index.vector.compared import NO_TABLE, OF_METRIC, Compared
 from lance_spark.index.vector.distances import computed_in, distances
 
 
@@ -24,6 +25,10 @@ class Flat:
         values = byte_rows(batch.column("flat"), what)
         return Codes(values.astype(computed_in(values.dtype), copy=False))
 
-    def distances(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """The distances of a query to the vectors."""
-        return distances(query.astype(codes.values.dtype), codes.values, self.metric)
+    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+        """The distances of queries to the vectors."""
+        return np.stack([distances(query, codes.values, self.metric) for query in queries.astype(codes.values.dtype)])
+
+    def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
+        """The same for single vectors."""
+        return Compared(OF_METRIC[self.metric], codes.values, query.astype(codes.values.dtype), NO_TABLE)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.index.vector.compared import Compared, far, far_of_each
 from lance_spark.kernels.kernel import kernel
 
 COLUMNS = ("__vector_id", "__neighbors")
@@ -29,13 +30,6 @@ class Level:
     first: np.ndarray
     neighbours: np.ndarray
 
-    def of(self, vector: int) -> np.ndarray:
-        """The neighbours of a vector; none if the level lacks it."""
-        at = int(np.searchsorted(self.ids, vector))
-        if at == len(self.ids) or self.ids[at] != vector:
-            return self.neighbours[:0]
-        return self.neighbours[self.first[at] : self.first[at + 1]]
-
 
 @dataclass(frozen=True)
 class Graph:
@@ -49,25 +43,25 @@ class Graph:
         """The memory that it takes."""
         return sum(level.ids.nbytes + level.first.nbytes + level.neighbours.nbytes for level in self.levels)
 
-    def nearest(self, distances: np.ndarray, keep: int, allowed: np.ndarray | None) -> np.ndarray:
-        """The vectors that a search finds which keeps so many of them; those that are `allowed` (None: all).
+    def nearest(self, compared: Compared, keep: int, allowed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors that a search finds which keeps so many of them, and their distances (float32).
 
-        `distances` are those of all vectors.
+        Only those that are `allowed` (None: all).
         """
-        if allowed is not None and np.count_nonzero(allowed) * _FEW < len(distances):
-            return np.flatnonzero(allowed)
+        own = compared.how, compared.numbers, compared.query, compared.table
+        if allowed is not None and np.count_nonzero(allowed) * _FEW < len(allowed):
+            found = np.flatnonzero(allowed)
+            distances = np.empty(len(found))
+            far_of_each(*own, found, distances)
+            return found, compared.distances(distances)
         at = self.entry
         for level in reversed(self.levels[1:]):
-            while len(near := level.of(at)):
-                nearest = near[np.argmin(distances[near])]
-                if not distances[nearest] < distances[at]:
-                    break
-                at = int(nearest)
+            at = int(descend(*own, level.ids, level.first, level.neighbours, at))
         base = self.levels[0]
-        found = np.empty(keep, np.int64)
-        mask = np.ones(len(distances), np.bool_) if allowed is None else allowed
-        count = walk(distances, base.first, base.neighbours, at, mask, found)
-        return found[:count]
+        mask = np.ones(len(base.ids), np.bool_) if allowed is None else allowed
+        found, distances = np.empty(keep, np.int64), np.empty(keep)
+        count = walk(*own, base.first, base.neighbours, at, mask, found, distances)
+        return found[:count], compared.distances(distances[:count])
 
 
 def graph(batch: pa.RecordBatch, bounds: Sequence[int], entry: int, vectors: int, what: str) -> Graph:
@@ -106,20 +100,62 @@ def _level(ids: np.ndarray, offsets: np.ndarray, neighbours: np.ndarray) -> Leve
 
 
 @kernel
-def walk(distances: np.ndarray, first: np.ndarray, neighbours: np.ndarray, start: int, allowed: np.ndarray, found: np.ndarray) -> int:
-    """Store in `found` (int64) the nearest vectors that are `allowed`, as many as it has room for, and return their number.
+def descend(
+    how: int,
+    numbers: np.ndarray,
+    query: np.ndarray,
+    table: np.ndarray,
+    ids: np.ndarray,
+    first: np.ndarray,
+    neighbours: np.ndarray,
+    start: int,
+) -> np.int64:
+    """The vector of a level to which no neighbour is nearer, from `start`; `start` if the level lacks it.
 
-    From `start`, the walk goes on from the nearest vector that was met, until that is farther than all that are kept. `neighbours` (uint32)
-    of vector i are from `first[i]` to `first[i + 1]`; all are numbers of vectors, which have `distances` (float32) and a mask `allowed`.
+    `ids` (uint32) are the vectors of the level, ascending; see `Level` and `Compared` for the others.
+    """
+    at = np.int64(start)
+    nearest = far(how, numbers, query, table, at)
+    while True:
+        place = np.searchsorted(ids, at)
+        if place == len(ids) or ids[place] != at:
+            return at
+        before = nearest
+        for i in range(first[place], first[place + 1]):
+            other = far(how, numbers, query, table, neighbours[i])
+            if other < nearest:
+                nearest, at = other, np.int64(neighbours[i])
+        if not nearest < before:
+            return at
+
+
+@kernel
+def walk(
+    how: int,
+    numbers: np.ndarray,
+    query: np.ndarray,
+    table: np.ndarray,
+    first: np.ndarray,
+    neighbours: np.ndarray,
+    start: int,
+    allowed: np.ndarray,
+    found: np.ndarray,
+    distances: np.ndarray,
+) -> int:
+    """Store in `found` (int64) the nearest vectors that are `allowed`, as many as it has room for, with their `distances` (float64).
+
+    Returns their number. From `start`, the walk goes on from the nearest vector that was met, until that is farther than all that are kept:
+    only vectors that it meets are compared with the query. `neighbours` (uint32) of vector i are from `first[i]` to `first[i + 1]`; all are
+    numbers of vectors, which have a mask `allowed`. See `Compared` for the others.
     """
     keep = len(found)
-    met = np.zeros(len(distances), np.bool_)
+    met = np.zeros(len(allowed), np.bool_)
     met[start] = True
-    to_visit = [(distances[start], np.int64(start))]
-    kept = [(np.float32(0), np.int64(0))]
-    kept.clear()
-    if allowed[start]:
-        kept.append((-distances[start], np.int64(start)))
+    begin = far(how, numbers, query, table, start)
+    to_visit = [(begin, np.int64(start))]
+    kept = [(-begin, np.int64(start))]
+    if not allowed[start]:
+        kept.clear()
     while len(to_visit) > 0:
         near, at = heapq.heappop(to_visit)
         if len(kept) == keep and near > -kept[0][0]:
@@ -129,13 +165,13 @@ def walk(distances: np.ndarray, first: np.ndarray, neighbours: np.ndarray, start
             if met[other]:
                 continue
             met[other] = True
-            far = distances[other]
-            if len(kept) < keep or far <= -kept[0][0]:
-                heapq.heappush(to_visit, (far, other))
+            away = far(how, numbers, query, table, other)
+            if len(kept) < keep or away <= -kept[0][0]:
+                heapq.heappush(to_visit, (away, other))
                 if allowed[other]:
-                    heapq.heappush(kept, (-far, other))
+                    heapq.heappush(kept, (-away, other))
                     if len(kept) > keep:
                         heapq.heappop(kept)
     for i in range(len(kept)):
-        found[i] = kept[i][1]
+        distances[i], found[i] = -kept[i][0], kept[i][1]
     return len(kept)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles, unsigned
-from lance_spark.index.vector.codes import Codes, Quantizer
+from lance_spark.index.vector.codes import GraphQuantizer, Quantizer
 from lance_spark.index.vector.distances import METRICS, normalised
 from lance_spark.index.vector.flat import Flat
 from lance_spark.index.vector.hnsw import COLUMNS, Graph, graph
 from lance_spark.index.vector.ivf import Centroids, Partitions, centroids, partitions
+from lance_spark.index.vector.legacy import LegacyIndex
+from lance_spark.index.vector.partition import Partition
 from lance_spark.index.vector.pq import product_quantizer
 from lance_spark.index.vector.rq import rabit_quantizer
 from lance_spark.index.vector.sq import scalar_quantizer
@@ -33,22 +35,8 @@ _QUANTIZERS: dict[str, Callable[[IndexFile, Mapping[str, Any], str, int], Quanti
 
 
 @dataclass(frozen=True)
-class Partition:
-    """The rows of a partition, as the segment names them (uint64), and their codes."""
-
-    rows: np.ndarray
-    codes: Codes
-    graph: Graph | None
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that it takes."""
-        return self.rows.nbytes + self.codes.nbytes + (self.graph.nbytes if self.graph else 0)
-
-
-@dataclass(frozen=True)
 class VectorIndex:
-    """An open segment. `kind` is its type, such as IVF_HNSW_SQ."""
+    """An open segment. `kind` is its type, such as IVF_HNSW_SQ; `read` reads a partition."""
 
     files: IndexFiles
     kind: str
@@ -56,19 +44,18 @@ class VectorIndex:
     centroids: Centroids
     partitions: Partitions
     quantizer: Quantizer
-    graphs: Partitions | None
-    graph_levels: Sequence[Mapping[str, Any]]
+    read: Callable[[int], Partition]
 
     @property
     def nbytes(self) -> int:
         """About the memory that it takes without its partitions."""
         return self.centroids.vectors.nbytes * 3 + (1 << 16)
 
-    def prepared(self, query: np.ndarray) -> np.ndarray:
-        """The query as it is compared: under cosine, scaled to length 1. It has numbers that the column could store, as pylance has it."""
+    def prepared(self, queries: np.ndarray) -> np.ndarray:
+        """Queries as they are compared: under cosine, scaled to length 1. They have numbers that the column could store, as in pylance."""
         stored = ELEMENTS[self.files.indexed.type.value_type]
-        query = normalised(query) if self.metric == "cosine" else query
-        return query.astype(stored) if stored.kind == "f" else query
+        queries = normalised(queries) if self.metric == "cosine" else queries
+        return queries.astype(stored) if stored.kind == "f" else queries
 
     def nearest_partitions(self, query: np.ndarray) -> np.ndarray:
         """The numbers of the partitions that have rows, the nearest to a prepared query first."""
@@ -78,14 +65,34 @@ class VectorIndex:
 
     def partition(self, number: int) -> Partition:
         """A partition, which stays in memory. Raises CorruptFileError."""
-        return self.files.cached(f"partition {number}", lambda: self._read(number), lambda p: p.nbytes)
+        return self.files.cached(f"partition {number}", lambda: self.read(number), lambda p: p.nbytes)
 
-    def distances(self, query: np.ndarray, number: int, partition: Partition) -> np.ndarray:
-        """About the distances (float32) of a prepared query to the rows of a partition; NaN for codes of no vector."""
+    def distances(self, queries: np.ndarray, number: int, partition: Partition) -> np.ndarray:
+        """About the distances (float32) of prepared queries to the rows of a partition; NaN for codes of no vector."""
         with np.errstate(all="ignore"):  # what is damaged may have any values
-            return self.quantizer.distances(query, self.centroids.vectors[number], partition.codes)
+            return self.quantizer.distances(queries, self.centroids.vectors[number], partition.codes)
 
-    def _read(self, number: int) -> Partition:
+    def nearest(
+        self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int, allowed: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The places in a partition of the vectors that a search of its graph finds, and their distances; see `Graph.nearest`."""
+        with np.errstate(all="ignore"):  # what is damaged may have any values
+            compared = cast(GraphQuantizer, self.quantizer).compared(query, self.centroids.vectors[number], partition.codes)
+            return graph.nearest(compared, keep, allowed)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The partitions of a segment in its files."""
+
+    files: IndexFiles
+    partitions: Partitions
+    quantizer: Quantizer
+    graphs: Partitions | None
+    graph_levels: Sequence[Mapping[str, Any]]
+
+    def partition(self, number: int) -> Partition:
+        """A partition. Raises CorruptFileError."""
         file = self.files.open("auxiliary.idx")
         batch = file.read(("_rowid", *self.quantizer.columns), self.partitions.rows(number))
         rows = unsigned(batch.column(0), file.path).astype(np.uint64)
@@ -106,11 +113,15 @@ def open_index(files: IndexFiles) -> VectorIndex:
 
 
 def _opened(files: IndexFiles) -> VectorIndex:
-    graphs, codes = files.open("index.idx"), files.open("auxiliary.idx")
-    kind, metric = _kind(graphs)
     column = files.indexed.type
     if not pa.types.is_fixed_size_list(column) or column.value_type not in ELEMENTS:
-        raise UnsupportedFeatureError(f"{graphs.path}: an index of a column of {column}")
+        raise UnsupportedFeatureError(f"{files.folder}: an index of a column of {column}")
+    try:
+        codes = files.open("auxiliary.idx")
+    except MissingFileError as missing:
+        return _opened_legacy(files, column, missing)
+    graphs = files.open("index.idx")
+    kind, metric = _kind(graphs)
     dimensions, quantizer_name = column.list_size, kind.rpartition("_")[2]
     metadata = _first(_json(codes, "storage_metadata"), codes.path)
     if quantizer_name == "FLAT":
@@ -125,11 +136,22 @@ def _opened(files: IndexFiles) -> VectorIndex:
     own = partitions(codes.buffer("lance:ivf"), codes.num_rows, codes.path)
     nodes, levels = None, []
     if "_HNSW_" in kind:
+        if not hasattr(quantizer, "compared"):
+            raise UnsupportedFeatureError(f"{graphs.path}: indexes of the kind {kind}")
         nodes = partitions(ivf, graphs.num_rows, graphs.path)
         levels = [_object(text, graphs.path) if text else {} for text in _json(graphs, "lance:hnsw")]
     if len(own) != len(around.vectors) or (nodes is not None and not len(nodes) == len(levels) == len(own)):
         raise CorruptFileError(f"{codes.path}: {len(own)} partitions, but {len(around.vectors)} centroids")
-    return VectorIndex(files, kind, metric, around, own, quantizer, nodes, levels)
+    return VectorIndex(files, kind, metric, around, own, quantizer, _Stored(files, own, quantizer, nodes, levels).partition)
+
+
+def _opened_legacy(files: IndexFiles, column: pa.FixedSizeListType, missing: MissingFileError) -> VectorIndex:
+    """A segment that has no file of codes: one of the old format."""
+    try:
+        old = LegacyIndex(files, column.list_size)
+    except UnsupportedFeatureError as e:
+        raise missing from e
+    return VectorIndex(files, "IVF_PQ", old.metric, old.centroids, old.partitions, old.quantizer, old.partition)
 
 
 def _kind(file: IndexFile) -> tuple[str, str]:

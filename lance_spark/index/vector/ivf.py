@@ -69,7 +69,11 @@ def partitions(data: bytes, rows: int, what: str) -> Partitions:
 
 def centroids(data: bytes, metric: str, dimensions: int, what: str) -> Centroids:
     """The centroids in an IVF message. Raises CorruptFileError if they do not have so many dimensions."""
-    found = tensor(parse_message(pb.Ivf, data, what).centroids_tensor, what)
+    return centroids_of(tensor(parse_message(pb.Ivf, data, what).centroids_tensor, what), metric, dimensions, what)
+
+
+def centroids_of(found: np.ndarray, metric: str, dimensions: int, what: str) -> Centroids:
+    """The centroids in the rows of a matrix. Raises CorruptFileError if they do not have so many dimensions."""
     if found.ndim != 2 or found.shape[1] != dimensions or (metric == "hamming") != (found.dtype == np.uint8):
         raise CorruptFileError(f"{what}: expected centroids of {dimensions} dimensions, found {found.shape} of {found.dtype}")
     return Centroids(found, metric)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -72,3 +73,30 @@ _DECODE: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda blocks: _six(blocks) | _plane(blocks[..., 48:56]) << 6,
     8: lambda blocks: blocks,
 }
+
+
+def packed_signs(rows: np.ndarray) -> np.ndarray:
+    """What `signs` reads as these rows."""
+    count, width = rows.shape
+    groups = count // _ROWS
+    grouped = rows[: groups * _ROWS].reshape(groups, _ROWS, width)
+    first, second = (grouped[:, order].transpose(0, 2, 1) for order in (_ORDER, _ORDER + 16))
+    packed = np.stack([(first & 15) | ((second & 15) << 4), (first >> 4) | (second & 0xF0)], axis=2)
+    return np.concatenate([packed.reshape(-1), rows[groups * _ROWS :].T.reshape(-1)]).reshape(count, width)
+
+
+def packed_ex_codes(codes: np.ndarray, bits: int) -> np.ndarray:
+    """What `ex_codes` reads as these codes: a row for each vector, filled up with zeros to whole blocks."""
+    count, dimensions = codes.shape
+    filled = np.zeros((count, -(-dimensions // _BLOCK), _BLOCK), np.uint8)
+    filled.reshape(count, -1)[:, :dimensions] = codes
+    planes = np.unpackbits(filled[..., None], axis=-1, count=bits, bitorder="little").reshape(*filled.shape[:2], -1)
+    return np.packbits(planes[..., _places(bits)], axis=-1, bitorder="little").reshape(count, -1)
+
+
+@cache
+def _places(bits: int) -> np.ndarray:
+    """Which bit of which code each bit of a stored block is: `bits` times the number of the code, plus that of the bit."""
+    single = np.packbits(np.eye(_BLOCK * bits, dtype=np.uint8), axis=1, bitorder="little")
+    decoded = _DECODE[bits](single[:, None, :])[:, 0]
+    return np.asarray(np.unpackbits(decoded[..., None], axis=-1, count=bits, bitorder="little").reshape(len(decoded), -1).argmax(axis=1))

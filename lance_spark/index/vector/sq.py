@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.codes import Codes, byte_rows
+from lance_spark.index.vector.compared import DOT, NO_TABLE, SQUARES, Compared
 from lance_spark.kernels.kernel import kernel
 
 _STEPS = 255
@@ -34,18 +35,35 @@ class ScalarQuantizer:
             raise CorruptFileError(f"{what}: expected codes of bytes, found {values.dtype}")
         return Codes(np.ascontiguousarray(values))
 
-    def distances(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """The distances of the codes to those of the query; under dot, to the query itself. Those of cosine are those of l2."""
-        step = (self.high - self.low) / _STEPS
+    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+        """The distances of the codes to those of the queries; under dot, to the queries themselves. Those of cosine are those of l2."""
+        step = self.step
         if self.metric == "dot":
-            along = codes.values.astype(np.float32) @ query.astype(np.float32)
-            return np.asarray(1 - (along * step + self.low * query.sum()), np.float32)
-        with np.errstate(all="ignore"):
-            steps = np.trunc((query.astype(np.float64) - self.low) / step) if step else np.zeros(len(query))
-        own = np.clip(np.nan_to_num(steps), 0, _STEPS).astype(np.int32)
-        found = np.empty(len(codes.values), np.int64)
-        squared_steps(codes.values, own, found)
+            along = queries.astype(np.float32) @ codes.values.astype(np.float32).T
+            return np.asarray(1 - (along * step + self.low * queries.sum(axis=1)[:, None]), np.float32)
+        found = np.empty((len(queries), len(codes.values)), np.int64)
+        squared_steps(codes.values, self.steps(queries), found)
         return (found * step**2).astype(np.float32)
+
+    def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
+        """The same for single vectors."""
+        step = self.step
+        if self.metric == "dot":
+            # 1 - (along * step + rest), where the kernel tells 1 - along
+            own = query.astype(np.float32)
+            return Compared(DOT, codes.values, own, NO_TABLE, scale=step, offset=float(1 - step - self.low * query.sum()))
+        return Compared(SQUARES, codes.values, self.steps(query), NO_TABLE, scale=step**2)
+
+    @property
+    def step(self) -> float:
+        """How far apart two neighbouring numbers are."""
+        return (self.high - self.low) / _STEPS
+
+    def steps(self, vectors: np.ndarray) -> np.ndarray:
+        """The steps (int32) of vectors, as codes have them: the greatest that is not above a number."""
+        with np.errstate(all="ignore"):
+            steps = np.trunc((vectors.astype(np.float64) - self.low) / self.step) if self.step else np.zeros(vectors.shape)
+        return np.asarray(np.clip(np.nan_to_num(steps), 0, _STEPS).astype(np.int32))
 
 
 def scalar_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> ScalarQuantizer:
@@ -58,11 +76,13 @@ def scalar_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: st
 
 
 @kernel
-def squared_steps(codes: np.ndarray, query: np.ndarray, out: np.ndarray) -> None:
-    """Store in `out[i]` (int64) the sum of the squares of the differences of `codes[i]` (uint8) and `query` (int32), of the same length."""
-    for i in range(codes.shape[0]):
-        total = np.int64(0)
-        for j in range(codes.shape[1]):
-            apart = np.int32(codes[i, j]) - query[j]
-            total += np.int64(apart * apart)
-        out[i] = total
+def squared_steps(codes: np.ndarray, queries: np.ndarray, out: np.ndarray) -> None:
+    """Store in `out[q, i]` (int64) the sum of the squares of the differences of `codes[i]` (uint8) and `queries[q]` (int32)."""
+    for q in range(queries.shape[0]):
+        query = queries[q]
+        for i in range(codes.shape[0]):
+            total = np.int64(0)
+            for j in range(codes.shape[1]):
+                apart = np.int32(codes[i, j]) - query[j]
+                total += np.int64(apart * apart)
+            out[q, i] = total

@@ -25,6 +25,7 @@ MAX_SHARE = 0.8
 """Maximum size of a page with a dictionary, as a fraction of its size without."""
 
 _SAMPLE_SPANS, _SAMPLE_SPAN = 8, 512
+"""Values of a sample: spans from all over the page, since values that are near each other are alike."""
 
 _MIX = U(0x9E3779B97F4A7C15)
 

@@ -57,8 +57,12 @@ SCHEMES = ("lz4", "zstd")
 SMALL = 64
 """Bytes that no encoding makes smaller, because buffers are padded to as many."""
 
+CHUNK_COST = 12
+"""Bytes of a chunk beside its values: a header of 8, and a word of up to 4 in the list of chunks."""
 _BSS_SAMPLE = 8192
+"""Values that are compressed both ways to see which is smaller."""
 _FLAT_CHUNK_BYTES = 8186
+"""8 KiB without a header of 6 bytes, as in pylance."""
 _MAX_CHUNK_VALUES = 4096
 
 
@@ -139,7 +143,7 @@ def _compress_chunks(chunks: EncodedChunks, options: EncodingOptions) -> Encoded
 
 def _size(chunks: EncodedChunks) -> int:
     """The bytes of all buffers and of the header of each chunk."""
-    return sum(len(buffer.data) for buffer in chunks.buffers) + 12 * len(chunks.counts)
+    return sum(len(buffer.data) for buffer in chunks.buffers) + CHUNK_COST * len(chunks.counts)
 
 
 def _planes_or_flat(values: FixedWidth, max_values: int, options: EncodingOptions) -> EncodedChunks:
@@ -179,7 +183,7 @@ def _encode_flat(values: FixedWidth, max_values: int) -> EncodedChunks:
 
 
 def _flat_size(values: FixedWidth, max_values: int, options: EncodingOptions) -> float:
-    return values.count * values.bits / 8 + 12 * len(_flat_counts(values.count, values.bits, max_values))
+    return values.count * values.bits / 8 + CHUNK_COST * len(_flat_counts(values.count, values.bits, max_values))
 
 
 def _encode_packed(values: FixedWidth, max_values: int) -> EncodedChunks:
@@ -190,7 +194,7 @@ def _packed_size(values: FixedWidth, max_values: int, options: EncodingOptions) 
     if max_values < BLOCK:
         return np.inf  # a chunk takes a block of 1024 even for fewer values
     widths = chunk_widths(values, split_evenly(values.count, BLOCK))
-    return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + 12) * len(widths)
+    return float(np.sum(block_words(values.bits, widths))) * values.bits / 8 + (values.bits / 8 + CHUNK_COST) * len(widths)
 
 
 def _encode_runs(values: FixedWidth, max_values: int) -> EncodedChunks:

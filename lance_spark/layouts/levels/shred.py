@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto.encodings_v2_1_pb2 import RepDefLayer
+from lance_spark.arrow.types import is_list
 from lance_spark.buffers.blocks import Block
 from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.kernels.kernel import kernel
@@ -112,7 +113,7 @@ def shred(field: Field, array: pa.Array) -> Shredded:
 
 def _is_leaf(leaf: Field, array: pa.Array) -> bool:
     t = array.type
-    return not (pa.types.is_list(t) or pa.types.is_large_list(t) or (pa.types.is_struct(t) and not _is_packed(leaf, t)))
+    return not (is_list(t) or (pa.types.is_struct(t) and not _is_packed(leaf, t)))
 
 
 def _is_packed(leaf: Field, t: pa.DataType) -> bool:
@@ -122,7 +123,7 @@ def _is_packed(leaf: Field, t: pa.DataType) -> bool:
 
 def _count_lists(field: Field, array: pa.Array) -> int:
     t, count = array.type, 0
-    while pa.types.is_list(t) or pa.types.is_large_list(t) or (pa.types.is_struct(t) and not _is_packed(field, t)):
+    while is_list(t) or (pa.types.is_struct(t) and not _is_packed(field, t)):
         count += not pa.types.is_struct(t)
         t = t.field(0).type
     return count

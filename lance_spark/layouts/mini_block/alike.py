@@ -12,11 +12,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.types import is_bytes
 from lance_spark.buffers.blocks import EncodedChunks, FixedWidth, VariableWidth
 from lance_spark.encodings import flat, inline_bitpacking, out_of_line_bitpacking, rle, variable
 from lance_spark.encodings.fastlanes import block_words, chunk_widths, word_type
 from lance_spark.layouts.choose import auto_dictionary as dictionary
-from lance_spark.layouts.choose.encoding import MIN_FSST_BYTES, SMALL, WIDE
+from lance_spark.layouts.choose.encoding import CHUNK_COST, MIN_FSST_BYTES, SMALL, WIDE
 from lance_spark.layouts.choose.encoding_options import EncodingOptions
 from lance_spark.layouts.choose.nulls_and_constants import WORDS
 from lance_spark.layouts.levels.write import EncodedLevels
@@ -58,15 +59,11 @@ def _is_plain(field: Field, array: pa.Array) -> bool:
     t = array.type
     if not 0 < len(array) <= MOST_ROWS or field.metadata or field.children or array.null_count == len(array):
         return False
-    return _is_word(t) or (_is_text(t) and array.nbytes < _MOST_BYTES)
+    return _is_word(t) or (is_bytes(t) and array.nbytes < _MOST_BYTES)
 
 
 def _is_word(t: pa.DataType) -> bool:
     return (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_temporal(t)) and t.bit_width in WORDS
-
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t))
 
 
 def encode_alike(arrays: Sequence[pa.Array], grammar: Grammar) -> list[EncodedPage | None]:
@@ -107,7 +104,7 @@ def _of_words(arrays: Sequence[pa.Array], together: pa.Array, valid: np.ndarray 
         packed_sizes = (block_words(bits, widths) + 1) * (bits / 8)
         left |= changes + 1 < _OPTIONS.rle_threshold * count
         if bits == 64 and grammar.word_dictionaries and count >= dictionary.MIN_VALUES:
-            left |= _repeats(words, np.minimum(flat_size, packed_sizes) + 12)
+            left |= _repeats(words, np.minimum(flat_size, packed_sizes) + CHUNK_COST)
     packed = packed_sizes < flat_size
 
     def encoder(module: ModuleType) -> Callable[[np.ndarray], EncodedChunks]:
@@ -178,6 +175,7 @@ def _prefer_runs(valid: np.ndarray, grammar: Grammar) -> np.ndarray:
         return np.zeros(len(valid), bool)
     packed, runs = (np.diff(_levels(valid, module).buffer.bounds) for module in (out_of_line_bitpacking, rle))
     changes = (valid[:, 1:] != valid[:, :-1]).sum(axis=1)
+    # An estimate for runs: each takes a level of two bytes and a length of one, after a header of 8.
     fewer: np.ndarray = (3 * (changes + 1) + 8 < packed) & (runs < packed)
     return fewer
 

@@ -176,6 +176,7 @@ def _parsed(encoding_type: str, encoding: bytes) -> Layout:
 
 
 _SMALL = 4 << 10
+"""Bytes of an encoding message: 1024 of them, which are kept, have at most 4 MiB."""
 _known_layout = lru_cache(maxsize=1024)(_parsed)
 
 _LEVELS: dict[int, tuple[bool, bool, bool]] = {

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.types import is_bytes, is_text
 from lance_spark.buffers.blocks import Block, FixedSizeList, FixedWidth, PackedStruct, VariableWidth
 from lance_spark.buffers.limits import check_bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -82,7 +83,7 @@ def _variable_width(block: VariableWidth, t: pa.DataType, validity: np.ndarray |
         raise _misfit("values of variable width", t)
     array = pa.Array.from_buffers(t, block.count, [_buffer(validity), _buffer(offsets), _buffer(block.data)])
     # Text must be UTF-8: later steps do not check it. Most text is ASCII, which is checked much faster.
-    if (pa.types.is_string(t) or pa.types.is_large_string(t)) and block.data.max(initial=0) >= 128:
+    if is_text(t) and block.data.max(initial=0) >= 128:
         array.validate(full=True)
     return array
 
@@ -127,7 +128,7 @@ def look_up(items: pa.Array, numbers: pa.Array) -> pa.Array:
     """The items at these indices. Raises CorruptFileError if they exceed the maximum size of a page."""
     size = items.nbytes / max(len(items), 1) * len(numbers)
     t = items.type
-    if pa.types.is_string(t) or pa.types.is_binary(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t):
+    if is_bytes(t):
         lengths = pc.binary_length(items)
         size = float(pc.max(lengths).as_py() or 0) * len(numbers)
         if size > LARGE:  # then the exact size is measured

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, InvalidOptionError, LanceError, logged
+from lance_spark.errors import CommitConflictError, InvalidOptionError, logged, on_refusal
 from lance_spark.namespace.manifest_table import NAMESPACE, TABLE, ManifestTable, change
 from lance_spark.namespace.partitioned import leaf_commit
+from lance_spark.namespace.partitioned.destinations import Places
 from lance_spark.namespace.partitioned.leaves import Leaf, Pin, leaves_of, open_leaf
-from lance_spark.namespace.partitioned.places import Places
 from lance_spark.namespace.partitioned.pruning import may_match
 from lance_spark.namespace.partitioned.root import LEAF, PIN_COLUMNS, PartitionedVersion, opened, parsed, with_columns
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionSpec
@@ -30,6 +30,7 @@ from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot
 
 _CONNECTIONS = 8
+"""Tables that are committed at once: each commit waits for the store most of the time."""
 
 
 def commit_partitions(
@@ -44,15 +45,14 @@ def commit_partitions(
     if not partitions and target.mode in ("append", "dynamic"):
         return opened(target.root)
     work = _Commit(target, partitions, replaced)
-    try:
-        done = change(target.root, work.edit, target.options.noted)
-    except CommitStateUnknownError:
-        raise
-    except (LanceError, ValueError):
+
+    def undo() -> None:
         discard_written(partitions)
         with logged(f"{target.root.uri}: removing tables that were not needed"):
             work.remove_unused(None)
-        raise
+
+    with on_refusal(undo):
+        done = change(target.root, work.edit, target.options.noted)
     if not done.applied:
         discard_written(partitions)
     with logged(f"{target.root.uri}: removing tables that were not needed"):

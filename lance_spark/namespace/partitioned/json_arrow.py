@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.arrow.types import is_list
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 _PLAIN: dict[str, pa.DataType] = {
@@ -84,7 +85,7 @@ def type_to_json(t: pa.DataType, name: str) -> dict[str, Any]:
         return type_to_json(t.value_type, name)
     if pa.types.is_fixed_size_list(t):
         return {"type": "fixed_size_list", "length": t.list_size, "fields": [_field_to_json(t.value_field)]}
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if is_list(t):
         return {"type": "list" if pa.types.is_list(t) else "large_list", "fields": [_field_to_json(t.value_field)]}
     if pa.types.is_struct(t):
         return {"type": "struct", "fields": [_field_to_json(t.field(i)) for i in range(t.num_fields)]}

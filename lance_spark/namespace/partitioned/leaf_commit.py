@@ -8,10 +8,9 @@ namespace refers to no version of a table, its latest version is used.
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lance_spark.errors import CommitConflictError, RefConflictError, TableAlreadyExistsError, VersionNotFoundError
@@ -23,26 +22,17 @@ from lance_spark.schema.schema import Schema
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.build.old_writers import highest_fragment_id
+from lance_spark.table.commit.cleaned_up_versions import fits_by_name
 from lance_spark.table.commit.commit import commit, commit_next
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.commit.unseen import fits_by_name
+from lance_spark.table.commit.retry import attempts, back_off
 from lance_spark.table.maintenance.clone import copy_file
 from lance_spark.table.maintenance.progress import untracked
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 
-TRIES = 60
-_LONGEST_WAIT_S = 1.0
 TAG = "namespace-"
 """The prefix of the tags of versions that the namespace refers to; the version follows."""
-
-
-@dataclass(frozen=True)
-class LeafVersion:
-    """A new version of a table; `base` is the version that it is based on."""
-
-    base: int
-    snapshot: Snapshot
 
 
 def create(partition: WrittenPartition) -> Snapshot:
@@ -64,22 +54,17 @@ def append(pinned: Snapshot, partition: WrittenPartition, fragments: Sequence[Fr
     Raises CommitConflictError if other writers always commit first, or if the table's columns have changed since the rows were written.
     """
     target, store = partition.target, pinned.store
-    started = time.monotonic()
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(min((time.monotonic() - started) / attempt * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT_S))
-        base: Snapshot | None = reopened(pinned)
-        assert base is not None
-        if exact and base.version != pinned.version and not _same_rows(base, pinned):
-            base = commit_next(store, Transaction(base.version, Restore(pinned.version)), base)
-        if base is None:
-            continue
-        operation = _operation(base, target.schema, target.table_schema, fragments)
-        done = commit_next(store, Transaction(base.version, operation), base, NewFiles(target.schema, target.since))
-        if done is not None:
-            keep(done)
-            return done
-    raise CommitConflictError(f"{store.uri}: {TRIES} tries to commit were all overtaken by other writers", retryable=True)
+    for attempt in attempts():
+        started = time.monotonic()
+        base = restored(pinned) if exact else reopened(pinned)
+        if base is not None:
+            operation = _operation(base, target.schema, target.table_schema, fragments)
+            done = commit_next(store, Transaction(base.version, operation), base, NewFiles(target.schema, target.since))
+            if done is not None:
+                keep(done)
+                return done
+        back_off(attempt, time.monotonic() - started)
+    raise CommitConflictError(f"{store.uri}: {attempt + 1} tries to commit were all overtaken by other writers", retryable=True)
 
 
 def restored(pinned: Snapshot) -> Snapshot | None:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lance_spark.namespace.partitioned import evolve
-from lance_spark.namespace.partitioned.care import (
+from lance_spark.namespace.partitioned.commit import commit_partitions
+from lance_spark.namespace.partitioned.maintenance import (
     PartitionedCleanup,
     PartitionedCompaction,
     PartitionedReport,
@@ -20,17 +21,16 @@ from lance_spark.namespace.partitioned.care import (
     compact,
     verify_partitioned,
 )
-from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.root import PIN_COLUMNS, PartitionedVersion, opened, with_columns, with_flags
-from lance_spark.namespace.partitioned.scan import plan_partitioned, read_partitioned
+from lance_spark.namespace.partitioned.scan import plan_partitioned
 from lance_spark.namespace.partitioned.spec import FieldDefinition, PartitionSpec
 from lance_spark.namespace.partitioned.write import PartitionMode, begin, write_partitions
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.schema.schema import from_arrow, quoted
 from lance_spark.storage.store import Store
-from lance_spark.table.changes.compaction import COMPACTION
 from lance_spark.table.changes.replace_where import check_rows
+from lance_spark.table.compaction.compaction import COMPACTION
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.write.options import WriteOptions
@@ -62,7 +62,7 @@ class PartitionedScan:
         there = (*(self.plan.predicate.columns if self.plan.predicate else ()), quoted([self.version.shape.manifest.schema.fields[0].name]))
         plan = replace(self.plan, columns=there[:1]) if counting else self.plan
         for task in plan_partitioned(self.version, plan):
-            for batch in read_partitioned(task):
+            for batch in task.read():
                 yield batch.select([]) if counting else batch
 
     def to_table(self) -> pa.Table:
@@ -159,7 +159,7 @@ class PartitionedNamespace:
         plan = ScanPlan((), counts_rows=True)
         if filter is not None:
             plan = replace(plan, predicate=self.scan(filter=filter).plan.predicate)
-        counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in read_partitioned(task))
+        counts = (batch.column(0).to_pylist() for task in plan_partitioned(self.snapshot, plan) for batch in task.read())
         return sum(number for batch in counts for number in batch)
 
     def write(

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.types import is_text
 from lance_spark.errors import InvalidOptionError
 from lance_spark.namespace.partitioned.comparisons import Bounds, Equal, NotNull, Prefix, Test, bounds_of, test_of
 from lance_spark.namespace.partitioned.ranges import between
 from lance_spark.namespace.partitioned.spec import FIELD_ID, PartitionField, PartitionSpec
-from lance_spark.namespace.partitioned.transforms import TIME_PARTS, is_text
+from lance_spark.namespace.partitioned.transforms import TIME_PARTS
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.bind import kind
 from lance_spark.predicate.tree import And, Column, Expression, Literal, Or, walk

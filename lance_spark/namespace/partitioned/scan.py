@@ -21,18 +21,18 @@ from lance_spark.predicate import Predicate, conjunction, evaluate
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.cost import Cost
+from lance_spark.table.scan.indexed import look_up
 from lance_spark.table.scan.parts import Part, left_by
 from lance_spark.table.scan.plan import (
     MAX_TASK_BYTES,
     ScanPlan,
-    ScanTask,
     all_live_rows,
     cut,
     grouped,
     plan_parts,
     row_bytes,
 )
-from lance_spark.table.scan.task import counted, read_task, row_counts
+from lance_spark.table.scan.task import ScanTask, counted
 
 _FIRST_LEAVES = 32
 """With a limit and no predicate, this many tables are opened at a time until there are enough rows."""
@@ -99,29 +99,39 @@ class PartitionedTask:
         """An estimate of the bytes to read."""
         return sum(leaf.task.num_bytes for leaf in self.leaves)
 
+    @property
+    def scans(self) -> tuple[ScanTask, ...]:
+        """The task of each table."""
+        return tuple(leaf.task for leaf in self.leaves)
 
-def read_partitioned(task: PartitionedTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or rows with their number, one for each table.
+    @property
+    def tables(self) -> tuple[int, int]:
+        """As `ScanTask.tables`."""
+        return (self.kept, self.total)
 
-    What the reading costs is added to `cost`; its rows are those of the tables.
-    """
-    cost = Cost() if cost is None else cost
-    yield from window((batch for leaf in task.leaves for batch in _read(leaf, cost)), task.offset, task.limit)
+    @property
+    def indexes(self) -> str:
+        """As `ScanTask.indexes`; those of tables are not named."""
+        return ""
 
+    def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
+        """As `ScanTask.read`: with rows with their number, one for each table. The rows of `cost` are those of the tables."""
+        cost = Cost() if cost is None else cost
+        yield from window((batch for leaf in self.leaves for batch in _read(leaf, cost)), self.offset, self.limit)
 
-def partitioned_row_counts(task: PartitionedTask, cost: Cost) -> Iterator[int]:
-    """The number of rows of a task, split into batches. What it costs is added to `cost`."""
-    if task.limit is None and not task.offset and all(leaf.finish is None for leaf in task.leaves):
-        for leaf in task.leaves:
-            yield from row_counts(leaf.task, cost)
-        return
-    yield from (batch.num_rows for batch in read_partitioned(task, cost))
+    def row_counts(self, cost: Cost) -> Iterator[int]:
+        """As `ScanTask.row_counts`."""
+        if self.limit is None and not self.offset and all(leaf.finish is None for leaf in self.leaves):
+            for leaf in self.leaves:
+                yield from leaf.task.row_counts(cost)
+            return
+        yield from (batch.num_rows for batch in self.read(cost))
 
 
 def _read(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
     finish, task = leaf.finish, leaf.task
     if finish is None:
-        yield from read_task(task, cost)
+        yield from task.read(cost)
         return
     batches = (finish.complete(batch, rows) for batch, rows in _raw(task, cost))
     if finish.counts_rows:
@@ -133,9 +143,9 @@ def _read(leaf: LeafTask, cost: Cost) -> Iterator[pa.RecordBatch]:
 def _raw(task: ScanTask, cost: Cost) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The batches of a task and their numbers of rows, which batches without columns do not have."""
     if task.fields.fields:
-        yield from ((batch, batch.num_rows) for batch in read_task(task, cost))
+        yield from ((batch, batch.num_rows) for batch in task.read(cost))
     else:
-        yield from ((pa.record_batch({}), rows) for rows in row_counts(task, cost))
+        yield from ((pa.record_batch({}), rows) for rows in task.row_counts(cost))
 
 
 @dataclass(frozen=True)
@@ -214,8 +224,6 @@ def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], 
 
 def _left_by_indexes(views: Sequence[LeafView], parts: Sequence[Part], predicate: Predicate) -> list[Part]:
     """The parts with the rows that the scalar indexes of their tables leave."""
-    from lance_spark.table.scan.indexed import look_up  # reads index files, and so loads the decoders
-
     own = [p for p in parts if isinstance(p, _LeafPart)]
     left: list[Part] = []
     at = 0

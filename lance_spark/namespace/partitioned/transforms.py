@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.arrow.types import is_binary, is_text
 from lance_spark.errors import InvalidOptionError
 from lance_spark.namespace.partitioned.local_time import part
 
@@ -19,16 +20,6 @@ TIME_PARTS = ("year", "month", "day", "hour")
 KINDS = ("identity", *TIME_PARTS, "truncate", "bucket", "multi_bucket")
 PARAMETERS = {"truncate": "width", "bucket": "num_buckets", "multi_bucket": "num_buckets"}
 """The transforms with a parameter, and its name in a spec."""
-
-
-def is_text(t: pa.DataType) -> bool:
-    """True for string types."""
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
-
-
-def is_bytes(t: pa.DataType) -> bool:
-    """True for binary types of variable length."""
-    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t))
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class Transform:
             return pa.int32()
         if self.kind == "truncate" and (is_text(source) or pa.types.is_integer(source) or pa.types.is_decimal(source)):
             return source
-        if self.kind == "bucket" and (source == pa.int64() or is_text(source) or is_bytes(source)):
+        if self.kind == "bucket" and (source == pa.int64() or is_text(source) or is_binary(source)):
             return pa.int32()
         raise InvalidOptionError(f"the partition transform {self} cannot be written for a column of type {source}; {_ADVICE[self.kind]}")
 

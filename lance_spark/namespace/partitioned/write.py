@@ -20,8 +20,8 @@ from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchErr
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
+from lance_spark.namespace.partitioned.destinations import Key, Place, Places, groups, keys
 from lance_spark.namespace.partitioned.leaves import Leaf, matched, open_leaf
-from lance_spark.namespace.partitioned.places import Key, Place, Places, groups, keys
 from lance_spark.namespace.partitioned.root import PartitionedVersion, leaf_store, opened, with_flags
 from lance_spark.namespace.partitioned.spec import FIELD_ID
 from lance_spark.schema.schema import Field, Schema, from_arrow

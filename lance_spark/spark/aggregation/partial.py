@@ -24,6 +24,7 @@ MAX_GROUPS = 50_000
 _ROWS_PER_GROUP = 4
 """Fewer are not worth the time that grouping takes."""
 _SMALL_CHUNK = 4096
+"""Rows from which on it is judged whether grouping pays, and in which sums that overflow are looked for."""
 _BATCH_ROWS = 32 << 10
 _MOST_LONG = (1 << 63) - 1
 

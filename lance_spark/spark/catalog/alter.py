@@ -22,6 +22,8 @@ from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
 from lance_spark.spark.types import stored, to_spark
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
+from lance_spark.table.compaction.cluster import CONFIG, Clustered
+from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.versions.snapshot import Snapshot, reopened
 from lance_spark.table.write.options import NO_OPTIONS
 
@@ -168,6 +170,15 @@ def _configure(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
     return alter.update_config(snapshot, {c["key"]: c.get("value") for c in changes})
 
 
+def _cluster(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
+    """CLUSTER BY of a table says how later runs of a clustering order its rows; NONE forgets it."""
+    columns = tuple(changes[-1]["columns"])
+    check_columns(snapshot.manifest.schema, columns)
+    before = Clustered.of(snapshot)
+    new = before if before.columns == columns else Clustered(columns)
+    return alter.update_config(snapshot, new.config if columns else {CONFIG: None})
+
+
 _STEPS: Mapping[str, Callable[[Snapshot, Sequence[Change]], Snapshot]] = {
     "AddColumn": _add,
     "DeleteColumn": _drop,
@@ -178,4 +189,5 @@ _STEPS: Mapping[str, Callable[[Snapshot, Sequence[Change]], Snapshot]] = {
     "UpdateColumnDefaultValue": _describe,
     "SetProperty": _configure,
     "RemoveProperty": _configure,
+    "ClusterBy": _cluster,
 }

@@ -13,8 +13,12 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.schema.declared_types import COLLATIONS
+from lance_spark.schema.schema import from_arrow
 from lance_spark.spark.field_metadata import constant_default, printable
 from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
+from lance_spark.spark.types import stored
+from lance_spark.table.compaction.cluster import Clustered
+from lance_spark.table.compaction.curve import check_columns
 from lance_spark.table.write.new_schema import split_key
 
 _OPTION = "option."
@@ -51,6 +55,8 @@ class Definition:
             if key not in _OF_SPARK and not key.startswith(_OPTION) and of_statement.get(key) != value
         }
         _check_columns(config, columns.names)
+        if clustered := Clustered.in_config(config).columns:
+            check_columns(from_arrow(stored(columns, {})), clustered)
         chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
         own = {**chosen, **of_statement, **options}
         names = {main_name(key) for key in own}

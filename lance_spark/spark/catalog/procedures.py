@@ -15,6 +15,7 @@ from typing import Any
 
 from lance_spark.dataset import Dataset
 from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.tables import latest_version
@@ -23,16 +24,17 @@ from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.source import open_version
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes import alter
-from lance_spark.table.changes.compaction import CompactionOptions
-from lance_spark.table.changes.compaction_task import CompactionTask, compact
-from lance_spark.table.changes.optimize import commit_tasks, compaction_tasks
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.commit.commit import with_own_ids
-from lance_spark.table.indexes import optimize
-from lance_spark.table.indexes.create import NewIndex, commit_created, create_index_tasks
+from lance_spark.table.compaction import cluster
+from lance_spark.table.compaction.cluster import Clustering
+from lance_spark.table.compaction.compaction import CompactionOptions
+from lance_spark.table.compaction.optimize import commit_tasks, compaction_tasks
+from lance_spark.table.compaction.task import CompactionTask, compact
+from lance_spark.table.indexes import create, stages
+from lance_spark.table.indexes.create import NewIndex, commit_created
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
-from lance_spark.table.indexes.segment import BuildTask, build_segment
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
@@ -150,6 +152,23 @@ def _reference(version: str | None) -> Reference | None:
     return int(version) if version is not None and version.isdecimal() else version
 
 
+def _clustering(snapshot: Snapshot, given: dict[str, Any]) -> tuple[Clustering, WriteOptions]:
+    noted = WriteOptions(**{name: given.pop(name) for name in _NOTED if name in given})
+    chosen = _chosen(snapshot, given.pop("where", None))
+    return Clustering(tuple(given.pop("columns", ())), fragments=chosen, **given), noted
+
+
+def _clustering_stage(number: int) -> Stage:
+    tasks, run = cluster.STAGES[number]
+    return Stage(lambda snapshot, before, **given: tasks(snapshot, _clustering(snapshot, given)[0], _SEGMENTS, before), run)
+
+
+def _commit_clustering(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
+    how, noted = _clustering(snapshot, given)
+    m = cluster.commit_clustered(Here(), snapshot, how, done, noted)
+    return [(m.version, m.fragments_removed, m.fragments_added, m.rows)]
+
+
 def _noted(given: Mapping[str, Any]) -> WriteOptions:
     return WriteOptions(**given)
 
@@ -211,10 +230,6 @@ def _delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> Rows:
     return [(name,)]
 
 
-def _tags(snapshot: Snapshot) -> Rows:
-    return [(t.name, t.branch, t.version, t.created_at, t.updated_at) for _, t in sorted(Dataset(snapshot).tags.list().items())]
-
-
 def _create_branch(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
     if if_not_exists and name in Dataset(snapshot).branches.list():
         return [(name, open_snapshot(snapshot.root, branch=name, allow_other_stores=snapshot.allow_other_stores).version)]
@@ -227,9 +242,10 @@ def _delete_branch(snapshot: Snapshot, name: str, if_exists: bool = False) -> Ro
     return [(name,)]
 
 
-def _branches(snapshot: Snapshot) -> Rows:
-    found = sorted(Dataset(snapshot).branches.list().items())
-    return [(b.name, b.parent_branch, b.parent_version, b.created_at * 1_000_000) for _, b in found]
+def _rows_of(name: str) -> Callable[[Snapshot], Rows]:
+    """The rows of a metadata table, with times in microseconds since 1970."""
+    table = METADATA_TABLES[name]
+    return lambda snapshot: [[_micros(v) if isinstance(v, datetime) else v for v in row] for row in table.rows(snapshot)]
 
 
 def _history(snapshot: Snapshot, limit: int | None = None) -> Rows:
@@ -262,7 +278,12 @@ def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Ro
 
 _INDEX = {
     **{"name": "string", "replace": "boolean", "rows_per_zone": "bigint", "number_of_items": "bigint", "probability": "double"},
-    **{"path": "string", "target_index_type": "string"},
+    **{"path": "string", "target_index_type": "string", "metric": "string"},
+    **{"base_tokenizer": "string", "language": "string", "with_position": "boolean", "max_token_length": "bigint", "block_size": "bigint"},
+    **dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding", "prefix_only"), "boolean"),
+    **{"custom_stop_words": "array<string>", "min_ngram_length": "bigint", "max_ngram_length": "bigint"},
+    **dict.fromkeys(("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), "boolean"),
+    **dict.fromkeys(("num_partitions", "target_partition_size", "sample_rate", "max_iters", "num_sub_vectors", "num_bits"), "bigint"),
 }
 _SEGMENTS = 8
 """The number of segments that a large index is built as at least, which are the tasks."""
@@ -272,12 +293,15 @@ def _new_index(column: str, kind: str, name: str | None = None, replace: bool = 
     return NewIndex(column, kind, name, replace, True, parameters)
 
 
-def _index_tasks(snapshot: Snapshot, before: Results, **given: Any) -> list[BuildTask]:
-    return create_index_tasks(snapshot, _new_index(**given), _SEGMENTS)
+def _creation_stage(stage: stages.Stage[NewIndex]) -> Stage:
+    def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
+        return stage.tasks(snapshot, _new_index(**given), _SEGMENTS, before)
+
+    return Stage(tasks, stage.run)
 
 
 def _commit_index(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
-    return [(commit_created(snapshot, _new_index(**given), done[0]).version,)]
+    return [(commit_created(snapshot, _new_index(**given), done, {}).version,)]
 
 
 def _drop_index(snapshot: Snapshot, name: str) -> Rows:
@@ -288,7 +312,7 @@ def _optimization(num_indices_to_merge: int | None = None, index_names: Sequence
     return Optimization(num_indices_to_merge, index_names, retrain)
 
 
-def _optimization_stage(stage: optimize.Stage) -> Stage:
+def _optimization_stage(stage: stages.Stage[Optimization]) -> Stage:
     def tasks(snapshot: Snapshot, before: Results, **given: Any) -> Sequence[Any]:
         return stage.tasks(snapshot, _optimization(**given), _SEGMENTS, before)
 
@@ -297,10 +321,6 @@ def _optimization_stage(stage: optimize.Stage) -> Stage:
 
 def _commit_optimization(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
     return [(commit_optimized(snapshot, _optimization(**given), done, {}).version,)]
-
-
-def _indexes(snapshot: Snapshot) -> Rows:
-    return [(i["name"], i["type"], i["fields"], i["uuid"], i["version"], sorted(i["fragment_ids"])) for i in list_indices(snapshot)]
 
 
 def _index_statistics(snapshot: Snapshot) -> Rows:
@@ -315,7 +335,10 @@ _NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "bo
 _NAME = {"name": "string", "if_exists": "boolean"}
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
-        "version bigint", Job((Stage(_index_tasks, build_segment),), _commit_index), {"column": "string", "kind": "string", **_INDEX}, 2
+        "version bigint",
+        Job(tuple(_creation_stage(stage) for stage in create.STAGES), _commit_index),
+        {"column": "string", "kind": "string", **_INDEX},
+        2,
     ),
     "drop_index": Procedure("version bigint", _drop_index, {"name": "string"}, 1),
     "optimize_indices": Procedure(
@@ -323,7 +346,9 @@ PROCEDURES: Mapping[str, Procedure] = {
         Job(tuple(_optimization_stage(stage) for stage in STAGES), _commit_optimization),
         {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"},
     ),
-    "indexes": Procedure("name string, type string, fields array<string>, uuid string, version bigint, fragments array<bigint>", _indexes),
+    "indexes": Procedure(
+        "name string, type string, fields array<string>, uuid string, version bigint, fragments array<bigint>", _rows_of("indexes")
+    ),
     "index_statistics": Procedure(
         "name string, fields array<string>, type string, num_indexed_fragments bigint, num_indexed_rows bigint, "
         "num_unindexed_fragments bigint, num_unindexed_rows bigint",
@@ -346,6 +371,11 @@ PROCEDURES: Mapping[str, Procedure] = {
             **_NOTED,
         },
     ),
+    "cluster": Procedure(
+        "version bigint, fragments_removed bigint, fragments_added bigint, rows bigint",
+        Job(tuple(_clustering_stage(i) for i in range(len(cluster.STAGES))), _commit_clustering),
+        {"columns": "array<string>", "where": "string", "full": "boolean", "target_rows_per_fragment": "bigint", **_NOTED},
+    ),
     "cleanup": Procedure(
         "bytes_removed bigint, old_versions bigint, data_files_removed bigint, transaction_files_removed bigint, "
         "index_files_removed bigint, deletion_files_removed bigint, files array<string>",
@@ -356,10 +386,10 @@ PROCEDURES: Mapping[str, Procedure] = {
     "create_tag": Procedure("name string, version bigint", _create_tag, _NAME_AND_VERSION, 1),
     "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
     "delete_tag": Procedure("name string", _delete_tag, _NAME, 1),
-    "tags": Procedure("name string, branch string, version bigint, created_at string, updated_at string", _tags),
+    "tags": Procedure("name string, branch string, version bigint, created_at string, updated_at string", _rows_of("tags")),
     "create_branch": Procedure("name string, version bigint", _create_branch, _NAME_AND_VERSION, 1),
     "delete_branch": Procedure("name string", _delete_branch, _NAME, 1),
-    "branches": Procedure("name string, parent_branch string, parent_version bigint, created_at timestamp", _branches),
+    "branches": Procedure("name string, parent_branch string, parent_version bigint, created_at timestamp", _rows_of("branches")),
     "history": Procedure(
         "version bigint, timestamp timestamp, operation string, message string, properties map<string,string>",
         _history,

@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.spark.catalog import alter, namespaces, procedures, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.import_cache import brief_errors, keep_import_cache_small, start_task
+from lance_spark.spark.workers.import_cache import brief_errors, keep_import_cache_small, start_task
 from lance_spark.spark.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {

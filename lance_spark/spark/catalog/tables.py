@@ -20,9 +20,11 @@ from lance_spark.errors import (
     logged,
     on_failure,
 )
+from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
+from lance_spark.spark.metadata_source import MetadataSource
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import to_spark
@@ -37,17 +39,25 @@ LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provide
 NOW: Mapping[str, str] = {}
 """The options of the latest version."""
 _SHOWN_VERSIONS = 10
+_LEAST_NAMES = 2
+"""The names of a metadata table: at least its table's and its own."""
 
 
 def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | None = None) -> dict[str, Any]:
     """Open a table: the pickled data source, its schema, options and properties.
 
-    `version` is a number or a tag, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of the table t.
+    `version` is a number or a tag, `timestamp` is in ISO 8601. If there is no table `t.branch_x`, this is the branch x of the table t; and
+    if there is no table `t.files`, this is the metadata table "files" of the table t (see `inspection.metadata_tables`).
     """
     travel = {} if version is None else {"version" if version.isdecimal() else "tag": version}
     if timestamp is not None:
         travel["timestamp"] = timestamp
-    source = opened(catalog, id, travel)
+    try:
+        source = opened(catalog, id, travel)
+    except TableNotFoundError:
+        if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
+            raise
+        return _about(opened(catalog, id[:-1], travel), id[-1])
     schema, snapshot = source.schema(), source.opened()
     config = snapshot.manifest.config
     options = {**source.options, **({} if travel else options_of_each_write(config))}
@@ -55,6 +65,13 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     pickled = base64.b64encode(pickle.dumps(source)).decode()
     return {"source": pickled, "schema": schema.json(), "options": options, "properties": properties}
+
+
+def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
+    """The same of a metadata table."""
+    about = MetadataSource(source.options, source.opened(), name)
+    pickled = base64.b64encode(pickle.dumps(about)).decode()
+    return {"source": pickled, "schema": about.schema().json(), "options": {}, "properties": {}, "metadata": True}
 
 
 def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -100,6 +101,13 @@ public class CatalogTables extends Rule {
     if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
     if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
     return options(entry((Identifier) relation.identifier().get()));
+  }
+
+  /** The same for a stream, with its own options; null for other relations. */
+  static CaseInsensitiveStringMap options(StreamingRelationV2 relation) throws Exception {
+    if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
+    if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
+    return WriteInfo.over(options(entry((Identifier) relation.identifier().get())), relation.extraOptions());
   }
 
   static Map options(CatalogTable entry) {

@@ -287,7 +287,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   }
 
   public NamedReference[] filterAttributes() {
-    boolean takesFilters = request.aggregates == null && request.limit < 0 && !source.options.containsKey("limit");
+    boolean takesFilters = request.aggregates == null && request.limit < 0 && !source.isCut();
     StructField[] fields = takesFilters ? schema.fields() : new StructField[0];
     // Spark fails on a name that it cannot resolve, for example if two names differ only in case.
     HashSet<String> names = new HashSet<String>(), ambiguous = new HashSet<String>();

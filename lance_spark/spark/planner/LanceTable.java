@@ -32,6 +32,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations, TruncatableTable {
   /** The option with the version that a write is based on, and its identity (lance_spark.spark.source). */
   private static final String BASED_ON = "__lance_based_on";
+  /** The option that reads changes instead of rows. */
+  static final String FEED = "readChangeFeed";
   private final PythonTable inner;
   private final String name;
   private final Map own;
@@ -55,6 +57,14 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   /** A table that Spark has opened with these options. */
   static LanceTable opened(PythonTable table, CaseInsensitiveStringMap options) {
     return new LanceTable(table, table.name(), options.asCaseSensitiveMap(), false, false);
+  }
+
+  /** A table that is opened now, with these options. */
+  static LanceTable reopened(CaseInsensitiveStringMap options) { return opened(python(options), options); }
+
+  static PythonTable python(CaseInsensitiveStringMap options) {
+    PythonDataSourceV2 source = Source.unopened();
+    return new PythonTable(source, LancePlanner.SOURCE, source.inferSchema(options));
   }
 
   /** The same relation over LanceTable. */
@@ -84,8 +94,7 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Source source = source(ExtraConditions.without(options));
-    // The limit in the user's options must be applied before anything that Spark pushes.
-    return takesColumnsOnly || LancePlanner.isExcluded() || source.options.containsKey("limit") ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
+    return takesColumnsOnly || LancePlanner.isExcluded() || source.isCut() ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
@@ -129,6 +138,8 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
 class Source {
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
+  /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options), as the call of a table function does. */
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", LanceTable.FEED, SearchFunction.CALL };
   final PythonTable table;
   final CaseInsensitiveStringMap options;
   private final boolean isCatalogTable;
@@ -151,6 +162,12 @@ class Source {
     } catch (Exception e) {
       LancePlanner.LOG.warn("a lance table was changed, but views and DataFrames that exist show the version before", e);
     }
+  }
+
+  /** True if the user's options choose rows by more than a condition, so that nothing that Spark pushes may come before them. */
+  boolean isCut() {
+    for (int i = 0; i < CUTS.length; i++) if (options.containsKey(CUTS[i])) return true;
+    return false;
   }
 
   /** A new PythonDataSourceV2 that Spark has not opened. */

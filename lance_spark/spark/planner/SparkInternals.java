@@ -23,7 +23,8 @@ public class SparkInternals {
   private static final String FIELD = "." + (PYTHON + "PythonPartitionReaderFactory$$").replace('.', '$');
 
   /**
-   * Each row has a class and the members in use: `name/2` is a method and `new/2` a constructor with two parameters, `.name` a private field.
+   * Each row has a class and the members in use: `name/2` is a method and `new/2` a constructor with two parameters, `name/2|3` one with two or
+   * three, depending on the version; `.name` is a private field.
    * All VERSIONS have them.
    */
   private static final String[][] USED = {
@@ -54,6 +55,7 @@ public class SparkInternals {
     { LOGICAL + "V2WriteCommand", "table/0", "query/0" },
     { LOGICAL + "V2CreateTablePlan", "name/0", "partitioning/0" },
     { LOGICAL + "AppendData" },
+    { LOGICAL + "AppendData$", "byPosition/3|4", ".MODULE$" },
     { LOGICAL + "MergeRows", "checkCardinality/0", "output/0" },
     { LOGICAL + "TruncateTable", "table/0" },
     { LOGICAL + "WriteDelta", "condition/0", "originalTable/0", "productElement/1", "query/0", "write/0" },
@@ -79,9 +81,10 @@ public class SparkInternals {
     { CATALYST + "expressions.Expression", "sql/0", "dataType/0", "eval/1", "foldable/0" },
     { CATALYST + "plans.QueryPlan", "schema/0", "output/0", "subqueriesAll/0" },
     { SQL + "internal.SessionState", "catalog/0", "analyzer/0", "tableFunctionRegistry/0", "catalogManager/0", "sqlParser/0" },
-    { SQL + "classic.SparkSession", "sessionState/0", "sparkContext/0" },
+    { SQL + "classic.SparkSession", "sessionState/0", "sparkContext/0", "table/1" },
     { SQL + "classic.SparkSession$", "active/0", ".MODULE$" },
     { "org.apache.spark.unsafe.Platform", "throwException/1" },
+    { CATALYST + "CatalystTypeConverters$", "convertToScala/2", ".MODULE$" },
     { CATALYST + "FunctionIdentifier", "new/1" },
     { CATALYST + "InternalRow" },
     { CATALYST + "analysis.FunctionRegistryBase", "createOrReplaceTempFunction/3" },
@@ -95,6 +98,7 @@ public class SparkInternals {
     { CATALYST + "expressions.ExpressionInfo", "new/2" },
     { CATALYST + "expressions.Literal", "new/2", "value/0" },
     { CATALYST + "expressions.NamedExpression", "exprId/0", "name/0" },
+    { CATALYST + "expressions.NamedArgumentExpression", "key/0", "value/0" },
     { CATALYST + "expressions.Pmod", "new/2" },
     { CATALYST + "expressions.ShiftRight", "new/2" },
     { CATALYST + "expressions.SortDirection" },
@@ -103,7 +107,7 @@ public class SparkInternals {
     { CATALYST + "expressions.XxHash64", "new/1" },
     { CATALYST + "plans.JoinType", "sql/0" },
     { LOGICAL + "Join", "condition/0", "joinType/0", "right/0" },
-    { LOGICAL + "Project", "child/0", "new/2", "projectList/0" },
+    { LOGICAL + "Project", "child/0", "children/0", "new/2", "output/0", "projectList/0" },
     { LOGICAL + "RepartitionByExpression", "new/4" },
     { LOGICAL + "Sort", "new/4" },
     { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
@@ -116,7 +120,8 @@ public class SparkInternals {
     { "org.apache.spark.SparkThrowable" },
     { "org.apache.spark.api.python.PythonFunction" },
     { SQL + "Row", "get/1" },
-    { SQL + "classic.Dataset", "collectAsList/0" },
+    { SQL + "classic.Dataset", "collectAsList/0", "queryExecution/0" },
+    { SQL + "execution.QueryExecution", "analyzed/0" },
     { SQL + "classic.Dataset$", "ofRows/2", ".MODULE$" },
     { CATALYST + "parser.ParserInterface", "parseMultipartIdentifier/1" },
     { CATALYST + "analysis.NamespaceAlreadyExistsException", "new/1" },
@@ -144,7 +149,7 @@ public class SparkInternals {
     { SQL + "execution.datasources.DataSourceStrategy$", "normalizeExprs/2", ".MODULE$" },
   };
 
-  /** What only the columnar hand-over and metrics use. Without it, scans hand over rows. `name/2|3` has two or three parameters, depending on the version. */
+  /** What only the columnar hand-over and metrics use. Without it, scans hand over rows. */
   private static final String[][] USED_BY_COLUMNAR = {
     { "org.apache.spark.InterruptibleIterator", "delegate/0" },
     { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
@@ -301,6 +306,20 @@ public class SparkInternals {
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
+  }
+
+  /** The result of a method of a companion object: its first arguments are given, versions differ in the others, which are Spark's defaults. */
+  static Object made(Object companion, String name, Object[] given) throws Exception {
+    Method[] methods = companion.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (!methods[i].getName().equals(name)) continue;
+      Object[] all = Arrays.copyOf(given, methods[i].getParameterTypes().length);
+      for (int k = given.length; k < all.length; k++) {
+        all[k] = companion.getClass().getMethod(name + "$default$" + (k + 1), new Class[0]).invoke(companion, new Object[0]);
+      }
+      return methods[i].invoke(companion, all);
+    }
+    throw new NoSuchMethodException(companion.getClass().getName() + "." + name);
   }
 
   private static int position(scala.Product value, String name) {

@@ -1,4 +1,4 @@
-"""Requests of Spark's planner to a scan: the JSON of LancePlanner.java, and its application to the plan from the options."""
+"""Requests of Spark's planner to a scan: the JSON of LanceScan.java, and its application to the plan from the options."""
 
 from __future__ import annotations
 

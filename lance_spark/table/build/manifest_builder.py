@@ -45,7 +45,7 @@ from lance_spark.metadata.operations import (
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, Schema
-from lance_spark.table.build import index_coverage, lineage
+from lance_spark.table.build import index_coverage, row_ids_and_versions
 from lance_spark.table.build.checks import check_operation, check_result, kept_and_new
 from lance_spark.table.build.data_replacement import with_replaced_file
 from lance_spark.table.build.old_writers import completed, format_of, highest_fragment_id
@@ -169,8 +169,8 @@ def _with_new(base: Manifest, kept: Fragments, new: Iterable[Fragment]) -> Manif
     """`base` with the fragments `kept`, and the fragments `new`, whose rows are all new."""
     new, next_row_id = _numbered(base, (replace(f, id=0) for f in new)), base.next_row_id
     if base.has_stable_row_ids:
-        new, next_row_id = lineage.with_row_ids(new, next_row_id)
-        new = lineage.made(new, base.version)
+        new, next_row_id = row_ids_and_versions.with_row_ids(new, next_row_id)
+        new = row_ids_and_versions.made(new, base.version)
     highest = max((f.id for f in new), default=base.max_fragment_id)
     return replace(base, fragments=kept + new, max_fragment_id=highest, next_row_id=next_row_id)
 
@@ -220,9 +220,11 @@ def _update(base: Manifest, operation: Update, settings: TableSettings, source: 
             kept = Fragments(_with_changed_rows(f, operation, base.version) for f in kept)
         if operation.update_mode == REWRITE_ROWS:
             sources = [*(f.id for f in operation.updated_fragments), *operation.removed_fragment_ids]
-            indexes = index_coverage.with_moved(indexes, sources, lineage.all_known(new), operation.fields_for_preserving_frag_bitmap)
-        new, next_row_id = lineage.with_row_ids(new, next_row_id)
-        new = lineage.moved(new, base.fragments, base.version)
+            indexes = index_coverage.with_moved(
+                indexes, sources, row_ids_and_versions.all_known(new), operation.fields_for_preserving_frag_bitmap
+            )
+        new, next_row_id = row_ids_and_versions.with_row_ids(new, next_row_id)
+        new = row_ids_and_versions.moved(new, base.fragments, base.version)
     fragments = kept + new
     indexes = index_coverage.useful(indexes, base.schema, fragments.ids.tolist())
     return replace(base, fragments=fragments, indexes=indexes, next_row_id=next_row_id)
@@ -233,7 +235,7 @@ def _with_changed_rows(fragment: Fragment, operation: Update, version: int) -> F
     if rows is None or fragment.updated_at is None:
         return fragment
     changed = read_bitmap(rows, f"the changed rows of fragment {fragment.id}")
-    return lineage.changed(fragment, version, changed, version - 1)
+    return row_ids_and_versions.changed(fragment, version, changed, version - 1)
 
 
 def _rewrite(base: Manifest, operation: Rewrite, settings: TableSettings, source: Manifest | None) -> Manifest:
@@ -265,9 +267,13 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
     next_row_id = base.next_row_id
     if base.has_stable_row_ids:
         kept = [_with_merged_rows(f, before[f.id], base.version) for f in kept]
-        with_ids, next_row_id = lineage.with_row_ids(new, next_row_id)
+        with_ids, next_row_id = row_ids_and_versions.with_row_ids(new, next_row_id)
         moved = any(f.row_ids is not None for f in new)
-        new = list(lineage.moved(with_ids, base.fragments, base.version) if moved else lineage.made(with_ids, base.version))
+        new = list(
+            row_ids_and_versions.moved(with_ids, base.fragments, base.version)
+            if moved
+            else row_ids_and_versions.made(with_ids, base.version)
+        )
     indexes = index_coverage.without(base.indexes, index_coverage.changed_fields(base.fragments, kept))
     indexes = index_coverage.useful(indexes, operation.schema, [f.id for f in (*kept, *new)])
     return replace(base, schema=operation.schema, fragments=(*kept, *new), indexes=indexes, next_row_id=next_row_id)
@@ -275,7 +281,7 @@ def _merge(base: Manifest, operation: Merge, settings: TableSettings, source: Ma
 
 def _with_merged_rows(fragment: Fragment, before: Fragment, version: int) -> Fragment:
     places = [[(f.path, f.fields, f.column_indices, f.version, f.base_id) for f in part.files] for part in (before, fragment)]
-    return lineage.changed(fragment, version) if places[0] != places[1] else fragment
+    return row_ids_and_versions.changed(fragment, version) if places[0] != places[1] else fragment
 
 
 def _project(base: Manifest, operation: Project, settings: TableSettings, source: Manifest | None) -> Manifest:
@@ -360,7 +366,7 @@ def _replace_data(base: Manifest, operation: DataReplacement, settings: TableSet
     fields = frozenset(f.id for f in base.schema.walk())
     fragments = tuple(with_replaced_file(f, files[f.id], fields) if f.id in files else f for f in base.fragments)
     if base.has_stable_row_ids:
-        fragments = tuple(lineage.changed(f, base.version) if f.id in files else f for f in fragments)
+        fragments = tuple(row_ids_and_versions.changed(f, base.version) if f.id in files else f for f in fragments)
     indexes = index_coverage.without(base.indexes, {i: [f for f in file.fields if f >= 0] for i, file in files.items()})
     return replace(base, fragments=fragments, indexes=indexes)
 

@@ -1,1 +1,1 @@
-"""Changes to existing tables, without Spark: rows, columns, compaction, restore."""
+"""Changes to existing tables, without Spark: rows, columns, restore."""

@@ -7,11 +7,12 @@ missing files are computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.metadata.row_columns import with_row_columns
@@ -22,14 +23,15 @@ from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, column_target
 from lance_spark.table.changes.new_columns import (
     Formulas,
+    NewFields,
     add_columns_of,
     commit_columns,
     new_fields,
     plan_columns,
 )
-from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
+from lance_spark.table.commit.retry import retried
+from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_target
 
@@ -58,45 +60,54 @@ class Source:
 
 def add_columns(snapshot: Snapshot, source: Source, options: WriteOptions) -> ColumnsAdded:
     """Add the columns of `source` in one commit. Raises SchemaMismatchError for existing names."""
-    known: dict[int, tuple[Fragment, ColumnFile]] = {}
+    work = _Adding(source, options)
+    with on_refusal(work.discard):
+        return retried(snapshot, work.plan)
+
+
+@dataclass
+class _Adding:
+    """The addition of columns, with the files that are finished: those that are still valid serve a later version too."""
+
+    source: Source
+    options: WriteOptions
+    known: dict[int, tuple[Fragment, ColumnFile]] = field(default_factory=dict)
     write: WriteTarget | None = None
-    try:
-        for attempt in range(TRIES):
-            if done_already := done_before(snapshot.store, options.noted):
-                return ColumnsAdded(done_already.version, 0, 0)
-            fields = new_fields(snapshot, source.schema, source.without_values)
-            write = replace(write or rewrite_target(snapshot, options), schema=fields.written).based_on(snapshot)
-            if source.checkpoint is not None and attempt == 0:
-                noted_before = source.checkpoint.found(snapshot)
-                known = {i: (fragment, file) for i, (fragment, file, _) in noted_before.items()}
-                write = replace(write, since=min([write.since, *(since for _, _, since in noted_before.values())]))
-            known = _still_good(snapshot.manifest, known, write)
-            missing = frozenset(f.id for f in snapshot.manifest.fragments) - known.keys()
-            if missing:
-                with in_use(snapshot):
-                    new = source.write(snapshot, replace(column_target(snapshot, write), names=fields.names), missing)
-                by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
-                known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
-            files = {fragment_id: file for fragment_id, (_, file) in known.items()}
-            figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
-            noted = {**options.noted, **{name: str(value) for name, value in figures.items()}}
-            try:
-                done = ColumnsAdded(commit_columns(snapshot, fields, write.since, files, noted).version, **figures)
-            except CommitConflictError as e:
-                if not e.retryable or attempt == TRIES - 1:
-                    raise
-            else:
-                if source.checkpoint is not None:
-                    source.checkpoint.forget(files)
-                return done
-            snapshot = reopened(snapshot)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        if write is not None and source.checkpoint is None:
-            discard_job(write)
-        raise
-    raise AssertionError("unreachable")
+
+    def plan(self, snapshot: Snapshot) -> Callable[[], ColumnsAdded]:
+        """Write the files that `snapshot` needs and that are not finished; the function that commits all."""
+        source, options = self.source, self.options
+        if done := done_before(snapshot.store, options.noted):
+            return partial(ColumnsAdded, done.version)
+        fields = new_fields(snapshot, source.schema, source.without_values)
+        write = replace(self.write or rewrite_target(snapshot, options), schema=fields.written).based_on(snapshot)
+        if source.checkpoint is not None and self.write is None:
+            noted_before = source.checkpoint.found(snapshot)
+            self.known = {i: (fragment, file) for i, (fragment, file, _) in noted_before.items()}
+            write = replace(write, since=min([write.since, *(since for _, _, since in noted_before.values())]))
+        self.write = write
+        known = _still_good(snapshot.manifest, self.known, write)
+        if missing := frozenset(f.id for f in snapshot.manifest.fragments) - known.keys():
+            with in_use(snapshot):
+                new = source.write(snapshot, replace(column_target(snapshot, write), names=fields.names), missing)
+            by_id = snapshot.manifest.lazy_fragments.of_ids(missing)
+            known |= {file.fragment_id: (by_id[file.fragment_id], file) for file in new}
+        self.known = known
+        files = {fragment_id: file for fragment_id, (_, file) in known.items()}
+        return lambda: self._commit(snapshot, fields, write.since, files)
+
+    def _commit(self, snapshot: Snapshot, fields: NewFields, since: float, files: Mapping[int, ColumnFile]) -> ColumnsAdded:
+        figures = {"num_files_added": len(files), "num_bytes_added": sum(f.file.size or 0 for f in files.values())}
+        noted = {**self.options.noted, **{name: str(value) for name, value in figures.items()}}
+        done = ColumnsAdded(commit_columns(snapshot, fields, since, files, noted).version, **figures)
+        if self.source.checkpoint is not None:
+            self.source.checkpoint.forget(files)
+        return done
+
+    def discard(self) -> None:
+        """Delete the files of an addition that was given up; those that a checkpoint notes stay for the next run."""
+        if self.write is not None and self.source.checkpoint is None:
+            discard_job(self.write)
 
 
 def _still_good(

@@ -8,7 +8,7 @@ from typing import Required, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
 from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
@@ -18,9 +18,10 @@ from lance_spark.schema.field_messages import primary_key_position
 from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, Field, quoted
 from lance_spark.table.changes.alter_types import Retyped, RetypePlan, retyped
 from lance_spark.table.changes.new_columns import check_new
-from lance_spark.table.changes.row_changes import TRIES, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.commit.retry import retried
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
@@ -178,14 +179,12 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
 
 
 def _check_no_nulls(snapshot: Snapshot, path: Sequence[Field]) -> None:
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
-
     if any(f.logical_type != "struct" for f in path[:-1]):
         raise UnsupportedFeatureError(f"{snapshot}: items of lists cannot become non-nullable")
     condition = f"{quoted(f.name for f in path)} IS NULL"
     plan = ScanPlan(columns=("_rowaddr",), predicate=parse(condition, snapshot.manifest.schema), limit=1)
     for task in plan_tasks(snapshot, plan):
-        for batch in read_task(task):
+        for batch in task.read():
             if batch.num_rows:
                 address = RowAddress(batch.column(0)[0].as_py())
                 what = f"column {'.'.join(f.name for f in path)!r} has nulls, so it must be nullable"
@@ -251,13 +250,11 @@ def restore(snapshot: Snapshot, noted: Mapping[str, str] = NOTHING_NOTED) -> Sna
 
 def _commit(snapshot: Snapshot, plan: Callable[[Snapshot], Operation], noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
     """Commit the operation that `plan` makes for a version: the snapshot's, or a later one after a conflict."""
-    for attempt in range(TRIES):
-        if done := done_before(snapshot.store, noted):
-            return done
-        try:
-            return commit(snapshot.store, Transaction(snapshot.version, plan(snapshot), properties=noted), base=snapshot)
-        except CommitConflictError as e:
-            if not e.retryable or attempt == TRIES - 1:
-                raise
-        snapshot = reopened(snapshot)
-    raise AssertionError("unreachable")
+
+    def planned(latest: Snapshot) -> Callable[[], Snapshot]:
+        if done := done_before(latest.store, noted):
+            return lambda: done
+        transaction = Transaction(latest.version, plan(latest), properties=noted)
+        return lambda: commit(latest.store, transaction, base=latest)
+
+    return retried(snapshot, planned)

@@ -14,6 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lance_spark.arrow.types import is_binary, is_list, is_text
 from lance_spark.errors import SchemaMismatchError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Merge
@@ -53,31 +54,19 @@ def castable(t: pa.DataType, target: pa.DataType) -> bool:
         t, target = (x.value_type if pa.types.is_dictionary(x) else x for x in (t, target))
     if pa.types.is_fixed_size_list(t) and pa.types.is_fixed_size_list(target):
         return bool(t.list_size == target.list_size) and castable(t.value_type, target.value_type)
-    if _is_list(t) and _is_list(target):
+    if is_list(t) and is_list(target):
         return castable(t.value_type, target.value_type)
     if pa.types.is_timestamp(t) and pa.types.is_timestamp(target) and t.tz != target.tz:
         return {t.tz, target.tz} <= {None, "UTC", "+00:00", "Etc/UTC"}
     return any(a(t) and b(target) for a, b in _CASTS)
 
 
-def _is_list(t: pa.DataType) -> bool:
-    return bool(pa.types.is_list(t) or pa.types.is_large_list(t))
-
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
-
-
-def _is_bytes(t: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t))
-
-
 _CASTS = (
     (pa.types.is_integer, pa.types.is_integer),
     (pa.types.is_floating, pa.types.is_floating),
     (pa.types.is_decimal, pa.types.is_decimal),
-    (_is_text, _is_text),
-    (_is_bytes, _is_bytes),
+    (is_text, is_text),
+    (is_binary, is_binary),
     (pa.types.is_date, pa.types.is_date),
     (pa.types.is_date, pa.types.is_timestamp),
     (pa.types.is_timestamp, pa.types.is_date),
@@ -119,11 +108,12 @@ class Casts:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns under their new names."""
-        done = [Rebuilding(origins=c.origins, cast=_cast)(batch.column(c.old.name), c.old, c.new) for c in self.columns]
+        done = [Rebuilding(origins=c.origins, cast=cast)(batch.column(c.old.name), c.old, c.new) for c in self.columns]
         return pa.RecordBatch.from_arrays(done, names=[c.new.name for c in self.columns])
 
 
-def _cast(column: pa.Array, field: Field) -> pa.Array:
+def cast(column: pa.Array, field: Field) -> pa.Array:
+    """The values in the type of `field`. Raises SchemaMismatchError for one that does not fit."""
     values = pa.record_batch([column], names=[field.name])
     try:
         check_fits(values.schema, Schema((replace(field, nullable=True),)))

@@ -30,6 +30,7 @@ from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _READERS = 16
+"""Notes are small files, so latency dominates."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +21,17 @@ from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress, by_fragment
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.plan import BATCH_ROWS
+from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
 from lance_spark.table.write.conform import conform
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.nested_fields import Rebuilding
 from lance_spark.table.write.write import WriteTarget, delete_data_files
 
-if TYPE_CHECKING:
-    from lance_spark.table.scan.fragment_reader import FragmentReader
-    from lance_spark.table.scan.projection import Projection
-
 _ONE_FILE = 2**62
+"""No limit of rows or bytes: the new columns of a fragment are in one file."""
 
 
 @dataclass(frozen=True)
@@ -233,9 +231,6 @@ class _ColumnFileWriter:
         return self._reader(self._schema)
 
     def _reader(self, schema: Schema) -> tuple[FragmentReader, Projection]:
-        from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
-        from lance_spark.table.scan.projection import Projection
-
         # The file has values of deleted rows, too.
         return FragmentReader(replace(self.fragment, deletion=None), self._target.snapshot.locations), Projection(schema)
 

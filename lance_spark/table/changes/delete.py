@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
+from lance_spark.errors import on_failure, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import check_writable
 from lance_spark.metadata.operations import Delete
@@ -24,12 +25,10 @@ from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_rows
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.commit.retry import retried
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
-from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
+from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
-
-TRIES = 10
-"""Number of tries if other writers change the same rows, as in pylance."""
 
 
 def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
@@ -38,17 +37,11 @@ def delete(snapshot: Snapshot, predicate: str) -> Snapshot:
     Rows that others deleted meanwhile stay deleted. If others changed the same rows, the rows are searched again. Raises
     CommitConflictError after the last try, or if the delete no longer applies to the table.
     """
-    for _ in range(TRIES - 1):
-        try:
-            return _delete(snapshot, predicate)
-        except CommitConflictError as e:
-            if not e.retryable:
-                raise
-        snapshot = reopened(snapshot)
-    return _delete(snapshot, predicate)
+    return retried(snapshot, partial(_searched, predicate))
 
 
-def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
+def _searched(predicate: str, snapshot: Snapshot) -> Callable[[], Snapshot]:
+    """Write the deletion files for the rows of one version; the function that commits them."""
     store = snapshot.store
     check_writable(snapshot.manifest, store.uri)
     check_counts(snapshot.manifest)
@@ -62,14 +55,13 @@ def _delete(snapshot: Snapshot, predicate: str) -> Snapshot:
         found = _matching(snapshot, ScanPlan(columns=("_rowaddr",), predicate=condition))
         with on_failure(lambda: discard(store, updated)), in_use(snapshot), closing(found):
             removed = without_rows(snapshot, found, updated)
-    operation = Delete(tuple(updated), removed, predicate)
-    try:
-        return commit(store, Transaction(snapshot.version, operation), base=snapshot, files=NewFiles(since=since))
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        discard(store, updated)
-        raise
+    transaction = Transaction(snapshot.version, Delete(tuple(updated), removed, predicate))
+
+    def commit_deletion() -> Snapshot:
+        with on_refusal(lambda: discard(store, updated)):
+            return commit(store, transaction, base=snapshot, files=NewFiles(since=since))
+
+    return commit_deletion
 
 
 def delete_all(snapshot: Snapshot, options: WriteOptions) -> RowChanges:
@@ -97,11 +89,9 @@ class _Emptying:
 
 def _matching(snapshot: Snapshot, plan: ScanPlan) -> Generator[tuple[int, np.ndarray], None, None]:
     """The ids of fragments, each once, and the offsets of their rows that satisfy the plan's predicate."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
-
     at, parts = -1, list[np.ndarray]()
     for task in plan_tasks(snapshot, plan):
-        for batch in read_task(task):
+        for batch in task.read():
             for fragment_id, offsets in by_fragment(batch.column(0).to_numpy()):
                 if parts and fragment_id != at:
                     yield at, np.concatenate(parts)

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from pyroaring import BitMap
 
-from lance_spark.errors import AmbiguousMergeError, CommitStateUnknownError, LanceError
+from lance_spark.errors import AmbiguousMergeError, LanceError, on_refusal
 from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import united as united_keys
@@ -26,7 +26,7 @@ from lance_spark.schema.schema import Field, Schema, quoted
 from lance_spark.table.changes.deletions import discard, without_rows
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.versions.snapshot import Snapshot, open_pinned
-from lance_spark.table.write.evolving import merge_of
+from lance_spark.table.write.merge_schema import merge_of
 from lance_spark.table.write.write import WriteTarget
 
 OPERATION = "_rowaddr.operation"
@@ -159,7 +159,7 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
     if delta.is_empty:
         return snapshot
     updated: list[Fragment] = []
-    try:
+    with on_refusal(lambda: discard(snapshot.store, updated)):
         if missing := delta.left.keys() - set(snapshot.manifest.lazy_fragments.ids.tolist()):
             raise LanceError(f"{snapshot} has no fragments {sorted(missing)}, but row addresses refer to them")
         keep_empty = intent.schema is not None
@@ -170,11 +170,6 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
         else:
             operation = merge_of(snapshot, intent.schema, delta.new_fragments, updated)
         return commit(snapshot.store, Transaction(snapshot.version, operation, properties=properties), base=snapshot)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        discard(snapshot.store, updated)
-        raise
 
 
 def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Operation:

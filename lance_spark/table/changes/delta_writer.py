@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lance_spark.arrow.selection import keep_rows, take, take_rows
-from lance_spark.errors import LanceError, on_failure
+from lance_spark.arrow.selection import keep_rows, take_rows
+from lance_spark.errors import on_failure
 from lance_spark.metadata.bitmaps import bitmap_of
-from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import KeyFilter
 from lance_spark.metadata.row_address import by_fragment
@@ -31,13 +30,13 @@ from lance_spark.table.changes.delta import (
     DeltaTarget,
     ambiguous,
 )
-from lance_spark.table.scan.plan import BATCH_ROWS
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.scan.rows_at import read_rows
 from lance_spark.table.write.conform import conform, matched
 from lance_spark.table.write.write import discard, fragment_writer
 
 _WAITING_ROWS = 1 << 16
 _WAITING_BYTES = 32 << 20
+"""Rows that wait in memory to be written: two batches of a scan, unless rows are wide."""
 
 
 def write_rows(target: DeltaTarget, batches: Iterable[pa.RecordBatch]) -> DeltaPart:
@@ -182,36 +181,3 @@ def _with_row_ids(fragments: Iterable[Fragment], ids: np.ndarray) -> tuple[Fragm
         done.append(replace(fragment, row_ids=serialise_row_ids(ids[start:stop])))
         start = stop
     return tuple(done)
-
-
-def read_rows(snapshot: Snapshot, addresses: np.ndarray, fields: Schema) -> pa.Table:
-    """Read the rows at these ascending addresses. Raises LanceError for an address without a row or with a deleted row."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which the driver does not need
-    from lance_spark.table.scan.projection import Projection
-
-    batches: list[pa.RecordBatch] = []
-    columns = Projection(fields)
-    groups = list(by_fragment(addresses))
-    fragments = snapshot.manifest.lazy_fragments.of_ids([i for i, _ in groups])
-    for fragment_id, offsets in groups:
-        if fragment_id not in fragments:
-            raise LanceError(f"{snapshot} has no fragment {fragment_id}, but a row address refers to it")
-        fragment = fragments[fragment_id]
-        deleted = read_deletions(fragment, snapshot.locations)
-        if len(gone := np.intersect1d(offsets, deleted)):
-            raise LanceError(f"{snapshot}: row {gone[0]} of fragment {fragment_id} is deleted and cannot be changed")
-        positions = offsets.astype(np.int64) - np.searchsorted(deleted, offsets)
-        reader = FragmentReader(fragment, snapshot.locations, snapshot.manifest.has_stable_row_ids)
-        batches.extend(reader.read(positions, columns, BATCH_ROWS))
-    return pa.Table.from_batches(batches, schema=columns.target)
-
-
-def rows_at(snapshot: Snapshot, addresses: np.ndarray, names: Sequence[str]) -> pa.RecordBatch:
-    """Top-level columns (exact names) of the rows at these addresses, in their order; addresses may repeat."""
-    if not names:
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    fields = snapshot.manifest.schema.select([quoted([name]) for name in names])
-    distinct, places = np.unique(addresses, return_inverse=True)
-    rows = read_rows(snapshot, distinct, fields)
-    columns = [take(rows.column(i).combine_chunks(), pa.array(places)) for i in range(rows.num_columns)]
-    return pa.RecordBatch.from_arrays(columns, names=list(names))

@@ -15,12 +15,13 @@ from lance_spark.arrow.selection import keep_rows, take_rows
 from lance_spark.errors import AmbiguousMergeError, MatchedRowsError, SchemaMismatchError, UnsupportedFeatureError, check_type
 from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.predicate import evaluate, parse
-from lance_spark.schema.schema import Schema, quoted
+from lance_spark.schema.schema import Schema, from_arrow, quoted
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
-from lance_spark.table.changes.delta_writer import rows_at, write_rows
+from lance_spark.table.changes.delta_writer import write_rows
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.rows_at import rows_at
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
 from lance_spark.table.write.nested_values import completed, lacks_fields
@@ -29,6 +30,7 @@ from lance_spark.table.write.write import Data, read_all
 
 Result = TypeVar("Result")
 _CHUNK_ROWS = 1 << 20
+"""Rows of the table that are joined with the source at once."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,6 @@ def _delta_rows(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str], sou
 
 def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iterator[pa.Table]:
     """Read the columns of the table that the merge needs, in large batches."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which opening a table does not need
-
     schema = snapshot.manifest.schema
     columns = [quoted([key]) for key in keys]
     if merge.update_condition is not None:
@@ -112,7 +112,7 @@ def _chunks(snapshot: Snapshot, merge: MergeInsert, keys: Sequence[str]) -> Iter
         columns += parse(merge.delete_by_source, schema).columns
     waiting: list[pa.RecordBatch] = []
     for task in plan_tasks(snapshot, ScanPlan(columns=(*dict.fromkeys(columns), ROW_ADDRESS))):
-        for batch in read_task(task):
+        for batch in task.read():
             waiting.append(batch)
             if sum(b.num_rows for b in waiting) >= _CHUNK_ROWS:
                 yield pa.Table.from_batches(waiting)
@@ -150,8 +150,6 @@ def _with_nested(rows: pa.Table, snapshot: Snapshot, addresses: pa.ChunkedArray)
 
 def _condition(text: str, source: pa.Table, target: pa.Table) -> pa.BooleanArray:
     """Parse a condition on pairs of rows, whose columns are named `source.x` and `target.x`."""
-    from lance_spark.schema.schema import from_arrow
-
     sides = [pa.StructArray.from_arrays([c.combine_chunks() for c in t.columns], fields=list(t.schema)) for t in (source, target)]
     pairs = pa.RecordBatch.from_arrays(sides, names=["source", "target"])
     return evaluate(parse(text, from_arrow(pairs.schema)), pairs)

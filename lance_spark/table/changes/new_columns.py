@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +18,8 @@ from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget, wri
 from lance_spark.table.changes.delta import ADDRESS_PATHS, ROW_ADDRESS
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
-from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_fragments
+from lance_spark.table.scan.plan import ScanPlan, plan_fragments
+from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
@@ -84,7 +85,7 @@ class ColumnTask:
 
 
 def plan_columns(
-    snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Container[int], predicate: Predicate | None = None
+    snapshot: Snapshot, target: ColumnTarget, columns: Sequence[str] | None, fragments: Collection[int], predicate: Predicate | None = None
 ) -> list[ColumnTask]:
     """One task for each of these fragments with rows, for the rows that satisfy `predicate`.
 
@@ -98,9 +99,7 @@ def plan_columns(
 
 def add_columns_of(task: ColumnTask, compute: Compute, checkpoint: Checkpoint | None = None) -> list[ColumnFile]:
     """Run one task, and note in `checkpoint` that it is finished."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
-
-    files = write_columns(task.target, _computed(read_task(task.scan), compute, task.target.columns, task.reads_address))
+    files = write_columns(task.target, _computed(task.scan.read(), compute, task.target.columns, task.reads_address))
     if checkpoint is not None:
         fragments = {part.fragment.id: part.fragment for part in task.scan.parts}
         for file in files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, evaluate
 from lance_spark.predicate.tree import Column, walk
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
-from lance_spark.table.changes.row_changes import TRIES
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
+from lance_spark.table.commit.cleaned_up_versions import fits_by_name
+from lance_spark.table.commit.retry import retried
 from lance_spark.table.commit.same_table import check_continues
-from lance_spark.table.commit.unseen import fits_by_name
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.write.write import WriteTarget
 
@@ -40,8 +40,8 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
 
     Raises the errors of `table.commit.commit.commit`. The caller must handle the files of `fragments`.
     """
-    for attempt in range(TRIES):
-        snapshot = open_snapshot(target.store)
+
+    def plan(snapshot: Snapshot) -> Callable[[], Snapshot]:
         check_continues(snapshot, target.read_version, target.read_identity)
         if not fits_by_name(target.schema, snapshot.manifest.schema):
             what = f"the columns of version {snapshot.version} differ from those of version {target.read_version}"
@@ -52,9 +52,6 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
             parts = list(pool.map(run_row_task, tasks))
         added = DeltaPart({}, (), tuple(fragments), 0, 0, sum(f.physical_rows for f in fragments))
         delta = united([*parts, added])
-        try:
-            return commit_delta(snapshot, delta, Intent(predicate=predicate.text), target.options.noted)
-        except CommitConflictError as e:
-            if not e.retryable or attempt == TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
+        return lambda: commit_delta(snapshot, delta, Intent(predicate=predicate.text), target.options.noted)
+
+    return retried(open_snapshot(target.store), plan)

@@ -7,17 +7,15 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Protocol
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, on_failure
+from lance_spark.errors import on_failure, on_refusal
 from lance_spark.schema.schema import Field
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
-from lance_spark.table.versions.snapshot import Snapshot, in_use, reopened
+from lance_spark.table.commit.retry import retried
+from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_target
-
-TRIES = 10
-"""Number of tries if other writers change the same rows, as in pylance."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +61,24 @@ def changes_noted(version: int, properties: Mapping[str, str]) -> RowChanges:
 
 
 def change_rows(snapshot: Snapshot, options: WriteOptions, plan: Callable[[Snapshot], RowPlan]) -> RowChanges:
-    """Run the plan for the snapshot's version. After a conflict, plan again for the later version.
+    """Run the plan for the snapshot's version, or for a later one: see `retried`. Files of an uncommitted change are deleted."""
 
-    Files of an uncommitted change are deleted. Raises CommitConflictError after `TRIES` tries.
-    """
-    snapshot = with_own_ids(snapshot)
-    for attempt in range(TRIES):
+    def written_for(snapshot: Snapshot) -> Callable[[], RowChanges]:
         if done := done_before(snapshot.store, options.noted):
-            return RowChanges(done.version)
+            return partial(RowChanges, done.version)
         with in_use(snapshot):
             planned = plan(snapshot)
         target = rewrite_target(snapshot, options, planned.adds_rows)
         with on_failure(partial(discard_job, target)), in_use(snapshot):
             written = planned.write(target)
-        try:
-            return replace(written.changes, version=written.commit({**options.noted, **noted(written.changes)}).version)
-        except CommitStateUnknownError:
-            raise
-        except (LanceError, ValueError) as e:
-            discard_job(target)
-            if not isinstance(e, CommitConflictError) or not e.retryable or attempt == TRIES - 1:
-                raise
-        snapshot = reopened(snapshot)
-    raise AssertionError("unreachable")
+
+        def commit() -> RowChanges:
+            with on_refusal(partial(discard_job, target)):
+                return replace(written.changes, version=written.commit({**options.noted, **noted(written.changes)}).version)
+
+        return commit
+
+    return retried(with_own_ids(snapshot), written_for)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from lance_spark.metadata.row_address import fragment_ids
 from lance_spark.predicate import Formula, Predicate, calculate
 from lance_spark.table.changes.delta import ADDRESS_PATHS, DELETED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
-from lance_spark.table.scan.plan import ScanPlan, ScanTask, plan_tasks
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 
 
@@ -36,9 +37,7 @@ def plan_rows(
 
 def run_row_task(task: RowTask) -> DeltaPart:
     """Run one task. If this fails, the files that it has written are deleted."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
-
-    return write_rows(task.target, (_delta_rows(batch, task.values) for batch in read_task(task.scan)))
+    return write_rows(task.target, (_delta_rows(batch, task.values) for batch in task.scan.read()))
 
 
 def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> pa.RecordBatch:
@@ -50,10 +49,8 @@ def _delta_rows(batch: pa.RecordBatch, values: Mapping[str, Formula] | None) -> 
 
 def matched_rows(scan: ScanTask) -> dict[int, int]:
     """Count the rows of each fragment, by id, in a scan of `ROW_ADDRESS`."""
-    from lance_spark.table.scan.task import read_task
-
     found: dict[int, int] = {}
-    for batch in read_task(scan):
+    for batch in scan.read():
         ids, counts = np.unique(fragment_ids(batch.column(ROW_ADDRESS).to_numpy()), return_counts=True)
         for fragment_id, count in zip(ids.tolist(), counts.tolist()):
             found[fragment_id] = found.get(fragment_id, 0) + count

@@ -6,19 +6,17 @@ version, so that a transaction is not applied twice if it was committed but the 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from lance_spark.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
-    LanceError,
     MissingFileError,
     TableNotFoundError,
     VersionNotFoundError,
     logged,
+    on_refusal,
 )
 from lance_spark.metadata.locations import DATA
 from lance_spark.metadata.manifest import Manifest
@@ -29,15 +27,16 @@ from lance_spark.metadata.transaction import serialise as serialise_transaction
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import NO_SETTINGS, TableSettings, build
 from lance_spark.table.build.old_writers import highest_fragment_id
-from lance_spark.table.commit.gap import is_still_latest, withdrawn
+from lance_spark.table.commit.conflicts_since_read import judged
 from lance_spark.table.commit.idempotence import is_done
+from lance_spark.table.commit.misplaced_versions import is_still_latest, withdrawn
 from lance_spark.table.commit.new_files import UNKNOWN_FILES, NewFiles, adds_data_files, check_files
 from lance_spark.table.commit.put import put
 from lance_spark.table.commit.rebase import read_snapshot, rebased
-from lance_spark.table.commit.restored import check_restored
+from lance_spark.table.commit.restore_check import check_restored
+from lance_spark.table.commit.retry import COMMIT_TRIES, attempts, back_off
 from lance_spark.table.commit.same_table import check_continues, made_anew, remove_dropped
-from lance_spark.table.commit.since import judged
-from lance_spark.table.commit.twins import separated, separation
+from lance_spark.table.commit.shared_ids import separated, separation
 from lance_spark.table.commit.unread_rows import check_unread_rows
 from lance_spark.table.maintenance.cleanup import auto_cleanup
 from lance_spark.table.manifest_store.external import external
@@ -55,11 +54,6 @@ from lance_spark.table.versions.snapshot import (
     reopened,
     standing,
 )
-
-TRIES = 20
-PATIENCE_S = 120.0
-"""A commit that other writers overtake fails after both this number of tries and this time."""
-_LONGEST_WAIT = 2.0
 
 
 def commit(
@@ -89,15 +83,14 @@ def commit(
         if latest is not None and is_done(latest, transaction.properties):
             return latest
     names: list[str] = []
-    try:
-        done = _commit(store, transaction, settings, base, files, names, latest_at, base.identity if base is not None else identity)
-    except CommitStateUnknownError:
-        raise
-    except (LanceError, ValueError):
+
+    def give_up() -> None:
         _discard(store, names)
         if transaction.read_version:
             remove_dropped(store)
-        raise
+
+    with on_refusal(give_up):
+        done = _commit(store, transaction, settings, base, files, names, latest_at, base.identity if base is not None else identity)
     # Transaction files of tries that were rebased later, or of a write that another job has already committed.
     _discard(store, [name for name in names if name != done.manifest.transaction_file])
     return done
@@ -123,8 +116,7 @@ def _commit(
     """Commit the transaction. The names of all transaction files that are written are appended to `names`."""
     content, check = _prepared(store, transaction, base, files, names)
     seen, known, slot, rebase = transaction.read_version, transaction.read_version, 0.0, False
-    begun, attempt = time.monotonic(), 0
-    while attempt < TRIES or time.monotonic() < begun + PATIENCE_S:
+    for attempt in attempts():
         with store.turn(VERSIONS):
             started = found = time.monotonic()
             if base is not None and latest_at is not None and not attempt and is_still_latest(base, latest_at):
@@ -156,11 +148,10 @@ def _commit(
             _follow_up(done)
             return done
         known = seen + 1
-        slot = slot or min(time.monotonic() - started, 1.0)
-        # Exponential backoff: wait for a random number of slots, each as long as one try, so that colliding writers spread out.
-        time.sleep(min(slot * random.uniform(0, 2 ** min(attempt, 4)), _LONGEST_WAIT))
-        attempt += 1
-    raise CommitConflictError(f"{store.uri}: other writers committed first in all {attempt} tries; run the operation again", retryable=True)
+        slot = slot or time.monotonic() - started
+        back_off(attempt, slot)
+    what = f"other writers committed first in all {attempt + 1} tries; run the operation again"
+    raise CommitConflictError(f"{store.uri}: {what}", retryable=True)
 
 
 def _next(
@@ -192,7 +183,7 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
     CommitStateUnknownError, as `commit`.
     """
     names: list[str] = []
-    try:
+    with on_refusal(lambda: _discard(store, names)):
         content, check = _prepared(store, transaction, base, files, names)
         # A cleanup may have removed the next version. Its name is then free, and the put alone would succeed.
         started = time.monotonic()
@@ -200,11 +191,6 @@ def commit_next(store: Store, transaction: Transaction, base: Snapshot | None, f
         read = (0, "") if base is None else (base.version, base.identity)
         overtaken = ((0, "") if latest is None else (latest.version, latest.identity)) != read
         done = None if overtaken else _next(store, base, transaction, content, NO_SETTINGS, check)
-    except CommitStateUnknownError:
-        raise
-    except (LanceError, ValueError):
-        _discard(store, names)
-        raise
     if done is None or withdrawn(done, base, time.monotonic() - started):
         _discard(store, names)
         return None
@@ -291,7 +277,7 @@ def commit_operation(
 
 def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
     """Open the latest version; None if there is no table. `known` is a version that existed, even if a stale listing lacks it."""
-    for _ in range(TRIES):
+    for _ in range(COMMIT_TRIES):
         try:
             latest, _ = latest_version(store)
         except TableNotFoundError:
@@ -306,7 +292,7 @@ def _latest(store: Store, base: Snapshot | None, known: int) -> Snapshot | None:
             return found
         # After the listing, a newer version was committed and a cleanup removed this one.
     raise CommitConflictError(
-        f"{store.uri}: cleanups removed the latest version in all {TRIES} tries to open it; run the operation again", retryable=True
+        f"{store.uri}: cleanups removed the latest version in all {COMMIT_TRIES} tries to open it; run the operation again", retryable=True
     )
 
 

@@ -16,6 +16,7 @@ from functools import partial
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidOperationError, MissingFileError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import DATA, INDICES, Locations, check_relative
@@ -31,7 +32,9 @@ from lance_spark.table.versions.history import TRANSACTIONS
 _CONNECTIONS = 32
 """Maximum number of concurrent requests to a remote store."""
 _YOUNG_S = 3600.0
+"""A cleanup keeps unreferenced files for days (`maintenance.cleanup.UNVERIFIED_AGE`), so those of the last hour are there."""
 _FEW = 4
+"""Young files that are checked nevertheless."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,6 @@ def _check_deletions(store: Store, part: Fragment) -> None:
 
 
 def _check_data_file(store: Store, part: Fragment, file: DataFile, fields: dict[int, Field]) -> None:
-    from lance_spark.file.reader import open_data_file  # loads the decoders, which other commits do not need
-
     path = f"{DATA}/{file.path}"
     check_relative(file.path, "data file")
     reader = open_data_file(store, path, None if file.is_legacy else file.size)

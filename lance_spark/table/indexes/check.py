@@ -1,32 +1,32 @@
-"""Verification of scalar indexes: what they find among a sample of the rows that they cover is what the rows say."""
+"""Verification of indexes: what they find among a sample of the rows that they cover is what the rows say."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.predicate import Formula, Predicate, bind, calculate, evaluate
 from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
 from lance_spark.table.build.index_coverage import fragments_of, reuse_history, through_reuse
+from lance_spark.table.indexes.check_texts import text_problems
+from lance_spark.table.indexes.check_vectors import wrong_vector
 from lance_spark.table.indexes.json_values import value_of
 from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import Definition
 from lance_spark.table.maintenance.verify import Found, check_size
+from lance_spark.table.scan.indexed import Segments
 from lance_spark.table.scan.parts import Part
 from lance_spark.table.scan.plan import ScanPlan, live_rows, plan_parts
 from lance_spark.table.versions.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from lance_spark.table.scan.indexed import Segments
 
 _ROWS = 100
 """Rows of a fragment in the sample."""
@@ -37,9 +37,6 @@ _VALUES = 8
 
 def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
     """The folder of each segment of a known kind, with its problems."""
-    from lance_spark.file.reader import open_data_file  # these load the decoders
-    from lance_spark.table.scan.indexed import Segments
-
     segments = Segments(snapshot)
     indexes = snapshot.manifest.indexes
     for index, now in zip(indexes, through_reuse(indexes)):
@@ -61,15 +58,41 @@ def check_indexes(snapshot: Snapshot) -> Iterator[tuple[str, Found]]:
 def _problems(
     snapshot: Snapshot, segments: Segments, definition: Definition, index: IndexMetadata, covered: BitMap
 ) -> Iterator[tuple[typing.Literal["corrupt"], str]]:
-    fragments = [f for f in snapshot.manifest.fragments if f.id in covered]
     column = bind.column(snapshot.manifest.schema, quoted(definition.path))
-    moved_to = {f.id for v in reuse_history(snapshot.manifest.indexes) or () for group in v.groups for f in group.new_fragments}
+    samples = _samples(snapshot, definition, [f for f in snapshot.manifest.fragments if f.id in covered])
+    try:
+        if definition.kind.name == "INVERTED":
+            found = text_problems(segments, index, definition.field, column, (rows for _, rows in samples))
+        else:
+            found = _answer_problems(snapshot, segments, definition, index, samples)
+        yield from (("corrupt", f"index {index.name!r} {problem}") for problem in found)
+    except LanceError as e:
+        yield "corrupt", f"index {index.name!r}: {e}"
+
+
+def _samples(snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, pa.RecordBatch]]:
+    """Rows of some of the fragments."""
     for fragment in {f.id: f for f in (*fragments[:1], *fragments[len(fragments) // 2 :][:1], *fragments[-1:])}.values():
         try:
             rows = _sample(snapshot, definition, _ends(fragment, live_rows(fragment, snapshot.locations)))
         except LanceError:
             continue  # which is reported for the data file
+        yield fragment, rows
+
+
+def _answer_problems(
+    snapshot: Snapshot, segments: Segments, definition: Definition, index: IndexMetadata, samples: Iterator[tuple[Fragment, pa.RecordBatch]]
+) -> Iterator[str]:
+    """The first problem of an index that answers conditions."""
+    column = bind.column(snapshot.manifest.schema, quoted(definition.path))
+    moved_to = {f.id for v in reuse_history(snapshot.manifest.indexes) or () for group in v.groups for f in group.new_fragments}
+    for fragment, rows in samples:
         try:
+            if definition.kind.trained:
+                if (wrong_row := wrong_vector(segments, definition, index, rows)) is not None:
+                    yield f"{wrong_row} of fragment {fragment.id}"
+                    return
+                continue
             value = column if definition.kind.target is None else value_of(definition, column)
             for condition in _conditions(value, rows):
                 answer = segments.of_segment(index.uuid, definition.path, condition)
@@ -77,7 +100,7 @@ def _problems(
                     continue
                 if fragment.id not in answer.covered:
                     if fragment.id not in moved_to:
-                        yield "corrupt", f"index {index.name!r} says that it covers fragment {fragment.id}, but has no zones of it"
+                        yield f"says that it covers fragment {fragment.id}, but has no zones of it"
                         return
                     continue  # it is scanned: the writer left the zones as they were when it moved the rows
                 offsets = (rows.column("_rowaddr").to_numpy() & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -86,14 +109,10 @@ def _problems(
                 wrong = (holds & ~found) | (~holds & found if fragment.id in answer.exact else False)
                 if wrong.any():
                     at = int(np.flatnonzero(wrong)[0])
-                    what = "does not find" if holds[at] else "finds"
-                    yield "corrupt", f"index {index.name!r} {what} row {offsets[at]} of fragment {fragment.id}, unlike a scan"
+                    yield f"{'does not find' if holds[at] else 'finds'} row {offsets[at]} of fragment {fragment.id}, unlike a scan"
                     return
         except InvalidOptionError:
             continue  # a value that a filter cannot hold
-        except LanceError as e:
-            yield "corrupt", f"index {index.name!r}: {e}"
-            return
 
 
 def _ends(fragment: Fragment, rows: int) -> list[Part]:
@@ -104,10 +123,8 @@ def _ends(fragment: Fragment, rows: int) -> list[Part]:
 
 
 def _sample(snapshot: Snapshot, definition: Definition, parts: Sequence[Part]) -> pa.RecordBatch:
-    from lance_spark.table.scan.task import read_task
-
     plan = ScanPlan(columns=(quoted(definition.path), "_rowaddr"))
-    table = pa.Table.from_batches(read_task(plan_parts(snapshot, plan, parts)), plan.schema(snapshot))
+    table = pa.Table.from_batches(plan_parts(snapshot, plan, parts).read(), plan.schema(snapshot))
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     return batch
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from pyroaring import BitMap
 
-from lance_spark.errors import CommitStateUnknownError, InvalidOptionError, LanceError, check_type, on_failure
+from lance_spark.errors import InvalidOptionError, check_type, on_refusal
 from lance_spark.index import json_path
 from lance_spark.index.kinds import kind_of
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
@@ -19,10 +20,13 @@ from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.json_values import with_value_type
+from lance_spark.table.indexes.merge import MergeTask, merge
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
+from lance_spark.table.indexes.stages import Results, Stage, run_stages, segments_in
+from lance_spark.table.indexes.vectors import TrainTask, define_vectors, gather_tasks, train_model, untrained, with_model
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.versions.snapshot import Snapshot
 
 MAX_SEGMENT_BYTES = 256 << 20
 """Bytes of values and row numbers that one segment is built from; a fragment is never divided."""
@@ -31,6 +35,7 @@ MIN_SEGMENT_BYTES = 32 << 20
 """Less is not worth a segment for each core."""
 
 _NUMBER_BYTES = 8
+"""The number of a row, which is stored beside its value."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +61,53 @@ def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: 
     if done := done_before(snapshot.store, properties):
         return done
     snapshot = with_own_ids(snapshot)
+    return commit_created(snapshot, new, run_stages(runner, snapshot, STAGES, new), properties)
+
+
+def _train_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[TrainTask]:
+    """The model of a vector index."""
+    definition, _ = _checked(snapshot, new)
+    return [TrainTask(definition, snapshot)] if definition.kind.trained and new.train else []
+
+
+def _build_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[BuildTask]:
+    """Segments for all fragments."""
+    definition, _ = _checked(snapshot, new)
+    if definition.kind.trained:
+        models = [m for m in segments_in(results).values() if m.files]
+        if not models:
+            return []
+        definition = with_model(snapshot, definition, models[0])
+    return build_tasks(cores, snapshot, definition, snapshot.manifest.fragments if new.train else ())
+
+
+def _gather_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[MergeTask]:
+    """One segment for those of a vector index."""
+    definition, _ = _checked(snapshot, new)
+    return gather_tasks(snapshot, definition, [*segments_in(results[1:2]).values()]) if definition.kind.trained else []
+
+
+def commit_created(snapshot: Snapshot, new: NewIndex, results: Results, properties: dict[str, str]) -> Snapshot:
+    """Commit the results of all stages for the same version."""
     definition, before = _checked(snapshot, new)
-    built = build_segments(runner, snapshot, definition, snapshot.manifest.fragments if new.train else ())
-    return commit_segments(snapshot, built, before, properties)
-
-
-def create_index_tasks(snapshot: Snapshot, new: NewIndex, cores: int) -> list[BuildTask]:
-    """The tasks of `build_segment` that build an index; `commit_created` takes their results."""
-    return build_tasks(cores, snapshot, _checked(snapshot, new)[0], snapshot.manifest.fragments)
-
-
-def commit_created(snapshot: Snapshot, new: NewIndex, built: Sequence[IndexMetadata]) -> Snapshot:
-    """Commit the results of the tasks of `create_index_tasks` for the same version."""
-    return commit_segments(snapshot, built, _checked(snapshot, new)[1], {})
+    models, built, joined = (segments_in(results[i : i + 1]) for i in range(3))
+    sources = {
+        s.uuid for task, done in zip(_gather_tasks(snapshot, new, 1, results), results[2]) if done is not None for s in task.segments
+    }
+    added = [s for s in (*built.values(), *joined.values()) if s.uuid not in sources]
+    if not added:
+        added = [*models.values()] or [untrained(snapshot, definition, uuid4().bytes)]
+    temporary = [uuid for uuid in (*models, *sources) if uuid not in {s.uuid for s in added}]
+    with on_refusal(lambda: discard(snapshot.store, *temporary)):
+        done = commit_segments(snapshot, added, before, properties)
+    discard(snapshot.store, *temporary)
+    return done
 
 
 def _checked(snapshot: Snapshot, new: NewIndex) -> tuple[Definition, tuple[IndexMetadata, ...]]:
     """The definition, and the segments that are replaced: those of an index of the same column."""
-    definition = define(snapshot, new.column, new.kind, new.name, new.parameters)
+    define_kind = define_vectors if new.kind.upper().startswith("IVF") else define
+    definition = define_kind(snapshot, new.column, new.kind, new.name, new.parameters)
     if new.name is None:
         definition = replace(definition, name=_free_name(snapshot, definition))
     before = segments_of(snapshot, definition.name)
@@ -119,13 +153,6 @@ def no_index(snapshot: Snapshot, name: str) -> InvalidOptionError:
     return InvalidOptionError(f"{snapshot} has no index {name!r}; its indexes are: {', '.join(names) or 'none'}")
 
 
-def build_segments(runner: Runner, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[IndexMetadata]:
-    """Write new segments for these fragments, one without rows if there are none. If this fails, their files are deleted."""
-    tasks = build_tasks(runner.cores, snapshot, definition, fragments)
-    with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))), in_use(snapshot):
-        return runner.run(tasks, build_segment)
-
-
 def build_tasks(cores: int, snapshot: Snapshot, definition: Definition, fragments: Sequence[Fragment]) -> list[BuildTask]:
     """The tasks of `build_segment` that write segments for these fragments: one without rows if there are none."""
     check_writable(snapshot.manifest, snapshot.store.uri)
@@ -165,10 +192,8 @@ def commit_segments(
 ) -> Snapshot:
     """Add and remove segments in one version. If the commit has certainly failed, the files of the new ones are deleted."""
     transaction = Transaction(snapshot.version, CreateIndex(tuple(new), tuple(removed)), properties=properties)
-    try:
+    with on_refusal(lambda: discard(snapshot.store, *(index.uuid for index in new))):
         return commit(snapshot.store, transaction, base=snapshot)
-    except CommitStateUnknownError:
-        raise
-    except LanceError:
-        discard(snapshot.store, *(index.uuid for index in new))
-        raise
+
+
+STAGES = (Stage(_train_tasks, train_model), Stage(_build_tasks, build_segment), Stage(_gather_tasks, merge))

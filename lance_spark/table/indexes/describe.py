@@ -11,6 +11,7 @@ from pyroaring import BitMap
 from lance_spark._proto import index_pb2
 from lance_spark.buffers.messages import parse_message
 from lance_spark.errors import LanceError
+from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.create import no_index
@@ -49,17 +50,14 @@ def type_name(snapshot: Snapshot, index: IndexMetadata) -> str:
 
 
 def _vector_type(snapshot: Snapshot, index: IndexMetadata) -> str:
-    parts = parse_message(index_pb2.VectorIndexDetails, index.details, f"the details of the index {index.name!r}")
-    compression = [name for name in ("pq", "sq", "rq", "flat") if parts.HasField(name)]
-    if not compression:
-        return _vector_type_in_file(snapshot, index)
-    return "_".join(["IVF", *(["HNSW"] if parts.HasField("hnsw") else []), compression[0].upper()])
+    from lance_spark.index.vector.make.recipe import kind_in  # imports what listing most indexes does not need
+
+    parse_message(index_pb2.VectorIndexDetails, index.details, f"the details of the index {index.name!r}")
+    return kind_in(index.details) or _vector_type_in_file(snapshot, index)
 
 
 def _vector_type_in_file(snapshot: Snapshot, index: IndexMetadata) -> str:
     """The type from the index's own file, as older writers recorded it only there; "Vector" if the file does not tell."""
-    from lance_spark.file.reader import open_data_file  # loads the decoders, which listing most indexes does not need
-
     store, folder = snapshot.locations.index_folder(index)
     try:
         reader = open_data_file(store, f"{folder}/index.idx", verify_checksums=snapshot.verify_checksums)

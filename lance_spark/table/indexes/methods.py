@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
+from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.scan.runner import Here
@@ -36,13 +38,14 @@ class IndexMethods(ABC):
         train: bool = True,
         **parameters: object,
     ) -> Self:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER or JSON.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON or INVERTED.
 
         The default name is the column's with "_idx", and a number if an index of another kind or column has that name. An index of the
         column with this name is replaced, unless `replace` is false. Without `train`, it
         covers no rows until `optimize.optimize_indices()`. Parameters: `rows_per_zone` of ZONEMAP, `number_of_items` and `probability`
         of BLOOMFILTER, and of JSON the `path` of the values and the kind `target_index_type` of their index, BTREE, BITMAP, NGRAM or
-        ZONEMAP, with its own parameters. Raises InvalidOptionError for a column that the kind does not support.
+        ZONEMAP, with its own parameters. INVERTED, also called FTS, is a full-text index of texts, lists of texts or JSON; its parameters
+        are those of `index.text.analysis.parameters.TextParameters`. Raises InvalidOptionError for a column that the kind does not support.
 
         Examples:
             >>> import pyarrow as pa
@@ -56,6 +59,45 @@ class IndexMethods(ABC):
             raise TypeError("index_type must be text, such as BTREE, or an IndexConfig, not None")
         kind, given = (index_type, {}) if isinstance(index_type, str) else (index_type.index_type, index_type.parameters)
         new = NewIndex(column, kind, name, replace, train, {**given, **parameters})
+        return self._changed(create_index(Here(), self.snapshot, new, {}))
+
+    def create_index(
+        self,
+        column: str | Sequence[str],
+        index_type: str,
+        name: str | None = None,
+        metric: str | None = None,
+        replace: bool = False,
+        *,
+        train: bool = True,
+        **parameters: object,
+    ) -> Self:
+        """Build an index of a column of vectors: IVF_FLAT, IVF_PQ or IVF_SQ.
+
+        `metric` is l2 (the default), cosine, dot, or, for vectors of uint8, hamming. Parameters: `num_partitions` or
+        `target_partition_size` (the mean number of rows; else there is a partition for 4096 rows, or 8192 of PQ and SQ), `sample_rate`
+        (256, vectors for each centroid that are trained with), `max_iters` (50, steps of the training), of PQ `num_sub_vectors` (by
+        default, one for 16 dimensions) and `num_bits` (8 or 4), and given `ivf_centroids` and `pq_codebook`. Without `train`, or with too
+        few vectors, the index covers no rows until `optimize.optimize_indices()`. An existing index of the name, by default the column's
+        with "_idx", is an error unless `replace` is true. Raises InvalidOptionError for a column that the kind does not support.
+
+        Examples:
+            >>> import numpy as np
+            >>> import pyarrow as pa
+            >>> from lance_spark import Dataset
+            >>> vectors = pa.FixedSizeListArray.from_arrays(np.arange(4000, dtype=np.float32), 4)
+            >>> table = Dataset.write("/tmp/t.lance", pa.table({"vector": vectors}))
+            >>> table = table.create_index("vector", "IVF_FLAT", num_partitions=4)
+            >>> [(index["name"], index["type"]) for index in table.list_indices()]
+            [('vector_idx', 'IVF_FLAT')]
+        """
+        check_type("index_type", index_type, str, "text, such as IVF_PQ")
+        if not isinstance(column, str):
+            check_type("column", column, Sequence, "the name of a column")
+            if len(column) != 1:
+                raise InvalidOptionError(f"an index has one column, not {len(column)}")
+            column = column[0]
+        new = NewIndex(column, index_type, name, replace, train, {**parameters, **({} if metric is None else {"metric": metric})})
         return self._changed(create_index(Here(), self.snapshot, new, {}))
 
     def drop_index(self, name: str) -> Self:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
-from uuid import uuid4
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import (
@@ -17,91 +14,76 @@ from lance_spark.errors import (
     MissingFileError,
     UnsupportedFeatureError,
     check_type,
-    on_failure,
     on_refusal,
 )
 from lance_spark.index import json_path
-from lance_spark.index.answer import Rows, of_numbers, union
-from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import kind_of
-from lance_spark.index.moves import Chain, Kept, Translation
-from lance_spark.index.target import IndexTarget
-from lance_spark.metadata.deletion_file import live_offsets
+from lance_spark.index.text.analysis.parameters import has_items
+from lance_spark.index.text.text_index import known_parameters
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
-from lance_spark.metadata.row_ids import all_values, load_sequence, parse_row_ids
-from lance_spark.schema.schema import Field
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.commit.idempotence import done_before
 from lance_spark.table.indexes.create import build_tasks, commit_segments, no_index, segments_of
 from lance_spark.table.indexes.json_values import has_value_type, without_value_type
-from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard, folder, metadata
-from lance_spark.table.scan.moved_rows import may_lack, reuse_moves, reused_fragments
+from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
+from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard
+from lance_spark.table.indexes.stages import Refused, Results, Stage, run_stages, segments_in
+from lance_spark.table.indexes.vectors import (
+    TrainTask,
+    existing_vectors,
+    gather_tasks,
+    has_model,
+    train_model,
+    with_model,
+    without_model,
+)
+from lance_spark.table.scan.moved_rows import may_lack
 from lance_spark.table.scan.runner import Runner
-from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.versions.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
-
-MAX_MERGED_ROWS = 1 << 25
-"""Segments with more rows than these together are not joined: it takes memory, and the time of one task."""
 
 
 @dataclass(frozen=True)
 class Optimization:
-    """The arguments of `optimize_indices`; see `table.changes.optimize.Optimizer.optimize_indices`."""
+    """The arguments of `optimize_indices`; see `table.compaction.optimize.Optimizer.optimize_indices`."""
 
     merge: int | None = None
     names: Sequence[str] | None = None
     retrain: bool = False
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The error of a task: the rows of the index `name` have a value that it cannot have."""
-
-    name: str
-    error: InvalidOptionError
-
-
-Results = Sequence[Sequence[IndexMetadata | Refused | None]]
-"""The results of the tasks of each stage so far."""
-
-
 def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, properties: dict[str, str]) -> Snapshot:
-    """Extend scalar indexes to all fragments, in one commit. Indexes of unknown kinds stay as they are.
+    """Extend indexes to all fragments, in one commit. Indexes of unknown kinds stay as they are.
 
     An index that is not named in `how` stays as it is, too, if new rows have a value that it cannot have.
     """
     if done := done_before(snapshot.store, properties):
         return done
     snapshot = with_own_ids(snapshot)
-    results: list[list[IndexMetadata | Refused | None]] = []
-    with on_failure(lambda: discard(snapshot.store, *_new(results))), in_use(snapshot):
-        for stage in STAGES:
-            tasks = stage.tasks(snapshot, how, runner.cores, results)
-            with on_failure(lambda tasks=tasks: discard(snapshot.store, *(task.uuid for task in tasks))):  # type: ignore[misc]
-                results.append(runner.run(tasks, stage.run))
+    results = run_stages(runner, snapshot, STAGES, how)
     return commit_optimized(snapshot, how, results, properties)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Tasks that can run at once, and their function. `tasks(snapshot, how, cores, results)` takes the results of the stages before.
-
-    A stage always has the same tasks for the same arguments, but for their uuids.
-    """
-
-    tasks: Callable[[Snapshot, Optimization, int, Results], Sequence[Any]]
-    run: Callable[[Any], IndexMetadata | Refused | None]
+def _train_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[TrainTask]:
+    """Models of vector indexes that are built anew."""
+    return [TrainTask(w.definition, snapshot) for w in _wanted(snapshot, how) if w.anew and not has_model(w.definition)]
 
 
 def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments for the fragments that an index does not cover."""
+    models = {m.name: m for m in segments_in(results[:1]).values()}
     tasks = []
     for wanted in _wanted(snapshot, how):
+        definition = wanted.definition
+        if (model := models.get(definition.name)) is not None:
+            if not model.files:
+                continue  # there are too few rows to train it
+            definition = with_model(snapshot, definition, model)
         if wanted.left or wanted.anew:
             try:
-                tasks += build_tasks(cores, snapshot, wanted.definition, wanted.left)
+                tasks += build_tasks(cores, snapshot, definition, wanted.left)
             except InvalidOptionError as e:
                 _refuse(snapshot, how, wanted.definition.name, e)
     return tasks
@@ -122,13 +104,15 @@ def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOpti
 
 def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MergeTask]:
     """One segment for the new ones and others of an index."""
-    built = [r for r in results[0] if isinstance(r, IndexMetadata)]
-    refused = {r.name for r in results[0] if isinstance(r, Refused)}
+    built = [r for r in results[1] if isinstance(r, IndexMetadata)]
+    refused = {r.name for r in results[1] if isinstance(r, Refused)}
     covers = _covers(snapshot) | {b.uuid: fragments_of(b) or BitMap() for b in built}
     tasks = []
     for wanted in _wanted(snapshot, how):
         name = wanted.definition.name
         new = [b for b in built if b.name == name]
+        if wanted.anew and wanted.definition.kind.trained:
+            tasks += gather_tasks(snapshot, wanted.definition, new)
         # Without new segments, the build was refused when it was planned.
         if not wanted.anew and name not in refused and (new or not wanted.left):
             task = _merge_task(snapshot, wanted.definition, wanted.segments, new, covers, how.merge)
@@ -139,7 +123,7 @@ def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
 def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments in the place of those that cannot be read."""
     tasks = []
-    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[1], strict=True):
+    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[2], strict=True):
         if merged is None:
             covered = BitMap().union(*task.fragments)
             tasks += build_tasks(cores, snapshot, task.definition, [f for f in snapshot.manifest.fragments if f.id in covered])
@@ -148,10 +132,11 @@ def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: R
 
 def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, properties: dict[str, str]) -> Snapshot:
     """Commit the results of all stages for the same version."""
-    new, removed, temporary = _new(results), list[IndexMetadata](), list[bytes]()
+    new, removed, temporary = segments_in(results), list[IndexMetadata](), list[bytes]()
     for task in _merge_tasks(snapshot, how, 1, results):
         temporary += [s.uuid for s in task.segments if s.uuid in new]
         removed += [s for s in task.segments if s.uuid not in new]
+    temporary += segments_in(results[:1])
     removed += [segment for wanted in _wanted(snapshot, how) if wanted.anew for segment in wanted.segments]
     for refused in (r for done in results for r in done if isinstance(r, Refused)):
         _refuse(snapshot, how, refused.name, refused.error)
@@ -164,10 +149,6 @@ def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, pr
         done = commit_segments(snapshot, added, removed, properties) if added else snapshot
     discard(snapshot.store, *temporary)
     return done
-
-
-def _new(results: Results) -> dict[bytes, IndexMetadata]:
-    return {r.uuid: r for done in results for r in done if isinstance(r, IndexMetadata)}
 
 
 @dataclass(frozen=True)
@@ -199,8 +180,8 @@ def _wanted(snapshot: Snapshot, how: Optimization) -> list[_Wanted]:
         covered = BitMap().union(*(covers[s.uuid] for s in segments))
         left = [f for f in fragments if f.id not in covered]
         lost = any(_may_lack(snapshot, definition, s, covers[s.uuid]) for s in segments)
-        if how.retrain or lost or (left and not has_value_type(definition)):
-            found.append(_Wanted(without_value_type(definition), segments, True, fragments))
+        if how.retrain or lost or (left and not (has_value_type(definition) and has_model(definition))):
+            found.append(_Wanted(without_model(without_value_type(definition)), segments, True, fragments))
         else:
             found.append(_Wanted(definition, segments, False, left))
     return found
@@ -229,6 +210,13 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
     if kind is None or not alike or path is None or not all(kind.knows(s.index_version) for s in segments):
         return None
     definition = Definition(first.name, tuple(f.name for f in path), path[-1], first.details_type, details=first.details)
+    if kind.trained:
+        return existing_vectors(snapshot, definition, segments)
+    if kind.name == "INVERTED":
+        if any(has_items(s.details) for s in segments):
+            return None  # items of lists that are documents of their own are not written
+        known = known_parameters([index_files(snapshot, s, path[-1], BitMap()) for s in segments])
+        return None if known is None else replace(definition, parameters={"parameters": known})
     if kind.target is not None:
         if not json_path.same_values(s.details for s in segments) or (snapshot.manifest.has_stable_row_ids and not kind.stable):
             return None
@@ -241,29 +229,6 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
         except (CorruptFileError, UnsupportedFeatureError, FileNotFoundError) as e:
             _LOG.warning("%s: the index %r is rebuilt with the default parameters: %s", snapshot, first.name, e)
     return definition
-
-
-def index_files(snapshot: Snapshot, segment: IndexMetadata, field: Field, fragments: BitMap) -> IndexFiles:
-    """The files of a segment, limited to these fragments."""
-    store, place = snapshot.locations.index_folder(segment)
-    rows = {f.id: f.physical_rows for f in snapshot.manifest.fragments if f.id in fragments}
-    kind = kind_of(segment.details_type, segment.details)
-    if kind is not None and not kind.zoned:
-        # Rows that moved are still at their old addresses.
-        rows = {**reused_fragments(snapshot.manifest.indexes), **rows}
-    sizes = {file.path: file.size for file in segment.files if file.size}
-    return IndexFiles(store, place, field, rows, sizes=sizes, details=segment.details, verify_checksums=snapshot.verify_checksums)
-
-
-@dataclass(frozen=True)
-class MergeTask:
-    """Joins segments to one, each with the rows of some of the fragments."""
-
-    definition: Definition
-    snapshot: Snapshot
-    segments: tuple[IndexMetadata, ...]
-    fragments: tuple[BitMap, ...]
-    uuid: bytes = field(default_factory=lambda: uuid4().bytes)
 
 
 def _merge_task(
@@ -290,38 +255,4 @@ def _merge_task(
     return MergeTask(definition, snapshot, tuple(chosen), tuple(covers[c.uuid] for c in chosen))
 
 
-def merge(task: MergeTask) -> IndexMetadata | None:
-    """Write the joined segment; None if one of the segments cannot be read. If this fails, its files are deleted."""
-    snapshot, definition = task.snapshot, task.definition
-    stable = snapshot.manifest.has_stable_row_ids
-    moves = () if stable else reuse_moves(snapshot.manifest.indexes)
-    sources: list[tuple[IndexFiles, Translation]] = []
-    try:
-        with on_failure(lambda: discard(snapshot.store, task.uuid)):
-            for segment, fragments in zip(task.segments, task.fragments):
-                files = index_files(snapshot, segment, definition.field, fragments)
-                sources.append((files, Chain((*moves, Kept(live_rows(snapshot, definition, segment, fragments))))))
-            trained = definition.kind.rewrite(sources, IndexTarget(snapshot.store, folder(task.uuid)))
-    except (CorruptFileError, UnsupportedFeatureError) as e:
-        _LOG.warning("%s: the index %r is built again: %s", snapshot, definition.name, e)
-        return None
-    return metadata(definition, snapshot.version, stable, task.uuid, trained, BitMap().union(*task.fragments))
-
-
-STAGES = (Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))
-
-
-def live_rows(snapshot: Snapshot, definition: Definition, segment: IndexMetadata, fragments: BitMap) -> Rows:
-    """The rows of the fragments that are not deleted, as the segment names them: by address or by row id."""
-    addresses = definition.kind.has_addresses(segment.index_version, snapshot.manifest.has_stable_row_ids)
-    return union(_live(snapshot, f, addresses) for f in snapshot.manifest.fragments if f.id in fragments)
-
-
-def _live(snapshot: Snapshot, fragment: Fragment, addresses: bool) -> Rows:
-    live = live_offsets(fragment, snapshot.locations)
-    if addresses:
-        return {fragment.id: live}
-    if fragment.row_ids is None:
-        raise CorruptFileError(f"fragment {fragment.id} has no row ids, but the table has stable row ids: the manifest is corrupt")
-    ids = all_values(parse_row_ids(load_sequence(fragment.row_ids, snapshot.locations), fragment.physical_rows))
-    return of_numbers(ids[np.asarray(live.to_array(), dtype=np.int64)])
+STAGES = (Stage(_train_tasks, train_model), Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))

@@ -11,10 +11,12 @@ from dataclasses import field as default
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_spark.arrow.types import is_binary
 from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError, on_failure
 from lance_spark.index import json_path
 from lance_spark.index.kinds import TARGETS, Kind, kind_of, url_of
 from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.index.text.analysis.parameters import new_parameters
 from lance_spark.index.value_types import TAKES
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.metadata.locations import INDICES
@@ -24,7 +26,8 @@ from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.same_table import remove_dropped
-from lance_spark.table.scan.plan import ScanPlan, ScanTask
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
 
 PARAMETERS: Mapping[str, frozenset[str]] = {
@@ -33,7 +36,8 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "JSON": frozenset({"path", "target_index_type"}),
 }
 """The parameters of the kinds that have any."""
-UNSUPPORTED = ("INVERTED", "FTS", "RTREE", "MINHASHLSH")
+UNSUPPORTED = ("RTREE", "MINHASHLSH")
+ALIASES = {"FTS": "INVERTED"}
 
 
 @dataclass(frozen=True)
@@ -66,25 +70,34 @@ class Definition:
 
 def define(snapshot: Snapshot, column: str, kind: str, name: str | None, parameters: Mapping[str, object]) -> Definition:
     """The definition of a new index. Raises InvalidOptionError, SchemaMismatchError or UnsupportedFeatureError."""
-    wanted = kind.upper()
+    wanted = ALIASES.get(kind.upper(), kind.upper())
     if wanted not in TAKES:
         kinds = ", ".join(TAKES)
-        if wanted in UNSUPPORTED or wanted.startswith("IVF"):
+        if wanted in UNSUPPORTED:
             raise UnsupportedFeatureError(f"making indexes of the kind {wanted} is not supported; the kinds are: {kinds}")
         raise InvalidOptionError(f"unknown kind of index {kind!r}; the kinds are: {kinds}")
     known, details = PARAMETERS.get(wanted, frozenset()), b""
     if wanted == "JSON":
         parameters, details = _of_json(snapshot, parameters)
         known |= PARAMETERS.get(str(parameters["target_index_type"]), frozenset())
-    if unknown := sorted(parameters.keys() - known):
-        expected = ", ".join(sorted(known)) or "none"
-        raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")
     steps = snapshot.manifest.schema.resolve(column)
     found = steps[-1]
-    if (found.logical_type == "json") != (wanted == "JSON") or found.is_blob or not TAKES[wanted](found.type):
+    if wanted == "INVERTED":
+        parameters = {"parameters": new_parameters(parameters, found.logical_type == "json")}
+    elif unknown := sorted(parameters.keys() - known):
+        expected = ", ".join(sorted(known)) or "none"
+        raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")
+    if found.is_blob or not _takes(wanted, found):
         raise InvalidOptionError(f"an index of the kind {wanted} cannot be built for column {column!r} of type {found.type}")
     path = tuple(f.name for f in steps)
     return Definition(name or f"{'.'.join(path)}_idx", path, found, url_of(wanted), dict(parameters), details)
+
+
+def _takes(kind: str, field: Field) -> bool:
+    """Whether an index of the kind can be built for a field. JSON has its own kind, and is text for a full-text index."""
+    is_json = field.logical_type == "json"
+    right = is_json == is_binary(field.type) if kind == "INVERTED" else is_json == (kind == "JSON")
+    return right and TAKES[kind](field.type)
 
 
 def _of_json(snapshot: Snapshot, parameters: Mapping[str, object]) -> tuple[Mapping[str, object], bytes]:
@@ -138,10 +151,8 @@ def build(task: BuildTask) -> Trained:
 
 def rows_of(definition: Definition, scan: ScanTask, numbers: str) -> Iterator[pa.RecordBatch]:
     """The values and the numbers of the rows of a scan of `definition.scan`, as its kind takes them."""
-    from lance_spark.table.scan.task import read_task  # loads the decoders, which the driver does not need
-
     column = Column(definition.path, definition.field.type)
-    for batch in read_task(scan) if scan.parts else ():
+    for batch in scan.read() if scan.parts else ():
         yield pa.RecordBatch.from_arrays([raw_values(column, batch), batch.column(numbers)], names=["value", "row"])
 
 

@@ -21,7 +21,7 @@ from lance_spark.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from lance_spark.file.blob_places import is_sidecar_name
+from lance_spark.file.blob_file_names import is_sidecar_name
 from lance_spark.file.footer import FOOTER, file_version
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, INDICES, check_relative
@@ -45,6 +45,7 @@ from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, manifest_pat
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 
 _PIECE = 32 << 20
+"""Bytes of a file that are in memory while it is copied."""
 
 
 def create_branch(snapshot: Snapshot, name: str, reference: Reference | None = None) -> Snapshot:

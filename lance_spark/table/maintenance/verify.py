@@ -10,6 +10,7 @@ from lance_spark.display.listing import SHOWN, left_out
 from lance_spark.display.table import Table, escape
 from lance_spark.display.words import counted
 from lance_spark.errors import CorruptFileError, LanceError, UnsupportedFeatureError, one_line
+from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.locations import DATA, Locations
 from lance_spark.metadata.manifest import DataFile, Fragment
@@ -29,8 +30,10 @@ Found = list[tuple[Kind, str]]
 """The problems of a file: their kinds and messages."""
 
 _ALL_VERSIONS = 2**62
+"""More versions than a table can have: only what no version refers to is looked for."""
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
+"""What is read and checked at once, so that memory is bounded also for wide rows."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,6 @@ def check_size(store: Store, path: str, expected: int | None) -> Found:
 
 def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile, decode: bool) -> Found:
     # Loads the compiled kernels, which the driver does not need.
-    from lance_spark.file.reader import open_data_file
-
     try:
         store, path = snapshot.locations.data_file(file)
         if wrong := check_size(store, path, None if file.is_legacy else file.size):

@@ -15,6 +15,7 @@ _TABLE = (
     "(base_uri TEXT NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (base_uri, version))"
 )
 _WAIT = 60.0
+"""Seconds. Another writer locks the database for one small transaction."""
 
 
 class SqliteManifests:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_spark.buffers.byte_ranges import ByteRange, Bytes
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.file.data_file import open_blobs
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.schema.blobs import BlobKind
@@ -118,8 +119,6 @@ def _file(fragment: Fragment, field: Field) -> DataFile:
 
 
 def _source(snapshot: Snapshot, file: DataFile) -> Source:
-    from lance_spark.file.source import open_blobs  # loads the decoders, which opening a table does not need
-
     return open_blobs(*snapshot.locations.data_file(file), snapshot.verify_checksums)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lance_spark.index.answer import Answer
-from lance_spark.table.scan.indexed import look_up
+from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -16,7 +16,7 @@ def explain(snapshot: Snapshot, plan: ScanPlan) -> str:
     live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
     text = "none" if plan.predicate is None else plan.predicate.text
     lines = [f"Scan of {snapshot}", f"  filter: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}"]
-    answer = None if plan.predicate is None or not plan.use_scalar_index else look_up(snapshot, plan.predicate)
+    answer = None if plan.predicate is None or not plan.use_scalar_index else look_up(snapshot, with_tests(snapshot, plan.predicate))
     if answer is not None:
         lines += [f"  {line}" for line in index_lines(answer, live)]
     elif plan.predicate is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import keep
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.file.reader import DataFileReader, open_data_file
-from lance_spark.layouts.levels.assemble import merge
+from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.metadata.locations import Locations
@@ -27,6 +27,9 @@ from lance_spark.reading import spans
 from lance_spark.reading.steps import Counts, Rows
 from lance_spark.schema.schema import Field
 from lance_spark.table.scan.projection import Projection, projected
+
+if TYPE_CHECKING:
+    from lance_spark.file.reader import DataFileReader
 
 _PROVEN_ROWS = 1 << 22
 """Fragments of more rows are not believed to have them before a data file says so: a few bytes of a manifest can claim billions."""
@@ -161,6 +164,8 @@ class FragmentReader:
             for start in range(0, len(rows), batch_rows):
                 yield {}, min(batch_rows, len(rows) - start)
             return
+        from lance_spark.layouts.levels.assemble import merge  # loads the decoders
+
         sources = [self._open(files[number]).read(fields, places, rows, batch_rows) for number, fields, places in stored.in_files]
         for arrays in side_by_side(sources):
             parts: dict[int, list[pa.Array]] = {}

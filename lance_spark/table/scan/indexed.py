@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from pyroaring import BitMap
@@ -20,20 +21,25 @@ from lance_spark.index.answer import Answer, Rows, beside, both, either, numbers
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.kinds import KINDS, SEARCHED, Kind, kind_of
 from lance_spark.index.value_types import may_index
+from lance_spark.index.vector.vectors import vector_type
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.row_ids import row_ids_of
-from lance_spark.predicate import Predicate
-from lance_spark.predicate.one_column import columns_of, over_values, without_not
-from lance_spark.predicate.tree import And, Column, Expression, Or, walk
+from lance_spark.predicate import Formula, Predicate
+from lance_spark.predicate.one_column import columns_of, over_values, substituted, without_not
+from lance_spark.predicate.tree import And, Column, Expression, Or, TextMatch, walk
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, ReuseHistory, fragments_of, reuse_history, through_reuse
 from lance_spark.table.scan.moved_rows import may_lack, moved_fragments, moved_rows, reuse_moves, reused_fragments
 from lance_spark.table.versions.indexed_columns import other_column
 from lance_spark.table.versions.snapshot import Snapshot, find_version, reopened
 
+if TYPE_CHECKING:
+    from lance_spark.index.text.analysis.parameters import TextParameters
+
 _LOG = logging.getLogger(__name__)
+Condition = TypeVar("Condition", bound=Formula | None)
 _ANY_OFFSET = 1 << 32
 _ONCE_REMAPPED_WRONGLY = ("BITMAP", "LABEL_LIST")
 """Kinds whose rows are under wrong keys after a compaction by writers that did not record the version of an index."""
@@ -92,6 +98,7 @@ class Segments:
         self._stable = snapshot.manifest.has_stable_row_ids
         self._opened: dict[tuple[bytes, int], IndexFiles] = {}
         self._built_from: dict[int, Snapshot | None] = {}
+        self._other: dict[bytes, str | None] = {}
 
     @property
     def nbytes(self) -> int:
@@ -100,18 +107,23 @@ class Segments:
         return _FRAGMENT_BYTES * (len(self._snapshot.manifest.fragments) + named)
 
     @cached_property
-    def _fragments(self) -> Mapping[int, Fragment]:
-        return {f.id: f for f in self._snapshot.manifest.fragments}
+    def _places(self) -> Mapping[int, int]:
+        """The place of each fragment in the manifest, by id."""
+        return {f: i for i, f in enumerate(self._snapshot.manifest.lazy_fragments.ids.tolist())}
+
+    def _fragment(self, fragment: int) -> Fragment:
+        return self._snapshot.manifest.lazy_fragments[self._places[fragment]]
 
     @cached_property
-    def _live(self) -> Mapping[int, int]:
+    def _live(self) -> np.ndarray:
         """The number of rows of each fragment that are not deleted, 0 if unknown."""
-        rows = np.maximum(self._snapshot.manifest.lazy_fragments.live_rows, 0)
-        return dict(zip(self._fragments, rows.tolist()))
+        rows: np.ndarray = np.maximum(self._snapshot.manifest.lazy_fragments.live_rows, 0)
+        return rows
 
     def live_rows(self, fragments: BitMap) -> int:
         """The number of rows of these fragments that are not deleted."""
-        return sum(self._live[f] for f in fragments)
+        covers = len(fragments) == len(self._places)
+        return int(self._live.sum() if covers else self._live[[self._places[f] for f in fragments]].sum())
 
     @cached_property
     def _by_field(self) -> Mapping[int, Sequence[Segment]]:
@@ -129,12 +141,12 @@ class Segments:
     @cached_property
     def _usable(self) -> Sequence[Segment]:
         """The segments that may be asked or searched."""
-        existing = BitMap(self._fragments)
+        existing = BitMap(self._places)
         found = []
         for index, now in self._with_present_fragments():
             kind, built_from, covered = kind_of(index.details_type, index.details), fragments_of(index), fragments_of(now)
-            kind = kind or SEARCHED.get(index.details_type.rpartition(".")[2])
-            if not index.details_type and index.name not in SYSTEM_INDEXES:
+            kind = kind or SEARCHED.get(index.details_type.rpartition(".")[2]) or self._unrecorded(index)
+            if kind is None and not index.details_type and index.name not in SYSTEM_INDEXES:
                 _LOG.info("%s: index %r is not used: its writer did not record its kind", self._snapshot, index.name)
             if index.name in SYSTEM_INDEXES or kind is None or len(index.fields) != 1:
                 continue
@@ -149,9 +161,16 @@ class Segments:
             elif index.index_version is None and kind.name in _ONCE_REMAPPED_WRONGLY and not self._is_original(index, covered & existing):
                 self.unused(index, "old writers mixed up the rows of this kind of index when they compacted the table")
             elif covered & existing:
-                sizes = {f: self._size(f) for f in covered & existing}
+                sizes = {f: self._physical[f] for f in covered & existing}
                 found.append(Segment(index, kind, covered & existing, sizes, built_from))
         return found
+
+    def _unrecorded(self, index: IndexMetadata) -> Kind | None:
+        """The kind of an index whose writer did not record it, if it is of vectors: these had no other indexes."""
+        if index.details_type:
+            return None
+        of_vectors = any(f.id in index.fields and vector_type(f.type)[0] for f in self._snapshot.manifest.schema.walk())
+        return SEARCHED["VectorIndexDetails"] if of_vectors else None
 
     def _with_present_fragments(self) -> Iterator[tuple[IndexMetadata, IndexMetadata]]:
         """The segments whose bitmaps are valid, each also with a bitmap of the present fragments."""
@@ -225,6 +244,8 @@ class Segments:
         column = next(n for n in walk(condition) if isinstance(n, Column))
         field = self._field(column.path)
         segments = self._by_field.get(field.id, ()) if field is not None else ()
+        if isinstance(condition, TextMatch) and field is not None:
+            segments = (*self.searched("INVERTED", field), *segments)
         answer: Answer | None = None
         plain = over_values(condition)
         for segment in segments:
@@ -278,7 +299,9 @@ class Segments:
         version = index.dataset_version
         if version not in self._built_from and version < self._snapshot.version:
             self._built_from[version] = find_version(self._snapshot.store, version)
-        return other_column(self._snapshot, index, self._built_from.get(version))
+        if index.uuid not in self._other:
+            self._other[index.uuid] = other_column(self._snapshot, index, self._built_from.get(version))
+        return self._other[index.uuid]
 
     def has_every_row_once(self, segment: Segment) -> bool:
         """Whether the segment cannot have an earlier value of a row beside the present one.
@@ -287,11 +310,14 @@ class Segments:
         """
         if segment.kind.has_addresses(segment.index.index_version, self._stable):
             return True
-        fragments = [self._fragments[f] for f in segment.covered]
+        fragments = map(self._fragment, segment.covered)
         return all(f.created_at is not None and f.created_at == f.updated_at for f in fragments)
 
-    def _size(self, fragment: int) -> int:
-        return self._fragments[fragment].physical_rows or _ANY_OFFSET
+    @cached_property
+    def _physical(self) -> Mapping[int, int]:
+        """The number of rows of each fragment, deleted ones too; any number if it is unknown."""
+        ids, rows, _, _ = self._snapshot.manifest.lazy_fragments.counts.T
+        return dict(zip(ids.tolist(), np.where(rows, rows, _ANY_OFFSET).tolist()))
 
     @cached_property
     def _moves(self) -> ReuseHistory:
@@ -300,7 +326,7 @@ class Segments:
     @cached_property
     def _sizes(self) -> Mapping[int, int]:
         """The number of rows of each fragment, deleted ones too; also of those that the fragment reuse index says were rewritten."""
-        return {**reused_fragments(self._snapshot.manifest.indexes), **{f: self._size(f) for f in self._fragments}}
+        return {**reused_fragments(self._snapshot.manifest.indexes), **self._physical}
 
     def files(self, segment: Segment, field: Field) -> IndexFiles:
         """The files of a segment of this field."""
@@ -332,7 +358,7 @@ class Segments:
             return moved_rows(rows, self._moves)
         wanted, found = numbers_of(rows), {}
         for fragment in segment.covered:
-            ids = row_ids_of(self._fragments[fragment], self._snapshot.locations)
+            ids = row_ids_of(self._fragment(fragment), self._snapshot.locations)
             found[fragment] = bitmap_of(ids.find(wanted)[1])
         return found
 
@@ -354,9 +380,9 @@ class Segments:
         at = np.minimum(np.searchsorted(ids, high), len(ids) - 1)
         exist &= (ids[at] == high) & (low < sizes[at])
         for fragment in np.unique(high[exist]).tolist():
-            if self._fragments[fragment].deletion is not None:
+            if self._fragment(fragment).deletion is not None:
                 own = np.flatnonzero(exist & (high == fragment))
-                exist[own] = ~np.isin(low[own], read_deletions(self._fragments[fragment], self._snapshot.locations))
+                exist[own] = ~np.isin(low[own], read_deletions(self._fragment(fragment), self._snapshot.locations))
         return numbers, exist
 
     def _addresses_of_ids(self, segment: Segment, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -364,7 +390,7 @@ class Segments:
         order = np.argsort(ids, kind="stable")
         wanted, addresses, exist = ids[order], np.zeros(len(ids), np.uint64), np.zeros(len(ids), np.bool_)
         for fragment in segment.covered:
-            which, rows = row_ids_of(self._fragments[fragment], self._snapshot.locations).find(wanted)
+            which, rows = row_ids_of(self._fragment(fragment), self._snapshot.locations).find(wanted)
             addresses[order[which]] = rows.astype(np.uint64) + (np.uint64(fragment) << np.uint64(32))
             exist[order[which]] = True
         return addresses, exist
@@ -377,3 +403,39 @@ def _conjuncts(operands: Sequence[Expression]) -> Iterator[Expression]:
             yield from _conjuncts(operand.operands)
         else:
             yield operand
+
+
+def with_tests(snapshot: Snapshot, condition: Condition) -> Condition:
+    """The predicate or formula with conditions of full-text search that can be evaluated, as the columns' indexes split texts into words.
+
+    Those of columns without an index are evaluated as pylance searches such columns.
+    """
+    if condition is None or not any(isinstance(n, TextMatch) and n.test is None for n in walk(condition.root)):
+        return condition
+    from lance_spark.index.text.conditions import TextTest  # loads the decoders, which most plans do not need
+
+    def tested(node: Expression) -> Expression | None:
+        if not isinstance(node, TextMatch) or node.test is not None:
+            return None
+        assert isinstance(node.operand, Column)
+        field = snapshot.manifest.schema.resolve(quoted(node.operand.path))[-1]
+        return replace(node, test=TextTest(_parameters(snapshot, field)))
+
+    return replace(condition, root=substituted(condition.root, tested))
+
+
+def _parameters(snapshot: Snapshot, field: Field) -> TextParameters:
+    from lance_spark.index.text.analysis.parameters import UNINDEXED, parameters_of  # most scans ask for no words
+    from lance_spark.index.text.text_index import known_parameters
+
+    segments = segments_of(snapshot)
+    usable = [segments.files(segment, field) for segment in segments.searched("INVERTED", field)]
+    if usable and (found := known_parameters(usable)) is not None:
+        return found
+    # Of an index that covers no present rows, the manifest still tells the parameters.
+    named = [i for i in snapshot.manifest.indexes if _is_text_index(i) and tuple(i.fields[:1]) == (field.id,)]
+    return parameters_of(named[0].details, field.logical_type == "json", f"index {named[0].name!r}") if named else UNINDEXED
+
+
+def _is_text_index(index: IndexMetadata) -> bool:
+    return bool(index.details) and index.details_type.endswith(".InvertedIndexDetails")

@@ -1,14 +1,11 @@
-"""Scanning a version: the plan of what to read, and the tasks that the driver splits it into; `task` reads one of them.
-
-A task is self-contained: it can be pickled and read by a process that has not opened the table.
-"""
+"""Scanning a version: the plan of what to read, and how the driver splits it into tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, SchemaMismatchError, check_at_least, check_type
@@ -17,17 +14,22 @@ from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
 from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
-from lance_spark.schema.schema import Schema
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.table.scan.fragment_reader import count_rows
+from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import Part, left_by, with_own_rows, without_deleted
+from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.scan.top_n import SortKey
-from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import Snapshot
 
 BATCH_ROWS = 32 << 10
 TASKS_PER_CORE = 3
 MIN_TASK_BYTES = 12 << 20
 MAX_TASK_BYTES = 128 << 20
+"""As in Spark's own sources (`spark.sql.files.maxPartitionBytes`)."""
 _RARELY_READ = 8
+"""Columns that are read of matching rows only count as this fraction, since a condition usually leaves few rows."""
+
 _OPEN_BYTES = 256 << 10
 """What could be read in the time that it takes to open a fragment: many small ones are work by their number."""
 
@@ -36,6 +38,7 @@ _CHUNK_BYTES = 4 << 10
 
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
+"""A part has at most so many tasks. A row of a file whose size is unknown counts as a few numbers and a short text."""
 
 
 def names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -131,45 +134,19 @@ class ScanPlan:
 
 def _and(schema: Schema, more: Schema) -> Schema:
     """`schema` with the top-level fields of `more` that it lacks."""
-    there = {f.id for f in schema.fields}
-    return Schema((*schema.fields, *(f for f in more.fields if f.id not in there)), schema.metadata)
+    return Schema(fields_with(schema.fields, more.fields), schema.metadata)
 
 
-@dataclass(frozen=True)
-class ScanTask:
-    """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
-
-    `pin` is the version, and `table` its name for error messages; `fields` are read and `given` are returned. With an `order`,
-    the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
-    the rows of the whole scan. `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows
-    is exact and there are no parts.
-    """
-
-    table: str
-    pin: Pin
-    locations: Locations
-    parts: tuple[Part, ...]
-    fields: Schema
-    given: Schema
-    predicate: Predicate | None
-    offset: int
-    limit: int | None
-    batch_rows: int
-    stable_row_ids: bool
-    order: tuple[SortKey, ...] = ()
-    first: Schema | None = None
-    counts_rows: bool = False
-    num_rows: int = 0
-    num_bytes: int = 0
-    indexes: str = ""
+def fields_with(fields: tuple[Field, ...], more: Iterable[Field]) -> tuple[Field, ...]:
+    """`fields`, and those of `more` that are not among them."""
+    there = {f.id for f in fields}
+    return (*fields, *(f for f in more if f.id not in there))
 
 
 def live_rows(fragment: Fragment, locations: Locations) -> int:
     """The number of rows in the fragment that are not deleted, from the manifest unless an old writer left it out."""
     deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
     if not fragment.physical_rows or deleted is None:
-        from lance_spark.table.scan.fragment_reader import count_rows  # opens files, and so loads the decoders
-
         return count_rows(fragment, locations)
     if deleted > fragment.physical_rows:
         raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, but {deleted} deleted rows")
@@ -179,15 +156,21 @@ def live_rows(fragment: Fragment, locations: Locations) -> int:
 def all_live_rows(snapshot: Snapshot) -> list[int]:
     """`live_rows` of each fragment of the version."""
     fragments = snapshot.manifest.lazy_fragments
-    known = fragments.live_rows.tolist()
-    return [live_rows(fragments[i], snapshot.locations) if rows < 0 else rows for i, rows in enumerate(known)]
+    known = fragments.live_rows.copy()
+    for i in np.flatnonzero(known < 0).tolist():
+        known[i] = live_rows(fragments[i], snapshot.locations)
+    rows: list[int] = known.tolist()
+    return rows
 
 
-def _all_parts(snapshot: Snapshot) -> list[Part]:
-    """All rows of the version: a part for each fragment."""
-    counts = all_live_rows(snapshot)
-    firsts = accumulate(counts, initial=0)
-    return [Part(f, 0, rows, first_row=first) for f, rows, first in zip(snapshot.manifest.fragments, counts, firsts)]
+def _parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> list[Part]:
+    """All rows of fragments: a part for each place in `chosen`. `counts` are the rows of all fragments, from `all_live_rows`.
+
+    Only these fragments are parsed: a table may have a million.
+    """
+    fragments = snapshot.manifest.lazy_fragments
+    rows, firsts = counts[chosen], (np.cumsum(counts) - counts)[chosen]
+    return [Part(fragments[i], 0, n, first_row=first) for i, n, first in zip(chosen.tolist(), rows.tolist(), firsts.tolist())]
 
 
 def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: int = MAX_TASK_BYTES) -> list[ScanTask]:
@@ -196,15 +179,14 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     `pack` decides the number of tasks. Without a predicate, `limit` and `offset` are applied here; with one there is a single task,
     because only reading shows which rows count.
     """
-    parts = _all_parts(snapshot)
-    if plan.fragments is not None:
-        parts = sorted((part for part in parts if part.fragment.id in plan.fragments), key=lambda part: part.fragment.id)
-    plan, parts, indexes = _with_indexes(snapshot, plan, parts)
+    plan = replace(plan, predicate=with_tests(snapshot, plan.predicate))
+    counts = np.array(all_live_rows(snapshot), np.int64)
+    chosen = _fragments_of(snapshot, plan, counts)
+    plan, parts, indexes = _left(snapshot, plan, chosen, counts)
     fields = plan.fields_to_read(snapshot)
     offset, limit = plan.offset, plan.limit
     if plan.predicate is None:
-        # Any rows satisfy a task limit, so all tasks together need no more rows than that.
-        parts, offset, limit = cut(parts, offset, limit if plan.order else _least(limit, plan.task_limit)), 0, None
+        parts, offset, limit = cut(parts, *_window(plan)), 0, None
     parts = [part for part in parts if part.num_rows]
     first = None if plan.predicate is None else fields.select(plan.predicate.columns)
     counting = plan.counts_rows and not fields.fields
@@ -214,32 +196,57 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     return [_with_parts(task, group, plan, snapshot) for group in groups or [[]]]
 
 
-def _with_indexes(snapshot: Snapshot, plan: ScanPlan, parts: list[Part]) -> tuple[ScanPlan, list[Part], str]:
-    """The parts that scalar indexes leave for the predicate, and what explain says about it.
+def _fragments_of(snapshot: Snapshot, plan: ScanPlan, counts: np.ndarray) -> np.ndarray:
+    """The places in the manifest of the fragments of a plan that have rows, in the order in which they are read."""
+    chosen = np.flatnonzero(counts)
+    if plan.fragments is None:
+        return chosen
+    ids = snapshot.manifest.lazy_fragments.ids[chosen]
+    asked = np.isin(ids, list(plan.fragments))
+    return chosen[asked][np.argsort(ids[asked], kind="stable")]
 
-    The plan has no predicate any more if the indexes decide it for all parts.
+
+def _window(plan: ScanPlan) -> tuple[int, int | None]:
+    """The number of the first row that a plan without a predicate needs, and how many; None for all.
+
+    Any rows satisfy a task limit, so all tasks together need no more rows than that.
     """
-    if plan.predicate is None or not plan.use_scalar_index or not snapshot.manifest.indexes:
-        return plan, parts, ""
-    from lance_spark.table.scan.indexed import look_up  # reads index files, and so loads the decoders
+    return plan.offset, plan.limit if plan.order else _least(plan.limit, plan.task_limit)
 
-    answer = look_up(snapshot, plan.predicate)
+
+def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.ndarray) -> tuple[ScanPlan, list[Part], str]:
+    """The parts of the chosen fragments, without those that the window or scalar indexes leave out, and what explain says of the indexes.
+
+    Parts at the ends of the window are whole. The plan has no predicate any more if the indexes decide it for all parts.
+    """
+    if plan.predicate is None:
+        offset, rows = _window(plan)
+        ends = np.cumsum(counts[chosen])
+        last = len(ends) if rows is None else int(np.searchsorted(ends, offset + rows)) + 1
+        first = int(np.searchsorted(ends, offset, "right"))
+        before = int(ends[first - 1]) if first else 0
+        moved = replace(plan, offset=plan.offset - before) if before else plan
+        return moved, _parts(snapshot, chosen[first:last], counts), ""
+    answer = look_up(snapshot, plan.predicate) if plan.use_scalar_index and snapshot.manifest.indexes else None
     if answer is None:
-        return plan, parts, ""
-    used = f"{', '.join(answer.names)}: {answer.count} of {sum(p.num_rows for p in parts if p.fragment.id in answer.covered)} rows"
-    left = left_by(answer, parts)
+        return plan, _parts(snapshot, chosen, counts), ""
+    ids = snapshot.manifest.lazy_fragments.ids[chosen]
+    covered = np.isin(ids, np.array(answer.covered, np.int64))
+    used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
+    left = left_by(answer, _parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
     if not all(part.exact for part in left):
         return plan, left, used
     plan = replace(plan, predicate=None)
-    counts = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
-    return plan, [without_deleted(part, snapshot.locations) for part in left] if counts else left, used
+    exact = plan.limit is not None or plan.offset or plan.task_limit is not None or not plan.fields_to_read(snapshot).fields
+    return plan, [without_deleted(part, snapshot.locations) for part in left] if exact else left, used
 
 
-def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Container[int]) -> list[ScanTask]:
+def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     task = _task(snapshot, plan, plan.fields_to_read(snapshot))
-    parts = (part for part in _all_parts(snapshot) if part.num_rows and part.fragment.id in fragments)
-    return [_with_parts(task, [part], plan, snapshot) for part in parts]
+    counts = np.array(all_live_rows(snapshot), np.int64)
+    chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
+    return [_with_parts(task, [part], plan, snapshot) for part in _parts(snapshot, chosen, counts)]
 
 
 def plan_group(snapshot: Snapshot, plan: ScanPlan, fragments: Sequence[Fragment]) -> ScanTask:
@@ -263,7 +270,7 @@ def _task(snapshot: Snapshot, plan: ScanPlan, fields: Schema, offset: int = 0, l
         parts=(),
         fields=fields,
         given=fields if plan.counts_rows else plan.fields(snapshot),
-        predicate=plan.predicate,
+        predicate=with_tests(snapshot, plan.predicate),
         offset=offset,
         limit=limit,
         batch_rows=plan.batch_size or BATCH_ROWS,
@@ -329,7 +336,7 @@ def grouped(
     target = min(max(-(-work // (cores * rounds)), MIN_TASK_BYTES), max_bytes)
     # Sizes in a manifest are untrusted: they must not make the number of tasks of a part unbounded.
     target = max(target, max(sizes, default=0) // _MAX_PIECES)
-    slack = target // 16
+    slack = target // 16  # a task may be about 6% longer, which costs less than another task
     groups: list[list[Part]] = []
     room = 0
     for part, size in zip(parts, sizes):

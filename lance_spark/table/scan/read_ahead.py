@@ -13,6 +13,7 @@ import pyarrow as pa
 
 MAX_BATCHES = 8
 MAX_BYTES = 32 << 20
+"""Batches that wait in memory while the consumer handles one."""
 
 
 def prefetch(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lance_spark.table.scan.explain import explain
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 
 
@@ -31,7 +31,7 @@ class Scan:
         plan = replace(self.plan, with_row_address=True) if counting else self.plan
         with in_use(self.snapshot):
             for task in plan_tasks(self.snapshot, plan):
-                for batch in read_task(task):
+                for batch in task.read():
                     yield batch.select([]) if counting else batch
 
     def explain(self) -> str:
@@ -46,8 +46,6 @@ class Scan:
               indexes: none
               scanned: 3 rows in 1 fragments
         """
-        from lance_spark.table.scan.explain import explain  # loads the decoders
-
         with in_use(self.snapshot):
             return explain(self.snapshot, self.plan)
 
@@ -57,7 +55,7 @@ class Scan:
             return sum(batch.num_rows for batch in self.to_batches())
         with in_use(self.snapshot):
             tasks = plan_tasks(self.snapshot, replace(self.plan, columns=(), with_row_id=False, with_row_address=False, counts_rows=True))
-            return sum(batch.column(0)[0].as_py() for task in tasks for batch in read_task(task))
+            return sum(batch.column(0)[0].as_py() for task in tasks for batch in task.read())
 
     def to_table(self) -> pa.Table:
         """All rows in memory."""

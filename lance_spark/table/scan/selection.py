@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +24,9 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.reading import spans
 from lance_spark.reading.steps import Rows
 from lance_spark.schema.schema import Field, Schema, quoted
+from lance_spark.table.scan.fragment_reader import FragmentReader, side_by_side
 from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import ScanTask
 from lance_spark.table.scan.projection import Projection
-
-if TYPE_CHECKING:
-    from lance_spark.table.scan.fragment_reader import FragmentReader
 
 WINDOW_ROWS = 1 << 20
 """Rows whose predicate is evaluated before the rest of them is read: as many as a fragment has in most tables."""
@@ -47,19 +43,19 @@ def true_at(selected: pa.BooleanArray) -> np.ndarray:
 
 
 class Selection:
-    """The rows of the fragments of `task` that satisfy `predicate`. What all fragments have in common is computed once."""
+    """The rows of fragments that satisfy `predicate`. What all fragments have in common is computed once.
 
-    def __init__(self, task: ScanTask, predicate: Predicate) -> None:
-        self._predicate = predicate
-        self._batch_rows = task.batch_rows
-        # A reader of few rows should not wait for a full window.
-        self._enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
-        first, rest = _divided(task, predicate)
+    `fields` are those that are read, and `given` those that are returned. A reader of few rows, `enough`, does not wait for a full window.
+    """
+
+    def __init__(self, predicate: Predicate, fields: Schema, given: Schema, batch_rows: int, enough: int = WINDOW_ROWS) -> None:
+        self._predicate, self._batch_rows, self._enough = predicate, batch_rows, enough
+        first, rest = _divided(predicate, fields, given)
         self._first, self._rest = Projection(first), Projection(rest)
-        self._all, self._given = Projection(task.fields), task.given.to_arrow()
-        returned = set(task.given.fields)
+        self._all, self._given = Projection(fields), given.to_arrow()
+        returned = set(given.fields)
         # A batch without columns would lose its number of rows.
-        self._kept = [i for i, f in enumerate(first.fields) if f in returned or not task.given.fields]
+        self._kept = [i for i, f in enumerate(first.fields) if f in returned or not given.fields]
         self._kept_schema = pa.schema([self._first.target.field(i) for i in self._kept])
         self._conditions = list(_conditions(predicate, first))
 
@@ -113,8 +109,6 @@ class Selection:
 
     def _together(self, known: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The returned columns of the same rows: from `rest` if they are there, the others from `known`."""
-        from lance_spark.table.scan.fragment_reader import side_by_side
-
         if not known:
             yield from rest
             return
@@ -129,15 +123,15 @@ def concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def _divided(task: ScanTask, predicate: Predicate) -> tuple[Schema, Schema]:
+def _divided(predicate: Predicate, fields: Schema, given: Schema) -> tuple[Schema, Schema]:
     """The fields that the predicate needs, and the other returned fields. A struct may be in both, with different children."""
     # A batch without columns would lose its number of rows.
-    first = task.fields.select(predicate.columns) if predicate.columns else Schema(task.given.fields)
+    first = fields.select(predicate.columns) if predicate.columns else Schema(given.fields)
     # Addresses cost less than looking rows up again.
     there = {f.id for f in first.fields}
-    first = Schema((*first.fields, *(f for f in task.given.fields if f.id == ROW_ADDRESS and f.id not in there)), first.metadata)
+    first = Schema((*first.fields, *(f for f in given.fields if f.id == ROW_ADDRESS and f.id not in there)), first.metadata)
     known = set(first.fields)
-    return first, Schema(tuple(f for f in task.given.fields if f not in known))
+    return first, Schema(tuple(f for f in given.fields if f not in known))
 
 
 def _conditions(predicate: Predicate, first: Schema) -> Iterator[tuple[Field, Callable[[pa.Array | Bounds], bool]]]:

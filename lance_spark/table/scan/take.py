@@ -17,11 +17,13 @@ from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import ROW_OFFSET
 from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.schema.schema import Schema
+from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
+from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.snapshot import Snapshot
 
 
-def take(snapshot: Snapshot, indices: Sequence[int], plan: ScanPlan) -> pa.Table:
+def take(snapshot: Snapshot, indices: Sequence[int] | np.ndarray, plan: ScanPlan) -> pa.Table:
     """The rows with these numbers (counting rows that are not deleted), in the given order, with duplicates.
 
     Of `plan`, only the columns are used. Raises IndexError for a number that no row has.
@@ -102,9 +104,6 @@ def _offsets(fragment: Fragment, wanted: np.ndarray, locations: Locations, stabl
 
 def _read(snapshot: Snapshot, fields: Schema, chosen: Sequence[tuple[Fragment, np.ndarray, int | None]]) -> pa.Table:
     """The rows at these positions of these fragments, in this order; the last element is the number of the fragment's first row."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which opening a table does not need
-    from lance_spark.table.scan.projection import Projection
-
     if not fields.fields:
         return without_columns(sum(len(positions) for _, positions, _ in chosen), fields.to_arrow())
     batches: list[pa.RecordBatch] = []

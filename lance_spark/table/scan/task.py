@@ -1,4 +1,4 @@
-"""Reading one task of a scan: fragment by fragment, only the pages that its rows need; `selection` has the steps with a predicate."""
+"""One task of a scan, read fragment by fragment, only the pages that its rows need; `selection` has the steps with a predicate."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import contextlib
 import logging
 import time
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.predicate import evaluate
+from lance_spark.metadata.locations import Locations
+from lance_spark.predicate import Predicate, evaluate
 from lance_spark.reading.steps import Rows
+from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.cost import Cost
-from lance_spark.table.scan.plan import ScanTask
+from lance_spark.table.scan.fragment_reader import FragmentReader
+from lance_spark.table.scan.parts import Part
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.read_ahead import prefetch
-from lance_spark.table.scan.repeated import Repeated
-from lance_spark.table.scan.selection import Selection, concatenated, rows_of, true_at
-from lance_spark.table.scan.top_n import Top
+from lance_spark.table.scan.selection import WINDOW_ROWS, Selection, concatenated, rows_of, true_at
+from lance_spark.table.scan.top_n import SortKey, Top
+from lance_spark.table.versions.identity import Pin
 from lance_spark.table.versions.snapshot import in_use
-
-if TYPE_CHECKING:
-    from lance_spark.table.scan.fragment_reader import FragmentReader
 
 _LOG = logging.getLogger(__name__)
 _SMALL_BYTES = 1 << 20
@@ -34,13 +34,61 @@ _AT_ONCE = 1 << 8
 """So few rows that an index found are read with all columns before the predicate is checked."""
 
 
-def read_task(task: ScanTask, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in batches with the schema of the plan, or the row with their number. Errors name the table, version and file.
+@dataclass(frozen=True)
+class ScanTask:
+    """Part of a scan: the rows of `parts` that satisfy the predicate, in order, without the first `offset` and at most `limit` of them.
 
-    What the reading costs is added to `cost`. Raises VersionNotFoundError if the version was removed, or its table dropped, since planning.
+    `pin` is the version, and `table` its name for error messages; `fields` are read and `given` are returned. With an `order`,
+    the first `limit` rows in it: they are found by the fields `first`, before `fields` are read. `indexes` names the indexes that found
+    the rows of the whole scan. `num_rows` and `num_bytes` estimate what the task returns and reads; if no field is read, the number of rows
+    is exact and there are no parts.
     """
-    with in_use(task.pin):
-        yield from _read(task, cost)
+
+    table: str
+    pin: Pin
+    locations: Locations
+    parts: tuple[Part, ...]
+    fields: Schema
+    given: Schema
+    predicate: Predicate | None
+    offset: int
+    limit: int | None
+    batch_rows: int
+    stable_row_ids: bool
+    order: tuple[SortKey, ...] = ()
+    first: Schema | None = None
+    counts_rows: bool = False
+    num_rows: int = 0
+    num_bytes: int = 0
+    indexes: str = ""
+
+    @property
+    def scans(self) -> tuple[ScanTask, ...]:
+        """This task: a task of several tables has one of each."""
+        return (self,)
+
+    @property
+    def tables(self) -> tuple[int, int]:
+        """The numbers of tables of a namespace: those to be read, and all. Here is none."""
+        return (0, 0)
+
+    def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows in batches with the schema of the plan, or the row with their number. Errors name the table, version and file.
+
+        What the reading costs is added to `cost`. Raises VersionNotFoundError if the version was removed, or its table dropped, since
+        planning.
+        """
+        with in_use(self.pin):
+            yield from _read(self, cost)
+
+    def row_counts(self, cost: Cost) -> Iterator[int]:
+        """The number of rows, split into batches; if no field is needed, nothing is read. What it costs is added to `cost`."""
+        if self.fields.fields:
+            yield from (batch.num_rows for batch in self.read(cost))
+            return
+        cost.rows += self.num_rows
+        for start in range(0, self.num_rows, self.batch_rows):
+            yield min(self.batch_rows, self.num_rows - start)
 
 
 def _read(task: ScanTask, cost: Cost | None) -> Iterator[pa.RecordBatch]:
@@ -83,20 +131,8 @@ def _log(task: ScanTask, cost: Cost, seconds: float) -> None:
     )
 
 
-def row_counts(task: ScanTask, cost: Cost) -> Iterator[int]:
-    """The number of rows of a task, split into batches; if no field is needed, nothing is read. What it costs is added to `cost`."""
-    if task.fields.fields:
-        yield from (batch.num_rows for batch in read_task(task, cost))
-        return
-    cost.rows += task.num_rows
-    for start in range(0, task.num_rows, task.batch_rows):
-        yield min(task.batch_rows, task.num_rows - start)
-
-
 def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a task after its predicate, before offset and limit; the cost of reading each fragment is added to `cost`."""
-    from lance_spark.table.scan.fragment_reader import FragmentReader  # loads the decoders, which counting rows does not need
-
     given = Projection(task.given)
     if task.first is not None:
         readers = [FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row) for part in task.parts]
@@ -109,12 +145,11 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
             for part, reader in zip(task.parts, readers):
                 cost.add((task.table, part.fragment.id), reader.counts())
         return
-    repeated = Repeated(task)
-    selection = None if task.predicate is None else Selection(task, task.predicate)
+    selection = None
+    if task.predicate is not None:
+        enough = WINDOW_ROWS if task.limit is None else task.offset + task.limit
+        selection = Selection(task.predicate, task.fields, task.given, task.batch_rows, enough)
     for part in task.parts:
-        if (known := repeated.of(part)) is not None:
-            yield from known
-            continue
         reader = FragmentReader(part.fragment, task.locations, task.stable_row_ids, part.first_row)
         rows = rows_of(part, reader)
         if selection is None or part.exact:
@@ -125,9 +160,7 @@ def _batches(task: ScanTask, cost: Cost) -> Generator[pa.RecordBatch, None, None
             batches = selection.rows(rows, reader)
         try:
             for batch in batches:
-                done = given.project(batch)
-                repeated.add(done)
-                yield done
+                yield given.project(batch)
         finally:
             cost.add((task.table, part.fragment.id), reader.counts())
 

@@ -2,48 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.index.vector.best import Best
 from lance_spark.index.vector.distances import computed_in, distances
+from lance_spark.index.vector.products import PRODUCTS, add_nearest
 from lance_spark.index.vector.vectors import lists_of_vectors, matrix
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.evaluate import raw_values
 from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.scan.take import take_by_row_id
-from lance_spark.table.scan.task import read_task
+from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = "_rowaddr"
 
+_ROWS_BYTES = 64 << 20
+"""Vectors of rows that several queries are compared with take at most so many bytes at once."""
+
 
 def search(
-    snapshot: Snapshot, nearest: Nearest, metric: str, predicate: Predicate | None, fragments: frozenset[int] | None, best: Sequence[Best]
+    snapshot: Snapshot,
+    nearest: Nearest,
+    metric: str,
+    predicate: Predicate | None,
+    fragments: frozenset[int] | None,
+    best: Sequence[Best],
+    runner: Runner,
 ) -> None:
     """Add the vectors of the `fragments` (None: all) whose rows satisfy the predicate to the `best` of each query.
 
     The column is read once for all queries.
     """
     plan = ScanPlan((quoted(nearest.path), _ADDRESS), predicate, fragments=fragments)
-    for task in plan_tasks(snapshot, plan):
-        for batch in read_task(task):
-            compared = _Compared(nearest, metric, batch)
-            for query, own in enumerate(best):
-                own.add(compared.distances(query), compared.addresses)
+    tasks = plan_tasks(snapshot, plan, runner.cores)
+    if isinstance(runner, Here):
+        for task in tasks:  # rows that are farther than those of the tasks before need not be kept
+            _add(nearest, metric, task, best)
+        return
+    for found in runner.run(tasks, partial(_nearest_rows, nearest, metric, best[0].count)):
+        for own, of_task in zip(best, found):
+            own.add(*of_task)
 
 
-def exact_distances(snapshot: Snapshot, nearest: Nearest, metric: str, addresses: np.ndarray, query: int) -> np.ndarray:
-    """The distances (float32) of a query to the vectors of the rows at these addresses, in their order."""
-    wanted, back = np.unique(addresses, return_inverse=True)
-    rows = take_by_row_id(snapshot, wanted, ScanPlan((quoted(nearest.path), _ADDRESS)), are_addresses=True)
-    found = [np.empty(0, np.float32), *(_Compared(nearest, metric, batch).distances(query) for batch in rows.to_batches())]
-    return np.asarray(np.concatenate(found)[back.reshape(-1)])
+def _nearest_rows(nearest: Nearest, metric: str, count: int, task: ScanTask) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The distances and the rows that a task finds for each query."""
+    best = [Best(count, nearest.distance_range) for _ in range(nearest.searches)]
+    _add(nearest, metric, task, best)
+    return [own.found() for own in best]
+
+
+def _add(nearest: Nearest, metric: str, task: ScanTask, best: Sequence[Best]) -> None:
+    for batch in task.read():
+        _Compared(nearest, metric, batch).add_to(best)
+
+
+def exact_distances(snapshot: Snapshot, nearest: Nearest, metric: str, addresses: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """The distances (float32) of queries, by their number, to the vectors of the rows at these addresses, in their order.
+
+    Rows of several queries are read once, as long as they take little memory.
+    """
+    found: dict[int, np.ndarray] = {}
+    for queries in _at_once(nearest, addresses):
+        wanted, back = np.unique(np.concatenate([addresses[q] for q in queries]), return_inverse=True)
+        rows = take_by_row_id(snapshot, wanted, ScanPlan((quoted(nearest.path), _ADDRESS)), are_addresses=True).combine_chunks()
+        places = np.split(back.reshape(-1), np.cumsum([len(addresses[q]) for q in queries])[:-1])
+        compared = [_Compared(nearest, metric, batch) for batch in rows.to_batches()]
+        for query, own in zip(queries, places):
+            found[query] = compared[0].distances(query, own) if compared else np.empty(0, np.float32)
+    return found
+
+
+def _at_once(nearest: Nearest, addresses: Mapping[int, np.ndarray]) -> Iterator[Sequence[int]]:
+    """The queries in groups whose rows take at most `_ROWS_BYTES` in memory, or one query each."""
+    most = max(_ROWS_BYTES // nearest.queries[0].nbytes, 1)
+    group: list[int] = []
+    rows = 0
+    for query, own in addresses.items():
+        if group and rows + len(own) > most:
+            yield group
+            group, rows = [], 0
+        group.append(query)
+        rows += len(own)
+    if group:
+        yield group
 
 
 class _Compared:
@@ -57,11 +107,28 @@ class _Compared:
         vectors, self._valid = matrix(array if self._lists is None else self._lists[0])
         self._vectors = vectors.astype(computed_in(vectors.dtype), copy=False)
 
-    def distances(self, query: int) -> np.ndarray:
-        """The distances of the query with this number; NaN for rows that have none."""
+    def add_to(self, best: Sequence[Best]) -> None:
+        """Add the rows to the best of each query."""
+        nearest = self._nearest
+        if self._lists is None and len(best) > 1 and self._metric in PRODUCTS and nearest.distance_range == (None, None):
+            vectors, addresses = self._vectors, self.addresses
+            if not self._valid.all():
+                vectors, addresses = vectors[self._valid], addresses[self._valid]
+            add_nearest(nearest.queries, vectors, addresses, self._metric, nearest.k, best)
+            return
+        for query, own in enumerate(best):
+            own.add(self.distances(query), self.addresses)
+
+    def distances(self, query: int, rows: np.ndarray | None = None) -> np.ndarray:
+        """The distances of the query with this number to some rows (None: all); NaN for rows that have none."""
         if self._lists is None:
-            return self._masked(distances(self._nearest.queries[query], self._vectors, self._metric))
-        return _of_lists([self._masked(distances(q, self._vectors, self._metric)) for q in self._nearest.queries], *self._lists[1:])
+            vectors = self._vectors if rows is None else self._vectors[rows]
+            found = distances(self._nearest.queries[query], vectors, self._metric)
+            found[~self._valid if rows is None else ~self._valid[rows]] = np.nan
+            return found
+        of_each = [self._masked(distances(q, self._vectors, self._metric)) for q in self._nearest.queries]
+        found = _of_lists(of_each, *self._lists[1:])
+        return found if rows is None else found[rows]
 
     def _masked(self, found: np.ndarray) -> np.ndarray:
         found[~self._valid] = np.nan

@@ -49,7 +49,7 @@ def combined_fields(query: CombinedFieldsQuery, columns: Sequence[TextColumn]) -
 def _frequencies(column: TextColumn, token: str) -> Scored:
     """The rows with a token, and how often each has it."""
 
-    def ask(part: Part, _: Statistics) -> Found:
+    def ask(part: Part, _: Statistics, most: int | None) -> Found:
         number = part.find(token)
         if number is None:
             return Found(np.empty(0, np.int64), np.empty(0, np.float32))
@@ -61,7 +61,7 @@ def _frequencies(column: TextColumn, token: str) -> Scored:
 
 def _lengths(column: TextColumn) -> Scored:
     """All rows, and the number of tokens of each."""
-    return column.search(lambda part, _: Found(np.arange(len(part.rows)), part.lengths.astype(np.float32)), frozenset())
+    return column.search(lambda part, _, most: Found(np.arange(len(part.rows)), part.lengths.astype(np.float32)), frozenset())
 
 
 def _values(rows: Scored, addresses: np.ndarray) -> np.ndarray:

@@ -10,5 +10,9 @@ class DamagedSegmentError(LanceError):
     """A segment cannot be searched; `index` is what the manifest says about it."""
 
     def __init__(self, message: str, index: IndexMetadata) -> None:
-        super().__init__(message)
+        super().__init__(message, index)
         self.index = index
+
+    def __str__(self) -> str:
+        """The message alone; both arguments are those of the pickle."""
+        return str(LanceError(self.args[0]))

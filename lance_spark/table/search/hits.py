@@ -12,9 +12,10 @@ from pyroaring import BitMap
 from lance_spark.arrow.selection import joined
 from lance_spark.metadata.row_columns import ROW_COLUMNS
 from lance_spark.predicate import Predicate, evaluate
+from lance_spark.schema.schema import quoted
+from lance_spark.table.scan.indexed import with_tests
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.take import take_by_row_id
-from lance_spark.table.scan.task import read_task
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = next(f.name for f in ROW_COLUMNS if f.name == "_rowaddr")
@@ -39,21 +40,18 @@ class Hits:
         return Hits(self.addresses[offset:stop], self.columns.slice(offset, max(stop - offset, 0)))
 
     def where(self, snapshot: Snapshot, predicate: Predicate | None) -> Hits:
-        """The hits that satisfy a predicate."""
+        """The hits that satisfy a predicate, which may have columns that the search adds. Only its columns are read."""
         if predicate is None or not len(self):
             return self
-        kept = satisfying(snapshot, predicate, self.addresses)
+        added = {*self.columns.column_names}.difference(snapshot.manifest.schema.names)
+        # One column at least, so that the rows can be counted.
+        names = tuple({*predicate.columns, quoted((_ADDRESS,))} - {quoted((name,)) for name in added})
+        rows = take_by_row_id(snapshot, self.addresses, ScanPlan(names), are_addresses=True)
+        for name in added:
+            rows = rows.append_column(name, self.columns.column(name))
+        found = [pc.fill_null(evaluate(with_tests(snapshot, predicate), batch), False) for batch in rows.combine_chunks().to_batches()]
+        kept = joined(found).to_numpy(zero_copy_only=False)
         return Hits(self.addresses[kept], self.columns.filter(pa.array(kept)))
-
-
-def satisfying(snapshot: Snapshot, predicate: Predicate, addresses: np.ndarray) -> np.ndarray:
-    """A mask of the rows at these addresses that satisfy the predicate. Only its columns are read."""
-    wanted, back = np.unique(addresses, return_inverse=True)
-    names = tuple(dict.fromkeys((*predicate.columns, _ADDRESS)))  # one column at least, so that the rows can be counted
-    rows = take_by_row_id(snapshot, wanted, ScanPlan(names), are_addresses=True).combine_chunks()
-    found = joined([pc.fill_null(evaluate(predicate, batch), False) for batch in rows.to_batches()])
-    mask: np.ndarray = found.to_numpy(zero_copy_only=False)[back.reshape(-1)]
-    return mask
 
 
 def fetched(snapshot: Snapshot, plan: ScanPlan, hits: Hits) -> pa.Table:
@@ -69,5 +67,5 @@ def fetched(snapshot: Snapshot, plan: ScanPlan, hits: Hits) -> pa.Table:
 def addresses_of(snapshot: Snapshot, predicate: Predicate, fragments: BitMap, use_scalar_index: bool) -> np.ndarray:
     """The addresses (uint64, ascending) of the rows of these fragments that satisfy the predicate."""
     plan = ScanPlan((_ADDRESS,), predicate, fragments=frozenset(fragments), use_scalar_index=use_scalar_index)
-    found = [batch.column(0).to_numpy() for task in plan_tasks(snapshot, plan) for batch in read_task(task)]
+    found = [batch.column(0).to_numpy() for task in plan_tasks(snapshot, plan) for batch in task.read()]
     return np.sort(np.concatenate([np.empty(0, np.uint64), *found]))

@@ -9,34 +9,16 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
-from lance_spark.index.vector.best import Best
-from lance_spark.index.vector.index import VectorIndex, open_index
-from lance_spark.table.scan.indexed import Segment, Segments, segments_of
-from lance_spark.table.search.damaged import DamagedSegmentError
+from lance_spark.index.vector.best import Best, Heap
+from lance_spark.index.vector.index import open_index
+from lance_spark.table.scan.indexed import Segments, segments_of
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.nearest import Nearest
+from lance_spark.table.search.segments import SearchedSegment, search_together
 from lance_spark.table.versions.snapshot import Snapshot
 
-_PROBES = 20
-_ROWS_PER_PROBE = 50
-"""Without nprobes, so many partitions of a segment are searched, and one more for so many rows: at least as many as pylance searches."""
-
-
-@dataclass(frozen=True)
-class SearchedSegment:
-    """An open segment that is searched."""
-
-    segment: Segment
-    index: VectorIndex
-
-    def first_probes(self, nearest: Nearest) -> int:
-        """The number of partitions that are searched at first: more are searched if they have less than k rows."""
-        most = self.most_probes(nearest)
-        return min(nearest.minimum_nprobes or _PROBES + nearest.k // _ROWS_PER_PROBE, most)
-
-    def most_probes(self, nearest: Nearest) -> int:
-        """The number of partitions that may be searched."""
-        there = len(self.index.partitions)
-        return min(nearest.maximum_nprobes or there, there)
+_ALLOWED_BYTES = 8 << 20
+"""A filter that leaves more bytes of addresses is not sent to tasks: the index is searched in this process."""
 
 
 @dataclass(frozen=True)
@@ -67,26 +49,37 @@ class IndexSearch:
         segments = segments_of(self.snapshot)
         return any(not segments.has_every_row_once(s.segment) for s in self.segments)
 
-    def search(self, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, best: Best) -> None:
-        """Add the rows of the segments that are nearest to a query to the `best`, with the distances that their codes have.
+    def search(self, nearest: Nearest, allowed: np.ndarray | None, best: Sequence[Best], runner: Runner) -> None:
+        """Add the rows of the segments that are nearest to each query to its `best`, with the distances that their codes have.
 
         `allowed` are the addresses of the rows that may be found, ascending (None: all). Raises DamagedSegmentError.
         """
-        begun = [(s, _Probes(s, self.snapshot, nearest, query, allowed, best)) for s in self.segments]
+        alone: Sequence[int] = range(len(best))
+        if len(best) > 1 or not isinstance(runner, Here):
+            few = allowed is None or allowed.nbytes <= _ALLOWED_BYTES
+            alone = search_together(self.snapshot, self.segments, nearest, allowed, best, runner if few else Here())
+        for number in alone:
+            self._search(nearest, nearest.queries[number], allowed, best[number])
+
+    def _search(self, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, best: Best) -> None:
+        begun = [(s, _Probes(s, self.snapshot, nearest, query, allowed, best.heap())) for s in self.segments]
         for segment, probes in begun:
             probes.take(segment.first_probes(nearest))
         for segment, probes in begun:
-            while len(best) < nearest.k and probes.taken < segment.most_probes(nearest) and probes.take(1):
+            while sum(len(p.heap) for _, p in begun) < nearest.k and probes.taken < segment.most_probes(nearest) and probes.take(1):
                 pass
+        for _, probes in begun:
+            best.add(*probes.heap.found())
 
 
 class _Probes:
     """The partitions of a segment in the order in which they are searched for a query."""
 
     def __init__(
-        self, searched: SearchedSegment, snapshot: Snapshot, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, best: Best
+        self, searched: SearchedSegment, snapshot: Snapshot, nearest: Nearest, query: np.ndarray, allowed: np.ndarray | None, heap: Heap
     ) -> None:
-        self._searched, self._snapshot, self._nearest, self._allowed, self._best = searched, snapshot, nearest, allowed, best
+        self._searched, self._snapshot, self._nearest, self._allowed = searched, snapshot, nearest, allowed
+        self.heap = heap
         self._query = searched.index.prepared(query)
         self._order = searched.index.nearest_partitions(self._query)
         self.taken = 0
@@ -95,45 +88,21 @@ class _Probes:
         """Search the next partitions, at most `count`; how many there were."""
         chosen = self._order[self.taken : self.taken + count].tolist()
         self.taken += len(chosen)
-        index = self._searched.segment.index
         for number in chosen:
-            try:
-                self._search(number)
-            except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-                raise DamagedSegmentError(str(e), index) from e
+            self._search(number)
         return len(chosen)
 
     def _search(self, number: int) -> None:
         index = self._searched.index
-        partition = index.partition(number)
-        addresses, exist = self._rows(number, partition.rows)
-        if self._allowed is not None:
-            exist = exist & _among(addresses, self._allowed)
+        partition = self._searched.partition(number)
+        addresses, exist = self._searched.rows(self._snapshot, number, partition, self._allowed)
         whole = bool(exist.all())
-        distances = index.distances(self._query, number, partition)
+        allowed = None if whole else exist
         if partition.graph is None:
-            self._best.add(distances, addresses, None if whole else exist)
+            self.heap.add(index.distances(self._query[None], number, partition)[0], addresses, allowed)
             return
-        wanted = self._nearest.k * (self._nearest.refine_factor or 1)
-        keep = max(self._nearest.ef or wanted + wanted // 2, wanted)
-        found = partition.graph.nearest(distances, keep, None if whole else exist)
-        self._best.add(distances[found], addresses[found])
-
-    def _rows(self, number: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The present addresses of the rows of a partition, and a mask of those that exist; they stay in memory."""
-        segment = self._searched.segment
-        key = "rows of a partition", segment.index.uuid, segment.covered.serialize(), number
-        return self._snapshot.locations.kept.get(
-            key, lambda: segments_of(self._snapshot).present(segment, rows), lambda both: both[0].nbytes + both[1].nbytes
-        )
-
-
-def _among(addresses: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """A mask of the addresses that are among the `allowed` ones, which ascend."""
-    if not len(allowed):
-        return np.zeros(len(addresses), np.bool_)
-    at = np.minimum(np.searchsorted(allowed, addresses), len(allowed) - 1)
-    return np.asarray(allowed[at] == addresses)
+        found, distances = self._searched.walk(self._nearest, self._query, number, partition, allowed)
+        self.heap.add(distances, addresses[found])
 
 
 def index_search(snapshot: Snapshot, nearest: Nearest, without: Set[bytes] = frozenset()) -> IndexSearch | None:

@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
-from lance_spark.table.search.search import Query, Search
-from lance_spark.table.search.text_query import text_query_of
-from lance_spark.table.search.text_search import TextSearch
-from lance_spark.table.search.vector_search import VectorSearch
+from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 from lance_spark.table.versions.snapshot import Snapshot
 
 
@@ -45,8 +41,9 @@ class SearchMethods:
         prefilter: bool = False,
         fast_search: bool = False,
         full_text_query: str | Mapping[str, Any] | None = None,
+        hybrid: Mapping[str, Any] | None = None,
     ) -> Scan:
-        """Scan this version, or search it for the nearest vectors or the best matches of a full-text query.
+        """Scan this version, or search it for the nearest vectors, the best matches of a full-text query, or both.
 
         `columns` are names, nested ones with dots; `filter` is a Spark SQL condition. `limit` and `offset` count rows of the result.
         `blob_handling` returns blobs as "bytes", as a "descriptor" (position and size), or omits their columns ("none").
@@ -55,10 +52,13 @@ class SearchMethods:
         `nearest` are the parameters of a search, see `table.search.nearest.Nearest`: the `column`, the vector `q`, or several, and `k`, the
         number of rows for each. The rows come in order of their `_distance`, which is added to the columns; with several vectors, also
         `query_index`. With `prefilter`, the nearest rows among those that satisfy the filter are returned, otherwise those of the nearest
-        rows that satisfy it. `fast_search` leaves out rows that the index does not cover.
+        rows that satisfy it; then it may have columns that the search adds. `fast_search` leaves out rows that the index does not cover.
 
         `full_text_query` are words, or a query as a dictionary, see `table.search.text_query`. The rows come in order of their `_score`,
         highest first, which is added to the columns; `limit` is the number of rows that are searched for.
+
+        `hybrid` are the `routes`, which are searches of both kinds, and how their rows are put into one order, see
+        `table.search.hybrid_query`. The rows come in order of their `_relevance_score`, highest first, which is added to the columns.
 
         Examples:
             >>> import pyarrow as pa
@@ -70,22 +70,16 @@ class SearchMethods:
             >>> table.scan(columns=["id"], nearest={"column": "vector", "q": [3, 3], "k": 2}).to_table().to_pylist()
             [{'id': 2, '_distance': 1.0}, {'id': 1, '_distance': 13.0}]
         """
-        for name, value in (("prefilter", prefilter), ("fast_search", fast_search)):
-            check_type(name, value, bool, "True or False")
-        if nearest is not None and full_text_query is not None:
-            raise InvalidOptionError("a scan searches for nearest or for full_text_query, not for both")
-        query: Query | None = None
-        if nearest is not None:
-            query = VectorSearch(nearest_of(self.snapshot, nearest), prefilter, fast_search)
-        elif full_text_query is not None:
-            query = TextSearch(text_query_of(full_text_query), prefilter, fast_search)
+        query = SearchRequest(nearest, full_text_query, hybrid, prefilter, fast_search).query(self.snapshot)
         chosen = names(columns)
-        own = chosen if query is None or chosen is None else tuple(name for name in chosen if name not in query.columns.names)
-        plan = ScanPlan(own, None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
+        plan = ScanPlan(own_columns(query, chosen), None, limit, offset, with_row_id, with_row_address, batch_size, blob_handling)
         plan = replace(plan, use_scalar_index=use_scalar_index)
-        predicate = filter if filter is None or isinstance(filter, Predicate) else parse(filter, plan.known(self.snapshot))
+        if filter is None or isinstance(filter, Predicate):
+            predicate = filter
+        else:
+            predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(self.snapshot, plan, query, filter)
         plan = replace(plan, predicate=predicate).checked(self.snapshot)
-        return Scan(self.snapshot, plan) if query is None else _search(self.snapshot, plan, query, chosen)
+        return Scan(self.snapshot, plan) if query is None else search_of(self.snapshot, plan, query, chosen)
 
     def recall(self, column: str, queries: Any, k: int = DEFAULT_K, **parameters: Any) -> float:
         """The share of the `k` nearest rows of each of the `queries` that a search finds, from 0 to 1: of those that brute force finds.
@@ -103,10 +97,3 @@ class SearchMethods:
         from lance_spark.table.search.recall import recall  # loads the decoders
 
         return recall(self.snapshot, nearest_of(self.snapshot, {**parameters, "column": column, "q": queries, "k": k}))
-
-
-def _search(snapshot: Snapshot, plan: ScanPlan, query: Query, columns: tuple[str, ...] | None) -> Search:
-    """A search whose columns have been checked."""
-    search = Search(snapshot, plan, query, columns)
-    _ = search.schema
-    return search

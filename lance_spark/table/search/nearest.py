@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.index.vector.distances import METRICS, computed_in
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
-from lance_spark.schema.schema import Field
+from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.versions.snapshot import Snapshot
 
 DEFAULT_K = 10
@@ -56,6 +56,11 @@ class Nearest:
     ef: int | None = None
     use_index: bool = True
     distance_range: tuple[float | None, float | None] = (None, None)
+
+    @property
+    def searches(self) -> int:
+        """How many queries have nearest rows of their own."""
+        return 1 if self.several else len(self.queries)
 
     @property
     def default_metric(self) -> str:
@@ -103,6 +108,14 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         use_index=use_index,
         distance_range=_range(given.get("distance_range")),
     )
+
+
+def only_column(snapshot: Snapshot) -> str:
+    """The name of the only column with vectors. Raises InvalidOptionError if there are none or several."""
+    found = [quoted([f.name for f in path]) for path in snapshot.manifest.schema.paths() if vector_type(path[-1].type)[0] is not None]
+    if len(found) != 1:
+        raise InvalidOptionError(f"name the column to be searched; those with vectors are: {', '.join(found) or 'none'}")
+    return found[0]
 
 
 def _number(key: str, value: object, least: int) -> int | None:

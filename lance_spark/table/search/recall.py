@@ -35,6 +35,6 @@ def recall(snapshot: Snapshot, nearest: Nearest) -> float:
             wanted += len(distances)
             if len(distances):
                 last = distances[-1] + _EQUAL * abs(distances[-1])
-                there = exact_distances(snapshot, nearest, metric, own.addresses, number)
+                there = exact_distances(snapshot, nearest, metric, {number: own.addresses})[number]
                 found += min(int(np.count_nonzero(there <= last)), len(distances))
     return found / wanted if wanted else 1.0

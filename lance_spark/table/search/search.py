@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidOptionError
+from lance_spark.predicate import Predicate
+from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -21,6 +24,10 @@ class Query(Protocol):
     """What is searched for."""
 
     @property
+    def prefilter(self) -> bool:
+        """Whether the predicate of the plan comes before the search."""
+
+    @property
     def columns(self) -> pa.Schema:
         """The columns that the search adds to those of the table, such as `_distance`."""
 
@@ -28,11 +35,21 @@ class Query(Protocol):
     def comes_first(self) -> tuple[str, ...]:
         """Those of the `columns` that come before all others."""
 
+    @property
+    def most_rows(self) -> int | None:
+        """The largest number of rows that are found; None if there is none but the limit of the plan and the rows of the table."""
+
     def hits(self, snapshot: Snapshot, plan: ScanPlan) -> Hits:
         """The best rows, best first, of those that satisfy the predicate of the plan; its limit and offset are not applied."""
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
         """What is searched for, and how; line by line."""
+
+
+def only_found(snapshot: Snapshot, query: Query, predicate: Predicate) -> list[str]:
+    """The columns of the predicate that the search adds; a column of the table is taken for one of its name."""
+    read, own = {*predicate.columns}, {*snapshot.manifest.schema.names}
+    return [name for name in query.columns.names if quoted((name,)) in read and name not in own]
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,7 @@ class Search(Scan):
     query: Query
     columns: tuple[str, ...] | None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the result: the columns in the requested order; those that the query adds are last if they are not requested."""
         own, added = self.plan.schema(self.snapshot), self.query.columns
@@ -75,7 +92,17 @@ class Search(Scan):
         yield from found.select(self.schema.names).cast(self.schema).to_batches(self.plan.batch_size or BATCH_ROWS)
 
     def _hits(self) -> Hits:
-        return self.query.hits(self.snapshot, self.plan).window(self.plan.offset, self.plan.limit)
+        plan, condition = self._split
+        found = self.query.hits(self.snapshot, plan).where(self.snapshot, condition)
+        return found.window(plan.offset, plan.limit)
+
+    @property
+    def _split(self) -> tuple[ScanPlan, Predicate | None]:
+        """The plan of the query, and a condition on the rows that it finds: the predicate, if it has columns that the search adds."""
+        predicate = self.plan.predicate
+        if predicate is None or not only_found(self.snapshot, self.query, predicate):
+            return self.plan, None
+        return replace(self.plan, predicate=None), predicate
 
     def count_rows(self) -> int:
         """The number of rows that are found."""
@@ -85,4 +112,6 @@ class Search(Scan):
     def explain(self) -> str:
         """What is searched for, the indexes, partitions and segments that are searched, and the rows that are searched without."""
         with in_use(self.snapshot):
-            return "\n".join([f"Search of {self.snapshot}", *(f"  {line}" for line in self.query.explain(self.snapshot, self.plan))])
+            plan, condition = self._split
+            lines = [*self.query.explain(self.snapshot, plan), *([] if condition is None else [f"of the rows that are found: {condition}"])]
+            return "\n".join([f"Search of {self.snapshot}", *(f"  {line}" for line in lines)])

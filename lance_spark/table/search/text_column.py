@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_spark.arrow.jsonb import to_text
 from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
 from lance_spark.index.text.analysis.analyzer import Analyzer
 from lance_spark.index.text.analysis.parameters import UNINDEXED
 from lance_spark.index.text.analysis.tokenizers import Tokens
+from lance_spark.index.text.best import MOST
 from lance_spark.index.text.bm25 import Statistics, statistics_of
+from lance_spark.index.text.conditions import documents_of
 from lance_spark.index.text.match import Found
 from lance_spark.index.text.memory_part import MemoryPart
 from lance_spark.index.text.postings import Part
-from lance_spark.index.text.text_index import TextIndex, open_text_index
+from lance_spark.index.text.text_index import TextIndex, known_parameters, open_text_index
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.evaluate import raw_values
@@ -28,11 +29,16 @@ from lance_spark.predicate.tree import Column
 from lance_spark.schema.schema import Field, quoted
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 from lance_spark.table.search.damaged import DamagedSegmentError
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = "_rowaddr"
+
+
+Ask = Callable[[Part, Statistics, int | None], Found]
+"""A search of a part: the documents that are found, or at least so many of the best ones."""
+_MORE = 4
+"""If so few of the best documents are left that others must be found, so many times more are searched for."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,9 @@ class TextColumn:
         self.path, self.field = field_of(snapshot, name)
         self._snapshot, self._predicate, self._fast_search = snapshot, predicate, fast_search
         self._wanted: set[str] = set()
-        found = [s for s in segments_of(snapshot).searched("INVERTED", self.field) if s.index.uuid not in without]
-        self.segments = [(segment, self._opened(segment)) for segment in found]
+        found = segments_of(snapshot).searched("INVERTED", self.field)
+        self.segments = [(segment, self._opened(segment)) for segment in found if segment.index.uuid not in without]
+        self._left_out = [segment for segment in found if segment.index.uuid in without]
 
     def _opened(self, segment: Segment) -> TextIndex:
         segments = segments_of(self._snapshot)
@@ -84,8 +91,12 @@ class TextColumn:
 
     @cached_property
     def analyzer(self) -> Analyzer:
-        """How texts are split into tokens: as in the index, or as pylance does without one."""
+        """How texts are split into tokens: as in the index, also if it cannot be used otherwise, or as pylance does without one."""
         if not self.segments:
+            segments = segments_of(self._snapshot)
+            parameters = known_parameters([segments.files(segment, self.field) for segment in self._left_out])
+            with suppress(UnsupportedFeatureError):  # a tokenizer that is not supported
+                return Analyzer(parameters or UNINDEXED)
             return Analyzer(UNINDEXED)
         segment, index = self.segments[0]
         with damaged(segment.index):
@@ -128,22 +139,13 @@ class TextColumn:
         plan = ScanPlan((quoted(self.path), _ADDRESS), self._predicate, fragments=self.others)
         column = Column(self.path, self.field.type)
         for task in plan_tasks(self._snapshot, plan):
-            for batch in read_task(task):
-                yield batch.column(_ADDRESS).to_numpy(), self._documents(raw_values(column, batch))
-
-    def _documents(self, values: pa.Array) -> list[Tokens]:
-        if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-            values = to_text(values)  # JSON that is stored as JSONB
-        analyze = self.analyzer.document
-        empty: Tokens = ([], [])
-        if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-            return [empty if texts is None else _joined([analyze(t) for t in texts if t is not None]) for texts in values.to_pylist()]
-        return [empty if text is None else analyze(text) for text in values.to_pylist()]
+            for batch in task.read():
+                yield batch.column(_ADDRESS).to_numpy(), documents_of(self.analyzer, raw_values(column, batch))
 
     def statistics(self, tokens: frozenset[str]) -> tuple[Statistics, Statistics]:
         """The statistics that rows in segments are scored with, and those of the other rows, which count the rows of both."""
         indexed = self._in_parts(lambda parts: statistics_of(parts, tokens))
-        return indexed, indexed + statistics_of([self.other_rows], tokens)
+        return indexed, indexed + statistics_of([self.other_rows], tokens) if self.others else indexed
 
     def _in_parts(self, ask: Callable[[Sequence[Part]], Statistics]) -> Statistics:
         found = Statistics(0, 0, {})
@@ -152,20 +154,34 @@ class TextColumn:
                 found = found + ask(index.parts)
         return found
 
-    def search(self, ask: Callable[[Part, Statistics], Found], tokens: frozenset[str]) -> Scored:
-        """The rows that `ask` finds in the parts, with the statistics of these tokens."""
+    def search(self, ask: Ask, tokens: frozenset[str], most: int | None = None) -> Scored:
+        """The rows that `ask` finds in the parts, with the statistics of these tokens; the `most` best ones, if not more of them."""
         indexed, all_rows = self.statistics(tokens)
         addresses, scores = [np.empty(0, np.uint64)], [np.empty(0, np.float32)]
         for segment, index in self.segments:
             for part in index.parts:
                 with damaged(segment.index):
-                    found = ask(part, indexed)
-                    rows, exist = segments_of(self._snapshot).present(segment, part.rows[found.documents])
-                addresses.append(rows[exist])
-                scores.append(found.scores[exist])
-        found = ask(self.other_rows, all_rows)
-        unique, at = np.unique(np.concatenate([*addresses, self.other_rows.rows[found.documents]]), return_index=True)
-        return Scored(unique, np.concatenate([*scores, found.scores])[at])
+                    rows, found = self._present(segment, part, partial(ask, part, indexed), most)
+                addresses.append(rows)
+                scores.append(found)
+        if self.others:
+            others = ask(self.other_rows, all_rows, most)
+            addresses.append(self.other_rows.rows[others.documents])
+            scores.append(others.scores)
+        unique, at = np.unique(np.concatenate(addresses), return_index=True)
+        if most is not None and len(unique) < min(most, sum(map(len, addresses))):
+            return self.search(ask, tokens)  # a row is in several parts
+        return Scored(unique, np.concatenate(scores)[at])
+
+    def _present(self, segment: Segment, part: Part, ask: Callable[[int | None], Found], most: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """The addresses and scores of what is found in a part and not deleted; deleted rows do not count among the `most` best."""
+        count = most
+        while True:
+            found = ask(count)
+            rows, exist = segments_of(self._snapshot).present(segment, part.rows[found.documents])
+            if most is None or count is None or len(found.documents) < count or np.count_nonzero(exist) >= most:
+                return rows[exist], found.scores[exist]
+            count = _MORE * count if count <= MOST else None
 
 
 @contextmanager
@@ -175,14 +191,3 @@ def damaged(index: IndexMetadata) -> Iterator[None]:
         yield
     except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
         raise DamagedSegmentError(str(e), index) from e
-
-
-def _joined(documents: Sequence[Tokens]) -> Tokens:
-    """The tokens of a list of texts as those of one."""
-    tokens: list[str] = []
-    positions: list[int] = []
-    for words, places in documents:
-        first = positions[-1] + 1 if positions else 0
-        tokens += words
-        positions += [first + place for place in places]
-    return tokens, positions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,14 +21,22 @@ from lance_spark.index.text.queries import (
     leaves,
 )
 
-_MOST = 1 << 31
+_MOST_FUZZY = 32
+"""The largest edit distance; tokens of indexes of pylance have at most 39 bytes."""
+_LARGEST = 1e30
+"""The largest boost: scores times it are finite as 32-bit numbers."""
 _MOST_LEAVES = 1024
 """A query has at most so many parts that search columns."""
 _MOST_NESTED = 32
+_DEPTH = 3
+"""A query in another one is so many values deeper: its dictionary, that of its parameters and a list."""
+_MOST_VALUES = 1 << 16
+_MOST_CHARACTERS = 1 << 20
 
 
 def text_query_of(given: object) -> TextQuery:
     """Check a query. Raises InvalidOptionError."""
+    _check_size(given)
     query = _query(given, 0)
     count = sum(1 for _ in leaves(query))
     if not 0 < count <= _MOST_LEAVES:
@@ -35,12 +44,48 @@ def text_query_of(given: object) -> TextQuery:
     return query
 
 
+def _check_size(given: object) -> None:
+    """Raise InvalidOptionError for a query that is too large or too deep, or has a value that is no text, number, list or dictionary.
+
+    A part that is there several times, as the same object, counts several times.
+    """
+    todo, count = [(given, 0)], 0
+    while todo:
+        value, depth = todo.pop()
+        count += 1
+        if depth > _DEPTH * _MOST_NESTED:
+            raise InvalidOptionError(f"full_text_query is nested deeper than {_MOST_NESTED}")
+        if count > _MOST_VALUES:
+            raise InvalidOptionError(f"full_text_query has more than {_MOST_VALUES} values")
+        if isinstance(value, str):
+            _check_text(value)
+        elif isinstance(value, Mapping):
+            todo += [(inner, depth + 1) for pair in value.items() for inner in pair]
+        elif isinstance(value, list | tuple):
+            todo += [(inner, depth + 1) for inner in value]
+        elif not isinstance(value, Real | Enum | None):
+            raise InvalidOptionError(
+                "full_text_query must be a text or a dictionary of texts, numbers, lists and dictionaries such as "
+                f"{{'match': {{'query': 'words'}}}}, not {type(value).__name__}"
+            )
+
+
+def _check_text(text: str) -> None:
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidOptionError(f"a text in full_text_query has {len(text)} characters; at most {_MOST_CHARACTERS} are searched for")
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise InvalidOptionError(f"a text in full_text_query is no valid Unicode: {e}") from None
+
+
 def _query(given: object, depth: int) -> TextQuery:
     if isinstance(given, str):
         return MatchQuery(given)
     if not isinstance(given, Mapping) or not given:
-        shown = type(given).__name__ if not isinstance(given, Mapping) else given
-        raise InvalidOptionError(f"full_text_query must be a text or a dictionary such as {{'match': {{'query': 'words'}}}}, not {shown}")
+        raise InvalidOptionError(
+            f"full_text_query must be a text or a dictionary such as {{'match': {{'query': 'words'}}}}, not {reprlib.repr(given)}"
+        )
     if depth > _MOST_NESTED:
         raise InvalidOptionError(f"full_text_query is nested deeper than {_MOST_NESTED}")
     if "query" in given:
@@ -48,9 +93,9 @@ def _query(given: object, depth: int) -> TextQuery:
     (kind, parameters), *others = given.items()
     if kind not in _KINDS or others:
         wrong = kind if kind not in _KINDS else others[0][0]
-        raise InvalidOptionError(f"unknown key {wrong!r} of full_text_query; expected one of: {', '.join(('query', *_KINDS))}")
+        raise InvalidOptionError(f"unknown key {reprlib.repr(wrong)} of full_text_query; expected one of: {', '.join(('query', *_KINDS))}")
     if not isinstance(parameters, Mapping):
-        raise InvalidOptionError(f"the parameters of {kind} must be a dictionary, not {parameters!r}")
+        raise InvalidOptionError(f"the parameters of {kind} must be a dictionary, not {reprlib.repr(parameters)}")
     keys, make = _KINDS[kind]
     return make(_Parameters(kind, parameters, keys), depth + 1)
 
@@ -61,7 +106,7 @@ class _Parameters:
     def __init__(self, what: str, given: Mapping[str, Any], keys: Sequence[str]) -> None:
         self._what, self._given = what, given
         if unknown := [key for key in given if key not in keys]:
-            raise InvalidOptionError(f"{what} has no parameter {unknown[0]!r}; its parameters are: {', '.join(keys)}")
+            raise InvalidOptionError(f"{what} has no parameter {reprlib.repr(unknown[0])}; its parameters are: {', '.join(keys)}")
 
     def get(self, name: str) -> Any:
         """The value; None if it is not given."""
@@ -75,10 +120,16 @@ class _Parameters:
 
     def text(self) -> str:
         """The text that is searched for; in JSON queries of pylance it is called terms."""
-        given = self.get("query") if self.get("query") is not None else self.get("terms")
+        given = self._either("query", "terms")
         if not isinstance(given, str):
             raise self._wrong("query", "a text", given)
         return given
+
+    def _either(self, name: str, other: str) -> Any:
+        """The value under one of two names."""
+        if self.get(name) is not None and self.get(other) is not None:
+            raise InvalidOptionError(f"{self._what} has both {name!r} and {other!r}, which mean the same; give one of them")
+        return self.get(other) if self.get(name) is None else self.get(name)
 
     def column(self) -> str | None:
         """The column."""
@@ -94,11 +145,11 @@ class _Parameters:
             raise self._wrong("columns", "a list of names of columns", given)
         return tuple(given)
 
-    def integer(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int, most: int = (1 << 31) - 1) -> int:
         """An integer of at least 0."""
         given = self._given.get(name, default)
-        if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= int(given) < _MOST:
-            raise self._wrong(name, "an integer of at least 0", given)
+        if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= int(given) <= most:
+            raise self._wrong(name, f"an integer from 0 to {most}", given)
         return int(given)
 
     def number(self, name: str, default: float) -> float:
@@ -107,7 +158,7 @@ class _Parameters:
 
     def boosts(self, count: int, least: float) -> tuple[float, ...]:
         """A number for each of the columns, 1 by default."""
-        given = self.get("boosts") if self.get("boosts") is not None else self.get("boost")
+        given = self._either("boosts", "boost")
         if given is None:
             return (1.0,) * count
         if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != count:
@@ -130,12 +181,13 @@ class _Parameters:
         return tuple(_query(clause, depth) for clause in given)
 
     def _number(self, name: str, value: object, least: float) -> float:
-        if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(float(value)) or float(value) < least:
-            raise self._wrong(name, f"finite and at least {least}", value)
-        return float(value)
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not least <= value <= _LARGEST:  # type: ignore[operator]
+            raise self._wrong(name, f"from {least} to {_LARGEST:.0e}", value)
+        return float(value)  # type: ignore[arg-type]
 
     def _wrong(self, name: str, expected: str, value: object) -> InvalidOptionError:
-        return InvalidOptionError(f"the parameter {name!r} of {self._what} must be {expected}, not {value!r}")
+        return InvalidOptionError(f"the parameter {name!r} of {self._what} must be {expected}, not {reprlib.repr(value)}")
 
 
 def _of_columns(given: _Parameters, depth: int) -> TextQuery:
@@ -155,12 +207,12 @@ def _in_column(query: MatchQuery, column: str) -> MatchQuery:
 
 
 def _match(given: _Parameters, depth: int) -> TextQuery:
-    fuzziness = given.get("fuzziness") if given.get("fuzziness") == "auto" else given.integer("fuzziness", 0)
+    fuzziness = given.get("fuzziness")
     return MatchQuery(
         text=given.text(),
         column=given.column(),
         needs_all=given.needs_all(),
-        fuzziness=None if fuzziness == "auto" else fuzziness,
+        fuzziness=None if fuzziness == "auto" else given.integer("fuzziness", 0, _MOST_FUZZY),
         prefix_length=given.integer("prefix_length", 0),
         max_expansions=given.integer("max_expansions", 50),
         boost=given.number("boost", 1.0),

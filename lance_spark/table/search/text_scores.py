@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from lance_spark.errors import InvalidOptionError
-from lance_spark.index.text.analysis.analyzer import Analyzer
-from lance_spark.index.text.analysis.parameters import UNINDEXED
+from lance_spark.index.text.best import best
 from lance_spark.index.text.bm25 import Statistics
-from lance_spark.index.text.match import Found, Word, match
+from lance_spark.index.text.conditions import distance, fixed_start, plain_words
+from lance_spark.index.text.match import Found, Word, by_place, match
 from lance_spark.index.text.phrase import phrase
 from lance_spark.index.text.postings import Part
 from lance_spark.index.text.queries import (
@@ -29,28 +29,28 @@ from lance_spark.table.search.combined_fields import combined_fields
 from lance_spark.table.search.text_column import Scored, TextColumn, damaged
 from lance_spark.table.search.text_query import columns_of
 
-_LENGTHS = (2, 5)
-"""With automatic fuzziness, words of up to so many characters have the distances 0 and 1, longer ones 2."""
+_MOST_TOKENS = 1 << 16
+"""The tokens that the words of a fuzzy query may stand for in a part of an index."""
 
 
-def scored(query: TextQuery, columns: Mapping[str, TextColumn]) -> Scored:
-    """The rows that satisfy the query, whose parts name the `columns`."""
+def scored(query: TextQuery, columns: Mapping[str, TextColumn], most: int | None = None) -> Scored:
+    """The rows that satisfy the query, whose parts name the `columns`; at least the `most` best ones."""
     for leaf in leaves(query):
         for name in columns_of(leaf):
             columns[name].want(columns[name].analyzer.query(leaf.text)[0])
-    return _scored(query, columns)
+    return _scored(query, columns, most)
 
 
-def _scored(query: TextQuery, columns: Mapping[str, TextColumn]) -> Scored:
+def _scored(query: TextQuery, columns: Mapping[str, TextColumn], most: int | None = None) -> Scored:
     match query:
         case MatchQuery():
-            return _match(query, columns[query.column or ""])
+            return _match(query, columns[query.column or ""], most if query.boost > 0 else None)
         case PhraseQuery():
-            return _phrase(query, columns[query.column or ""])
+            return _phrase(query, columns[query.column or ""], most)
         case CombinedFieldsQuery():
             return combined_fields(query, [columns[name] for name in query.columns])
         case MultiMatchQuery():
-            return reduce(_best_of, [_scored(inner, columns) for inner in query.matches])
+            return reduce(_best_of, [_scored(inner, columns, most) for inner in query.matches])
         case BoostQuery():
             return _boost(_scored(query.positive, columns), _scored(query.negative, columns), query.negative_boost)
         case BooleanQuery():
@@ -58,53 +58,52 @@ def _scored(query: TextQuery, columns: Mapping[str, TextColumn]) -> Scored:
             return _boolean(must, should, must_not)
 
 
-def _match(query: MatchQuery, column: TextColumn) -> Scored:
+def _match(query: MatchQuery, column: TextColumn, most: int | None) -> Scored:
     tokens, places = column.analyzer.query(query.text)
-    exact = _by_place([(token,) for token in tokens], places)
+    exact = by_place([(token,) for token in tokens], places)
     expanded = _expanded(query, column) if query.fuzziness != 0 else {}
 
-    def ask(part: Part, statistics: Statistics) -> Found:
-        return match(part, expanded.get(id(part), exact), query.needs_all, statistics)
+    def ask(part: Part, statistics: Statistics, most: int | None) -> Found:
+        words = expanded.get(id(part), exact)
+        if most is not None and not (query.needs_all and any(len(word) != 1 for word in words)):
+            found = best(part, [token for word in words for token in word], query.needs_all, statistics, most)
+            if found is not None:
+                return found
+        return match(part, words, query.needs_all, statistics)
 
     known = {token for words in expanded.values() for word in words for token in word}
-    found = column.search(ask, frozenset({*tokens, *known}))
+    found = column.search(ask, frozenset({*tokens, *known}), most)
     return found if query.boost == 1 else Scored(found.addresses, found.scores * np.float32(query.boost))
 
 
 def _expanded(query: MatchQuery, column: TextColumn) -> dict[int, list[Word]]:
     """The words of a fuzzy query as the tokens of each part of the index that are similar.
 
-    As in pylance, the words are not filtered or stemmed, and the tokens of all words are counted together.
+    As in pylance, the tokens of all words are counted together.
     """
     is_json = column.analyzer.is_json
-    tokens, places = Analyzer(replace(UNINDEXED, lance_tokenizer="json" if is_json else "text")).query(query.text)
+    tokens, places = plain_words(query.text, is_json)
     expanded: dict[int, list[Word]] = {}
     for segment, index in column.segments:
         for part in index.parts:
             words, left = [], query.max_expansions
             for token in tokens:
-                fixed = len(token) - len(token.split(",", 2)[-1]) if is_json else 0
+                fixed = fixed_start(token, is_json)
                 with damaged(segment.index):
-                    similar = part.similar(token, _fuzziness(query, token[fixed:]), fixed + query.prefix_length, left)
+                    similar = part.similar(
+                        token, distance(query.fuzziness, token[fixed:]), fixed + query.prefix_length, min(left, _MOST_TOKENS + 1)
+                    )
                 left -= len(similar)
+                if query.max_expansions - left > _MOST_TOKENS:
+                    raise InvalidOptionError(
+                        f"more than {_MOST_TOKENS} tokens are similar to the words {reprlib.repr(query.text)}; give a lower max_expansions"
+                    )
                 words.append(tuple(similar))
-            expanded[id(part)] = _by_place(words, places)
+            expanded[id(part)] = by_place(words, places)
     return expanded
 
 
-def _by_place(words: Sequence[Word], places: Sequence[int]) -> list[Word]:
-    """The words with those at the same place as one: they stand for each other, as the n-grams of a text do."""
-    found: dict[int, list[str]] = {}
-    for word, place in zip(words, places):
-        found.setdefault(place, []).extend(word)
-    return [tuple(tokens) for tokens in found.values()]
-
-
-def _fuzziness(query: MatchQuery, word: str) -> int:
-    return sum(len(word) > length for length in _LENGTHS) if query.fuzziness is None else query.fuzziness
-
-
-def _phrase(query: PhraseQuery, column: TextColumn) -> Scored:
+def _phrase(query: PhraseQuery, column: TextColumn, most: int | None) -> Scored:
     if not column.has_positions:
         raise InvalidOptionError(
             f"a phrase needs the positions of words, which the index of column {query.column!r} does not have; "
@@ -112,10 +111,11 @@ def _phrase(query: PhraseQuery, column: TextColumn) -> Scored:
         )
     tokens, places = column.analyzer.query(query.text)
 
-    def ask(part: Part, statistics: Statistics) -> Found:
-        return phrase(part, tokens, places, query.slop, statistics)
+    def ask(part: Part, statistics: Statistics, most: int | None) -> Found:
+        found = None if most is None else best(part, tokens, True, statistics, most, places, query.slop)
+        return phrase(part, tokens, places, query.slop, statistics) if found is None else found
 
-    return column.search(ask, frozenset(tokens))
+    return column.search(ask, frozenset(tokens), most)
 
 
 def _at(rows: Scored, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from lance_spark.index.text.queries import TextQuery, leaves
 from lance_spark.schema.schema import quoted
+from lance_spark.table.scan.indexed import segments_of
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.text_query import columns_of, with_columns
 from lance_spark.table.versions.snapshot import Snapshot
@@ -45,6 +46,11 @@ class TextSearch:
         """See `search.Query`."""
         return ()
 
+    @property
+    def most_rows(self) -> int | None:
+        """See `search.Query`."""
+        return None
+
     def hits(self, snapshot: Snapshot, plan: ScanPlan) -> Hits:
         """See `search.Query`. Without `prefilter`, the predicate is evaluated for the best rows that the limit leaves."""
         from lance_spark.table.search.hits import Hits, addresses_of  # what reads files is imported late: it loads the decoders
@@ -55,7 +61,7 @@ class TextSearch:
             fragments = BitMap(np.unique(addresses >> np.uint64(32)).astype(np.uint32))
             kept = np.isin(addresses, addresses_of(snapshot, plan.predicate, fragments, plan.use_scalar_index))
             addresses, scores = addresses[kept], scores[kept]
-        # Of rows with equal scores, those that come first in the table.
+        # Of rows with equal scores, those that come first in the table, or have lower row ids.
         order = np.lexsort((addresses, -scores))[: None if plan.limit is None else plan.offset + plan.limit]
         hits = Hits(addresses[order], pa.Table.from_arrays([pa.array(scores[order])], schema=self.columns))
         return hits if self._filters_first(plan) else hits.where(snapshot, plan.predicate)
@@ -63,9 +69,14 @@ class TextSearch:
     def _filters_first(self, plan: ScanPlan) -> bool:
         return self.prefilter or plan.limit is None
 
+    def _most(self, plan: ScanPlan) -> int | None:
+        """The number of the best rows that are needed; None if all are."""
+        if plan.limit is None or (self.prefilter and plan.predicate is not None):
+            return None
+        return plan.offset + plan.limit
+
     def _scored(self, snapshot: Snapshot, plan: ScanPlan) -> Scored:
         """The rows that satisfy the query. It is searched for again without a segment that turns out to be damaged."""
-        from lance_spark.table.scan.indexed import segments_of
         from lance_spark.table.search.damaged import DamagedSegmentError
         from lance_spark.table.search.text_column import TextColumn
         from lance_spark.table.search.text_scores import scored
@@ -76,7 +87,7 @@ class TextSearch:
         while True:
             try:
                 columns = {name: TextColumn(snapshot, name, predicate, self.fast_search, without) for name in names}
-                return scored(query, columns)
+                return scored(query, columns, self._most(plan))
             except DamagedSegmentError as e:
                 segments_of(snapshot).unused(e.index, e)
                 without.add(e.index.uuid)

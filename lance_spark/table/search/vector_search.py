@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.table.scan.indexed import segments_of
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -27,12 +29,14 @@ class VectorSearch:
     """A search for the nearest vectors; see `search.Query`.
 
     With `prefilter`, the nearest rows of those that satisfy the predicate are found; without, those of the nearest rows that satisfy it.
-    With `fast_search`, rows that the index does not cover are left out.
+    With `fast_search`, rows that the index does not cover are left out: all, if there is no index.
+    The tasks of `runner` compare vectors and codes.
     """
 
     nearest: Nearest
     prefilter: bool = False
     fast_search: bool = False
+    runner: Runner = field(default=Here(), compare=False)
 
     @property
     def columns(self) -> pa.Schema:
@@ -44,10 +48,14 @@ class VectorSearch:
         """See `search.Query`."""
         return (QUERY_INDEX.name,) if self.nearest.many else ()
 
+    @property
+    def most_rows(self) -> int | None:
+        """See `search.Query`."""
+        return self.nearest.k * self.nearest.searches
+
     def hits(self, snapshot: Snapshot, plan: ScanPlan) -> Hits:
         """See `search.Query`. The rows of each query follow those of the one before."""
         # What reads files is imported late: it loads the decoders.
-        from lance_spark.table.scan.indexed import segments_of
         from lance_spark.table.search.damaged import DamagedSegmentError
         from lance_spark.table.search.hits import Hits
         from lance_spark.table.search.index_search import index_search
@@ -72,13 +80,13 @@ class VectorSearch:
         from lance_spark.table.search.brute_force import search
 
         nearest = self.nearest
-        best = [Best(nearest.k, nearest.distance_range) for _ in range(1 if nearest.several else len(nearest.queries))]
+        best = [Best(nearest.k, nearest.distance_range) for _ in range(nearest.searches)]
         others = self._others(snapshot, index)
         if index is not None:
             self._search_index(snapshot, plan, index, best, bool(others))
-        if others or index is None:
+        if others or (index is None and not self.fast_search):
             predicate = plan.predicate if self.prefilter else None
-            search(snapshot, nearest, self._metric(index), predicate, None if index is None else others, best)
+            search(snapshot, nearest, self._metric(index), predicate, None if index is None else others, best, self.runner)
         return best
 
     def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
@@ -94,14 +102,26 @@ class VectorSearch:
         if self.prefilter and plan.predicate is not None:
             allowed = addresses_of(snapshot, plan.predicate, index.covered, plan.use_scalar_index)
         exact = among_others or nearest.refine_factor is not None or index.may_be_stale
-        for number, (query, own) in enumerate(zip(nearest.queries, best)):
-            if not exact:
-                index.search(nearest, query, allowed, own)
-                continue
-            candidates = Best(nearest.k * (nearest.refine_factor or 1))
-            index.search(nearest, query, allowed, candidates)
-            addresses = np.unique(candidates.found()[1])
-            own.add(exact_distances(snapshot, nearest, index.metric, addresses, number), addresses)
+        found = [Best(nearest.k * (nearest.refine_factor or 1)) for _ in best] if exact else best
+        index.search(nearest, allowed, found, self.runner)
+        if exact:
+            addresses = {number: np.unique(candidates.found()[1]) for number, candidates in enumerate(found)}
+            for number, distances in exact_distances(snapshot, nearest, index.metric, addresses).items():
+                best[number].add(distances, addresses[number])
+
+    def bytes_compared(self, snapshot: Snapshot) -> int:
+        """About how many bytes of codes and vectors the search compares with queries."""
+        from lance_spark.table.search.index_search import index_search
+
+        nearest, index = self.nearest, index_search(snapshot, self.nearest)
+        total = 0.0
+        for searched in () if index is None else index.segments:
+            share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
+            total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
+        live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
+        others = None if index is None else self._others(snapshot, index)
+        rows = sum(rows for fragment, rows in live if others is None or fragment in others)
+        return int(total) + rows * nearest.queries.nbytes * (index is not None or not self.fast_search)
 
     def _others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int]:
         """The fragments with rows that the index does not cover, which are searched by brute force."""
@@ -122,8 +142,9 @@ class VectorSearch:
         live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
         lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self._metric(index)}", f"filter: {text}"]
+        left = "left out" if self.fast_search else "compared with every vector"
         if index is None:
-            return [*lines, "indexes: none", f"compared with every vector: {sum(live.values())} rows in {len(live)} fragments"]
+            return [*lines, "indexes: none", f"{left}: {sum(live.values())} rows in {len(live)} fragments"]
         for searched in index.segments:
             first, there = searched.first_probes(nearest), len(searched.index.partitions)
             rows = sum(live[f] for f in searched.segment.covered)
@@ -133,6 +154,5 @@ class VectorSearch:
             )
         if nearest.refine_factor is not None or others:
             lines.append(f"distances are computed from the vectors of {nearest.k * (nearest.refine_factor or 1)} rows of the index")
-        left = "left out" if self.fast_search else "compared with every vector"
         outside = {f: rows for f, rows in live.items() if f not in index.covered}
         return [*lines, f"{left}: {sum(outside.values())} rows in {len(outside)} fragments"]

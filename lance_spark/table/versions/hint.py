@@ -19,8 +19,10 @@ from lance_spark.table.versions.snapshot import VERSIONS, latest_version, manife
 
 PATH = f"{VERSIONS}/latest_version_hint.json"
 _MOST_BYTES = 4096
+"""The hint has about 30 bytes; whatever else is there is not read."""
 _TRIES = 10
 _SHORT_S = 0.005
+"""No cleanup lists and removes a version in this time."""
 
 
 def is_kept_at(store: Store) -> bool:

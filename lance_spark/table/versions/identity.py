@@ -18,6 +18,7 @@ from lance_spark.storage.store import Store
 _END = 4096
 """The last bytes of a manifest file, which have the name of the transaction file, unless a long config follows it."""
 _NAMED = 4
+"""Fragments whose files tell tables apart: names of files are random."""
 
 
 class Standing(Enum):

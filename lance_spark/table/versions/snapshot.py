@@ -37,6 +37,7 @@ MADE_ANEW = "no longer exists: the table was dropped and made anew; open it agai
 DROPPED = "no longer exists: the table was dropped"
 
 _TRIES = 3
+"""A cleanup may remove the latest version after the listing only if a newer one was committed meanwhile."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -311,6 +312,13 @@ def find_version(store: Store, version: int, allow_other_stores: bool = False) -
     return None if found is None else _parsed(store, version, *found, allow_other_stores)
 
 
+def has_successor(snapshot: Snapshot) -> bool:
+    """Whether the next version exists, in the naming scheme of this one. One request."""
+    if external(snapshot.store) is not None:
+        return latest_version(snapshot.store)[0] > snapshot.version
+    return snapshot.store.exists(manifest_path(snapshot.version + 1, is_v2_path(snapshot.path)))
+
+
 def read_manifest(store: Store, version: int) -> tuple[str, bytes] | None:
     """The path and the content of the manifest file of one version; None if it does not exist."""
     if (manifests := external(store)) is not None:
@@ -358,6 +366,14 @@ def _as_of(store: Store, versions: dict[int, str], moment: datetime) -> int:
             f"{store.uri} has no version from {moment.isoformat()} or earlier; the oldest version is from {oldest.isoformat()}"
         )
     return numbers[low - 1]
+
+
+def version_since(store: Store, moment: datetime) -> int | None:
+    """The first version that was committed at this time or later; None if there is none. Commit times ascend with the version numbers."""
+    versions = list_versions(store)
+    numbers = list(versions)
+    first = _first(len(numbers), lambda i: timestamp_of(store, numbers[i], versions[numbers[i]]) >= moment)
+    return numbers[first] if first < len(numbers) else None
 
 
 def _first(count: int, holds: Callable[[int], bool]) -> int:

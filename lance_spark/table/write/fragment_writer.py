@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_spark.file.data_file import new_data_file
 from lance_spark.file.supported_types import WRITABLE
 from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.schema.declared_types import undeclared
@@ -71,12 +72,10 @@ class FragmentWriter:
 
     def _open(self) -> DataFileWriter:
         # Encoding needs the compiled kernels, which the driver does not need.
-        from lance_spark.file.writer import DataFileWriter
-
         self._name, self._rows = fresh_name(self._job), 0
         out = self._stack.enter_context(self._store.create(f"data/{self._name}", sync_name=False))
         sidecars = self._stack.enter_context(Sidecars(self._store, f"data/{self._name}"))
-        self._file = DataFileWriter(out, self._schema, WRITABLE[self._data_format], sidecars)
+        self._file = new_data_file(out, self._schema, WRITABLE[self._data_format], sidecars)
         return self._file
 
     def _close(self) -> None:
@@ -92,7 +91,16 @@ class _Aborted(Exception):
     """Tells the store to discard the file."""
 
 
+_BEFORE_JOB = 24 + 14
+"""The digits of a file name before the job."""
+
+
 def fresh_name(job: str) -> str:
     """A unique file name. It begins with 24 binary digits, because object stores spread load by leading characters."""
     unique = uuid.uuid4().bytes
     return f"{int.from_bytes(unique[:3], 'big'):024b}{unique[3:10].hex()}{job}.lance"
+
+
+def job_of(name: str) -> str:
+    """The job in a name of `fresh_name`; something else for files of other writers."""
+    return name.removesuffix(".lance")[_BEFORE_JOB:]

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from lance_spark.errors import StorageError
-from lance_spark.file.blob_places import sidecar_path
+from lance_spark.file.blob_file_names import sidecar_path
 from lance_spark.storage.store import Store
 
 

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import Literal, TypeAlias
 
@@ -21,10 +22,8 @@ import pyarrow as pa
 
 from lance_spark.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     InvalidOperationError,
     InvalidOptionError,
-    LanceError,
     SchemaMismatchError,
     StorageError,
     TableAlreadyExistsError,
@@ -32,6 +31,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
     logged,
     on_failure,
+    on_refusal,
 )
 from lance_spark.file.supported_types import WRITABLE, check_supported
 from lance_spark.metadata.fragment import Fragment
@@ -45,13 +45,14 @@ from lance_spark.table.build.manifest_builder import DEFAULT_FORMAT, NO_SETTINGS
 from lance_spark.table.build.old_writers import completed
 from lance_spark.table.commit.commit import commit
 from lance_spark.table.commit.new_files import NewFiles
+from lance_spark.table.commit.retry import CHANGE_TRIES
 from lance_spark.table.commit.same_table import remove_dropped
 from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
-from lance_spark.table.write.evolving import TRIES, commit_widened, widened
 from lance_spark.table.write.fragment_writer import FragmentWriter
+from lance_spark.table.write.merge_schema import commit_widened, widened
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
@@ -93,18 +94,16 @@ def write(uri: str | PathLike[str] | Store, data: Data, mode: Mode, options: Wri
 
     If the columns have changed meanwhile, rows that are in memory are appended to the new ones.
     """
-    for attempt in range(TRIES):
+    for attempt in range(CHANGE_TRIES):
         reader, begun = as_reader(data), time.monotonic()
         target, base = _begin(uri, reader.schema, mode, options)
         fragments = write_fragments(target, reader)
         try:
-            return commit_write(target, fragments, base, begun)
-        except CommitStateUnknownError:
-            raise
-        except LanceError as e:
-            discard(target, fragments)
-            again = isinstance(e, CommitConflictError) and e.retryable and isinstance(data, pa.Table | pa.RecordBatch)
-            if not again or mode != "append" or attempt == TRIES - 1 or base is None or not _has_other_columns(base):
+            with on_refusal(partial(discard, target, fragments)):
+                return commit_write(target, fragments, base, begun)
+        except CommitConflictError as e:
+            again = e.retryable and isinstance(data, pa.Table | pa.RecordBatch) and mode == "append"
+            if not again or attempt == CHANGE_TRIES - 1 or base is None or not _has_other_columns(base):
                 raise
     raise AssertionError("unreachable")
 
@@ -233,11 +232,11 @@ def write_fragments(
         return writer.finish()
 
 
-def fragment_writer(target: WriteTarget, schema: Schema | None = None) -> FragmentWriter:
-    """A writer of new fragments with the target's fields, or those of `schema`."""
+def fragment_writer(target: WriteTarget) -> FragmentWriter:
+    """A writer of new fragments with the target's fields."""
     options = target.options
     rows, size = options.max_rows_per_file, options.max_bytes_per_file
-    return FragmentWriter(target.store, schema or target.schema, target.data_format, target.job, rows, size)
+    return FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, size)
 
 
 def commit_write(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_spark import Dataset
 from lance_spark.buffers.blocks import Block, Chunks, Encoding, FixedSizeList, FixedWidth, PackedStruct
 from lance_spark.encodings import byte_stream_split, fixed_size_list, flat, inline_bitpacking, packed_struct, rle
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
@@ -162,3 +164,10 @@ def test_zipped_lists_are_read_and_written_like_pylance(tmp_path: Path, inner_nu
     stored_bytes(block, array)
     node, again = fixed_size_list.encode_values(block)
     assert (node, again.bits, bytes_of(again)) == (found, values.bits, bytes_of(values))
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_pages_after_the_last_empty_list_have_levels_of_no_bits(tmp_path: Path, version: str) -> None:
+    lists = pa.array([[], *[[1, 2]] * 30, *[list(range(20))] * 8000], pa.list_(pa.uint32()))
+    lance.write_dataset(pa.table({"c": lists}), tmp_path / "t", data_storage_version=version)
+    assert Dataset.open(tmp_path / "t").scan().to_table()["c"].combine_chunks() == lists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -230,7 +231,9 @@ def appended(uri: str, number: int, times: int) -> None:
 def compacted(uri: str, times: int) -> None:
     for _ in range(times):
         for location in PartitionedNamespace.open(uri).partitions()["location"].to_pylist():
-            lance.dataset(f"{uri}/{location}").optimize.compact_files()
+            # pylance does not repeat what meets another commit, such as the Restore of a write that was given up.
+            with contextlib.suppress(OSError):
+                lance.dataset(f"{uri}/{location}").optimize.compact_files()
 
 
 @pytest.mark.parametrize("writers", [pytest.param(3), pytest.param(8, marks=pytest.mark.slow)])

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark.spark.types import SPARK_VERSION
+from lance_spark.spark.workers.version import SPARK_VERSION
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark_session import SPARK_ERRORS
 

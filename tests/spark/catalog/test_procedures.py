@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+from lance_spark import LanceTable
+from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.spark.catalog.procedures import PROCEDURES
 from tests.spark.catalog.lakes import Lake
 from tests.spark_session import SPARK_ERRORS
@@ -35,6 +38,58 @@ def test_compaction_runs_as_a_spark_job_and_commits_one_version(own: Lake) -> No
     assert chosen[1:3] == (2, 1)
     with pytest.raises(SPARK_ERRORS, match="target_rows_per_fragment"):
         own.sql("CALL lance.system.compact(table => 'ns.t', target_rows_per_fragment => 0)")
+
+
+def test_a_table_is_clustered_by_jobs_and_a_filter_reads_few_of_its_rows(own: Lake) -> None:
+    rows = "SELECT /*+ REPARTITION(4) */ id, id * 7919 % 1009 AS x, rand(1) AS y FROM range(20000)"
+    own.sql(f"CREATE TABLE lance.ns.points CLUSTER BY (x, y) AS {rows}")
+    own.sql("CALL lance.system.create_index(table => 'ns.points', column => 'x', kind => 'ZONEMAP', rows_per_zone => 256)")
+    [done] = own.sql("CALL lance.system.cluster(table => 'ns.points', target_rows_per_fragment => 5000)")
+    assert done[1:] == (4, 4, 20000)
+    assert own.sql("SELECT count(*), count(DISTINCT id) FROM lance.ns.points") == [(20000, 20000)]
+    table = LanceTable.forName(own.spark, "lance.ns.points")
+    text = str(table._dataset().scan(filter="x < 20").explain())
+    left = int(text.split("rows left by the indexes: ")[1].split(" of ")[0])
+    assert own.sql("SELECT count(*) FROM lance.ns.points WHERE x < 20")[0][0] < left < 5000
+    own.sql("INSERT INTO lance.ns.points SELECT id, 5 AS x, 0.5D AS y FROM range(20000, 20100)")
+    again = table.optimize().where("id >= 20000").executeZOrderBy()
+    assert (again.fragments_added, again.rows) == (1, 100), "only the new rows"
+    assert own.sql("SELECT count(*) FROM lance.ns.points WHERE x = 5 AND y = 0.5D") == [(100,)]
+    own.sql("ALTER TABLE lance.ns.points CLUSTER BY (id)")
+    assert own.sql("CALL lance.system.cluster(table => 'ns.points', columns => array('id'))")[0][3] == 20100
+    own.sql("ALTER TABLE lance.ns.points CLUSTER BY NONE")
+    with pytest.raises(SPARK_ERRORS, match="name the columns"):
+        own.sql("CALL lance.system.cluster('ns.points')")
+    for wrong, message in (("(nothing)", "nothing"), ("(s)", "not supported")):
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(f"CREATE TABLE lance.ns.wrong (id INT, s ARRAY<INT>) CLUSTER BY {wrong}")
+
+
+def test_tables_about_a_table_are_queried_like_tables(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(2) */ id, id % 3 AS p FROM range(60)")
+    own.sql("INSERT INTO lance.ns.t SELECT /*+ COALESCE(1) */ id, 7 AS p FROM range(60, 80)")
+    own.sql("DELETE FROM lance.ns.t WHERE id = 70")
+    own.sql("CALL lance.system.create_tag('ns.t', 'two', 2)")
+    assert own.sql("SELECT sum(rows), sum(deleted_rows) FROM lance.ns.t.fragments") == [(79, 1)]
+    assert own.sql("SELECT sum(rows), sum(deleted_rows) FROM lance.ns.t.fragments VERSION AS OF 1") == [(60, 0)]
+    assert own.sql("SELECT operation FROM lance.ns.t.history WHERE version > 1 ORDER BY version") == [("Append",), ("Delete",)]
+    assert own.sql("SELECT name, version FROM lance.ns.t.tags") == [("two", 2)]
+    files = "SELECT f.id, count(*) FROM lance.ns.t.fragments f JOIN lance.ns.t.files d ON d.fragment = f.id GROUP BY f.id ORDER BY f.id"
+    assert own.sql(files) == [(0, 1), (1, 1), (2, 1)]
+    assert own.sql("SELECT encodings[0] IS NOT NULL FROM lance.ns.t.columns WHERE path = 'id'") == [(True,)]
+    table = LanceTable.forName(own.spark, "lance.ns.t")
+    for name in METADATA_TABLES:
+        mine = table._dataset().metadata_table(name)
+        assert own.spark.table(f"lance.ns.t.{name}").toArrow().to_pylist() == mine.to_pylist(), name
+        assert table.metadataTable(name).count() == mine.num_rows
+    own.sql("CREATE NAMESPACE lance.ns.u")
+    own.sql("CREATE TABLE lance.ns.u.files AS SELECT 1 AS mine")
+    assert own.sql("SELECT * FROM lance.ns.u.files") == [(1,)], "a table of this name comes first"
+    for wrong in ("lance.ns.t.filez", "lance.ns.nothing.files"):
+        with pytest.raises(SPARK_ERRORS, match="TABLE_OR_VIEW_NOT_FOUND"):
+            own.sql(f"SELECT * FROM {wrong}")
+    with pytest.raises(SPARK_ERRORS):
+        own.sql("INSERT INTO lance.ns.t.tags VALUES ('a', 'b', 1, 'c', 'd')")
 
 
 def test_a_compaction_is_limited_and_leaves_fragments_out(own: Lake) -> None:
@@ -180,6 +235,25 @@ def test_a_model_is_built_incrementally_snapshotted_and_rebuilt(own: Lake) -> No
     assert own.sql("SHOW TABLES IN lance.ns LIKE '*'") == [("ns", "orders", False)]
 
 
+def test_vector_indexes_are_trained_and_built_by_tasks(own: Lake, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(900, 8)).astype(np.float32)
+    rows = pa.table({"id": range(900), "vec": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 8)})
+    path = f"{tmp_path}/vectors"
+    lance.write_dataset(rows, path, max_rows_per_file=300)
+    given = "column => 'vec', kind => 'IVF_PQ', metric => 'cosine', num_partitions => 3, num_sub_vectors => 4"
+    assert own.sql(f"CALL lance.system.create_index(table => '{path}', {given})") == [(2,)]
+    table = LanceTable.forPath(own.spark, path)
+    assert table.createIndex("vec", "IVF_FLAT", name="flat", num_partitions=2) == 3
+    assert {i["name"]: (i["type"], i["fragment_ids"]) for i in table.listIndices()} == {
+        "vec_idx": ("IVF_PQ", {0, 1, 2}),
+        "flat": ("IVF_FLAT", {0, 1, 2}),
+    }
+    found = lance.dataset(path).to_table(columns=["id"], nearest={"column": "vec", "q": vectors[5], "k": 1})
+    assert found["id"].to_pylist() == [5]
+    own.sql(f"CALL lance.system.optimize_indices(table => '{path}', retrain => true)")
+    assert own.sql(f"CALL lance.system.verify('{path}')")[0][2]
+
+
 def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, array(CAST(id % 3 AS STRING)) AS tags FROM range(50)")
     assert own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE')") == [(2,)]
@@ -201,3 +275,27 @@ def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
         ("z", "ZoneMap", 2),
     ]
     assert own.sql("SELECT id FROM lance.ns.t WHERE id IN (3, 50) ORDER BY id") == [(3,), (50,)]
+
+
+def test_full_text_indexes_are_made_by_sql_and_by_tables(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, concat('running word', id) AS text FROM range(50)")
+    own.sql(
+        "CALL lance.system.create_index(table => 'ns.t', column => 'text', kind => 'INVERTED', with_position => true, "
+        "max_token_length => 20, custom_stop_words => array('word7'))"
+    )
+    (index,) = lance.dataset(own.location("ns.t")).stats.index_stats("text_idx")["indices"]
+    assert (index["num_docs"], index["params"]["with_position"], index["params"]["max_token_length"]) == (50, True, 20)
+    assert [len(found(own, word)) for word in ("runs word3", "word7")] == [50, 0]
+    table = LanceTable.forName(own.spark, "lance.ns.t")
+    table.createIndex("text", "FTS", name="text_idx", replace=True, stem=False)
+    assert found(own, "runs word3") == [3]
+    own.sql("INSERT INTO lance.ns.t VALUES (50, 'running late')")
+    table.optimizeIndices()
+    assert table.indexStatistics("text_idx")["num_unindexed_rows"] == 0
+    assert found(own, "late") == [50]
+
+
+def found(own: Lake, words: str) -> list[int]:
+    """The ids of the rows of ns.t that pylance finds."""
+    ids: list[int] = lance.dataset(own.location("ns.t")).to_table(full_text_query=words)["id"].to_pylist()
+    return ids

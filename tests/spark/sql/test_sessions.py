@@ -34,6 +34,7 @@ def stored(uri: str) -> str:
     return uri
 
 
+@pytest.mark.slow
 def test_a_session_that_has_run_queries_and_sessions_derived_from_it(stored: str, tmp_path: Path) -> None:
     script = """
 spark = builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[2]).getOrCreate()

@@ -11,7 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
 from lance_spark.table.changes.alter import AlterColumn
 
 SMALL: dict[str, pa.Array] = {

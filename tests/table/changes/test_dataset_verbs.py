@@ -12,7 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import AmbiguousMergeError, Dataset, SchemaMismatchError, VersionNotFoundError
+from lance_spark import Dataset
+from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError, VersionNotFoundError
 
 ROWS = pa.table({
     "id": pa.array(range(200), pa.int64()),

@@ -10,7 +10,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, MatchedRowsError, UnsupportedFeatureError
+from lance_spark import Dataset
+from lance_spark.errors import MatchedRowsError, UnsupportedFeatureError
 from lance_spark.table.changes.alter import set_primary_key
 
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}

@@ -10,7 +10,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, SchemaMismatchError
+from lance_spark import Dataset
+from lance_spark.errors import SchemaMismatchError
 
 XY = pa.struct([("x", pa.int64()), ("y", pa.string())])
 X = pa.struct([("x", pa.int64())])

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lance_spark import Dataset, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark import Dataset
+from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.predicate import parse
 from lance_spark.table.changes.add_columns import Source, add_columns
 from lance_spark.table.changes.column_files import ColumnFile, ColumnTarget

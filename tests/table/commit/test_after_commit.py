@@ -11,7 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, CommitStateUnknownError, CorruptFileError, Dataset, StorageError
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, CorruptFileError, StorageError
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store

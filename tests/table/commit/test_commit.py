@@ -29,7 +29,8 @@ from lance_spark.metadata.operations import Append, Overwrite, Unknown, UpdateMe
 from lance_spark.metadata.transaction import Transaction, parse, serialise
 from lance_spark.storage.store import Store
 from lance_spark.table.build.manifest_builder import WRITER, TableSettings, build
-from lance_spark.table.commit.commit import TRIES, commit
+from lance_spark.table.commit.commit import commit
+from lance_spark.table.commit.retry import COMMIT_TRIES
 from lance_spark.table.versions.snapshot import open_snapshot
 
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.int32()), "s": ["x", None, "z"]})
@@ -304,7 +305,7 @@ def test_a_refusal_after_a_lost_response_leaves_the_state_unknown(remote: tuple[
 
 
 def test_writers_that_are_always_overtaken_fail_with_a_retryable_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lance_spark.table.commit.commit.PATIENCE_S", 0)
+    monkeypatch.setattr("lance_spark.table.commit.retry.PATIENCE_S", 0)
     uri = str(tmp_path / "t")
     pylance_table(uri)
 
@@ -315,7 +316,7 @@ def test_writers_that_are_always_overtaken_fail_with_a_retryable_error(tmp_path:
     with pytest.raises(CommitConflictError, match="other writers committed first") as e:
         commit(store, Transaction(1, Append(new_fragments(uri))))
     assert e.value.retryable
-    assert store.puts == TRIES
+    assert store.puts == COMMIT_TRIES
 
 
 def test_the_transaction_file_is_used_if_the_manifest_has_no_transaction(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, Dataset
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError
 
 # Many more for a soak: LANCE_SPARK_SOAK=1 lets 8 processes append 25 times from each of their two threads.
 PROCESSES, APPENDS = (8, 25) if os.environ.get("LANCE_SPARK_SOAK") else (2, 6)

@@ -13,15 +13,16 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, InvalidOptionError
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError
 from lance_spark.metadata import numbered_writes
 from lance_spark.metadata.manifest import serialise
 from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store
+from lance_spark.table.commit.conflicts_since_read import judged
 from lance_spark.table.commit.idempotence import done_before, is_done
-from lance_spark.table.commit.since import judged
 from lance_spark.table.write import write
 from lance_spark.table.write.options import WriteOptions
 

@@ -15,7 +15,7 @@ from lance_spark.errors import TableNotFoundError
 from lance_spark.metadata.manifest import serialise
 from lance_spark.metadata.numbered_writes import NumberedWrites
 from lance_spark.storage.local import LocalFiles
-from lance_spark.table.commit import gap
+from lance_spark.table.commit import misplaced_versions
 from lance_spark.table.versions import history
 from lance_spark.table.versions.history import COMMIT_MESSAGE as MESSAGE
 from lance_spark.table.versions.history import Head, transaction_heads
@@ -40,7 +40,7 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_an_append_lists_the_versions_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
-    monkeypatch.setattr(gap, "PAUSE_S", 3600.0)  # a busy machine may need longer for the append
+    monkeypatch.setattr(misplaced_versions, "PAUSE_S", 3600.0)  # a busy machine may need longer for the append
     found = listings(monkeypatch)
     assert Dataset.write(uri, ROWS, "append").version == 2
     assert [folder for folder in found if folder.endswith(VERSIONS)] == [f"{uri}/{VERSIONS}"]
@@ -49,7 +49,7 @@ def test_an_append_lists_the_versions_once(tmp_path: Path, monkeypatch: pytest.M
 def test_a_slow_append_lists_the_versions_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
-    monkeypatch.setattr(gap, "PAUSE_S", 0.0)
+    monkeypatch.setattr(misplaced_versions, "PAUSE_S", 0.0)
     found = listings(monkeypatch)
     Dataset.write(uri, ROWS, "append")
     assert len([folder for folder in found if folder.endswith(VERSIONS)]) > 1
@@ -73,7 +73,7 @@ def test_an_append_follows_versions_that_others_commit_meanwhile(tmp_path: Path)
 def test_an_append_to_a_table_that_is_dropped_meanwhile_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = str(tmp_path / "t")
     Dataset.write(uri, ROWS)
-    monkeypatch.setattr(gap, "PAUSE_S", 3600.0)
+    monkeypatch.setattr(misplaced_versions, "PAUSE_S", 3600.0)
 
     def batches() -> Iterator[pa.RecordBatch]:
         shutil.rmtree(uri)

@@ -12,8 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CorruptFileError, Dataset
-from lance_spark.errors import MissingFileError
+from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError, MissingFileError
 from lance_spark.metadata.deletion_file import write_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.operations import Delete, Operation, Rewrite, RewriteGroup, Update

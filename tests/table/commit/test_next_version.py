@@ -8,8 +8,8 @@ from pathlib import Path
 import lance
 import pytest
 
-from lance_spark import CommitConflictError, Dataset
-from lance_spark.errors import CommitStateUnknownError, StorageError
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError, StorageError
 from lance_spark.metadata.operations import Append, Overwrite, Restore
 from lance_spark.metadata.transaction import Transaction
 from lance_spark.storage.store import Store

@@ -10,7 +10,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, Dataset
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError
 from lance_spark.metadata.manifest import Fragment, Manifest, serialise
 from lance_spark.metadata.operations import Delete, Rewrite
 from lance_spark.metadata.transaction import Transaction

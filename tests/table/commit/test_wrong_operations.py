@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from lance_spark import Dataset, LanceError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError
 from lance_spark.metadata.deletion_file import write_deletions
 from lance_spark.metadata.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Fragment, IndexFile, IndexMetadata
 from lance_spark.metadata.operations import (

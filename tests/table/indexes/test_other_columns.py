@@ -9,7 +9,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, Dataset
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError, VersionNotFoundError
-from lance_spark.errors import RefConflictError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError, RefConflictError, VersionNotFoundError
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.maintenance.cleanup import auto_cleanup

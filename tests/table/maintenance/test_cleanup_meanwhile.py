@@ -16,8 +16,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, LanceError
-from lance_spark.errors import StorageError
+from lance_spark import Dataset
+from lance_spark.errors import LanceError, StorageError
 from lance_spark.storage.store import Store
 from lance_spark.table.maintenance import cleanup
 from lance_spark.table.versions import ref_files as refs

@@ -11,8 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CorruptFileError, Dataset, LanceError, UnsupportedFeatureError
-from lance_spark.errors import MissingFileError
+from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError, LanceError, MissingFileError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import BasePath, DataFile, ExternalFile, Fragment, IndexFile
 from lance_spark.metadata.manifest import Manifest, serialise
 from lance_spark.storage.store import Store

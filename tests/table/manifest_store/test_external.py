@@ -15,8 +15,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CorruptFileError, Dataset, InvalidOptionError, StorageError, UnsupportedFeatureError
-from lance_spark.errors import RefConflictError
+from lance_spark import Dataset
+from lance_spark.errors import CorruptFileError, InvalidOptionError, RefConflictError, StorageError, UnsupportedFeatureError
 from lance_spark.metadata.manifest import parse, serialise
 from lance_spark.metadata.operations import Append
 from lance_spark.metadata.transaction import Transaction

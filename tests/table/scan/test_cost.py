@@ -17,7 +17,6 @@ from lance_spark.storage.store import Store
 from lance_spark.storage.waiting import waited
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 
 DELAY_S = 0.05
 ROWS = 30_000
@@ -41,11 +40,11 @@ def slow_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_waiting_for_the_store_is_apart_from_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: ScanPlan) -> None:
     made = Dataset.write(str(tmp_path / "t.lance"), pa.table({"v": [b"%0256d" % i for i in range(ROWS)]}))
     [task] = plan_tasks(made.snapshot, plan)
-    list(read_task(task))
+    list(task.read())
     cost = Cost()
     start = time.perf_counter()
     with slow_store(monkeypatch):
-        assert sum(batch.num_rows for batch in read_task(task, cost)) == cost.rows == ROWS
+        assert sum(batch.num_rows for batch in task.read(cost)) == cost.rows == ROWS
     took = time.perf_counter() - start
     assert cost.waiting >= DELAY_S
     assert cost.decoding > 0

@@ -15,7 +15,6 @@ from lance_spark.metadata.fragment import DataFile, Fragment
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.parts import Part
 from lance_spark.table.scan.plan import ScanPlan, pack, plan_tasks, row_bytes
-from lance_spark.table.scan.task import read_task
 
 MB = 1 << 20
 FIELDS = Schema((Field("a", 0, "int64"), Field("b", 1, "int64")))
@@ -95,9 +94,9 @@ def test_chosen_fragments_are_read_whole_each_by_one_task(tmp_path: Path) -> Non
     tasks = plan_tasks(table.snapshot, plan, cores=8, max_bytes=1)
     assert [[(part.fragment.id, part.num_rows) for part in task.parts] for task in tasks] == [[(2, 90)], [(3, 90)], [(7, 90)]]
     (task,) = plan_tasks(table.snapshot, plan, cores=1)
-    rows = pa.Table.from_batches(read_task(task))
+    rows = pa.Table.from_batches(task.read())
     assert rows["a"].to_pylist() == [a for a in range(1000) if a // 100 in (2, 3, 7) and a % 10 != 3]
     assert rows["_rowaddr"].to_pylist() == sorted(rows["_rowaddr"].to_pylist())
     assert plan_tasks(table.snapshot, ScanPlan(fragments=frozenset()))[0].parts == ()
     limited = plan_tasks(table.snapshot, ScanPlan(columns=("a",), fragments=frozenset({7}), limit=5, offset=2))
-    assert [row for t in limited for batch in read_task(t) for row in batch["a"].to_pylist()] == [702, 704, 705, 706, 707]
+    assert [row for t in limited for batch in t.read() for row in batch["a"].to_pylist()] == [702, 704, 705, 706, 707]

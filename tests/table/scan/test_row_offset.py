@@ -8,7 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, SchemaMismatchError
+from lance_spark import Dataset
+from lance_spark.errors import SchemaMismatchError
 
 
 @pytest.fixture

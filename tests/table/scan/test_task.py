@@ -19,7 +19,6 @@ from lance_spark.metadata.row_columns import with_row_columns
 from lance_spark.predicate import evaluate, parse
 from lance_spark.table.scan import selection
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
-from lance_spark.table.scan.task import read_task
 
 ROWS = 6000
 
@@ -87,7 +86,7 @@ def test_reading_the_predicates_columns_first_gives_the_same_rows(table: Dataset
     plan = ScanPlan(None if columns is None else tuple(columns), predicate, batch_size=data.draw(st.sampled_from([100, 3000, None])))
     before, selection.WINDOW_ROWS = selection.WINDOW_ROWS, data.draw(st.sampled_from([1, 1000, 1 << 20]))
     try:
-        got = [b for task in plan_tasks(table.snapshot, plan, 3) for b in read_task(task)]
+        got = [b for task in plan_tasks(table.snapshot, plan, 3) for b in task.read()]
     finally:
         selection.WINDOW_ROWS = before
     assert pa.Table.from_batches(got, schema=plan.schema(table.snapshot)).to_pylist() == expected.to_pylist()

@@ -62,7 +62,11 @@ def test_every_kind_of_index_gives_the_rows_of_pylance(tmp_path: Path, kind: str
 def test_bytes_are_searched_by_an_index(tmp_path: Path) -> None:
     rows = table(vectors("uint8", ROWS))
     lance.write_dataset(rows, tmp_path / "t").create_index("vec", "IVF_FLAT", metric="hamming", num_partitions=4)
-    same(*both(tmp_path / "t", {"column": "vec", "q": vectors("uint8", ROWS)[40], "k": 10, "nprobes": 2}, columns=["id"]))
+    near = {"column": "vec", "q": vectors("uint8", ROWS)[40], "k": 10}
+    same(*both(tmp_path / "t", {**near, "nprobes": 4}, columns=["id"]))
+    # pylance counts partitions without rows as searched ones, and k-modes often leaves some: ours may be nearer.
+    ours, theirs = both(tmp_path / "t", {**near, "nprobes": 2}, columns=["id"])
+    assert (ours["_distance"].to_numpy() <= theirs["_distance"].to_numpy()).all()
 
 
 def change_delete(dataset: Any) -> None:

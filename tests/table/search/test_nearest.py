@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, InvalidOptionError, LanceError, SchemaMismatchError
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, LanceError, SchemaMismatchError
 from tests.table.search.vectors import DIMENSIONS, column, table, vectors
 
 

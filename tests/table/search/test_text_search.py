@@ -83,6 +83,19 @@ def test_matches_and_phrases(tmp_path: Path, parameters: dict[str, Any]) -> None
         same_rows(ds, {"phrase": {**given, "column": "a"}})
 
 
+@pytest.mark.parametrize("parameters", [{"base_tokenizer": "code", "split_identifiers": True}, {"base_tokenizer": "ngram"}], ids=str)
+def test_one_of_the_tokens_at_a_position_is_enough(tmp_path: Path, parameters: dict[str, Any]) -> None:
+    """A name and its first word, and the parts of a text that ngrams are; equal ones count once."""
+    texts = ["getResponse", "get Response", "response get", "foo get response z getResponse", "get", "foo z get response", "responsens"]
+    ds = lance.write_dataset(pa.table({"id": range(len(texts)), "a": texts}), tmp_path / "t")
+    ds.create_scalar_index("a", "INVERTED", with_position=True, stem=False, remove_stop_words=False, **parameters)
+    for words in ("getResponse", "foo getResponse", "getResponse z", "responsenseponse"):
+        for limit in (None, 2):
+            same_rows(ds, {"phrase": {"query": words, "column": "a"}}, limit=limit)
+            for operator in ("or", "and"):
+                same_rows(ds, {"match": {"query": words, "column": "a", "operator": operator}}, limit=limit)
+
+
 def test_queries_that_combine_others(tmp_path: Path) -> None:
     ds = indexed(tmp_path / "t")
     for query in COMPOUND:
@@ -237,6 +250,17 @@ def test_a_damaged_segment_is_left_out_and_its_rows_are_scanned(tmp_path: Path, 
     found = Dataset.open(ds.uri).scan(columns=["id"], full_text_query=HELLO).to_table()["id"].to_pylist()
     assert sorted(found) == [0, 1, 2, 3, 7]
     assert "is not used" in caplog.text
+
+
+@pytest.mark.parametrize("file", ["part_0_invert.lance", "metadata.lance"])
+def test_the_rows_of_a_damaged_segment_are_split_as_its_parameters_say(tmp_path: Path, file: str) -> None:
+    """The parameters come from the metadata of the segment, or, if that is damaged, from the manifest."""
+    lance.write_dataset(pa.table({"id": [1, 2, 3], "a": ["Running late", "He runs", "The rest"]}), tmp_path)
+    lance.dataset(tmp_path).create_scalar_index("a", "INVERTED", with_position=True)
+    (found,) = (tmp_path / "_indices").glob(f"*/{file}")
+    found.write_bytes(found.read_bytes()[:100])
+    search = Dataset.open(tmp_path).scan(columns=["id"], full_text_query="run the")
+    assert sorted(search.to_table()["id"].to_pylist()) == [1, 2]
 
 
 def test_the_plan_names_the_query_the_index_and_what_is_scanned(tmp_path: Path) -> None:

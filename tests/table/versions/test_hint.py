@@ -19,6 +19,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.hint import PATH, is_kept_at, move_hint, read_hint
 from lance_spark.table.versions.snapshot import open_snapshot
+from tests.sample import others_slow
 from tests.table.interleaving import interrupted_everywhere
 
 NOW = timedelta(0)
@@ -45,7 +46,11 @@ class Place:
         return Dataset.write(self.uri, rows(*values), "append", storage_options=self.options)
 
 
-@pytest.fixture(params=["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"])
+@pytest.fixture(
+    params=others_slow(
+        ["file", "file, old names", "file, migrated names", "file, a branch", "s3", "s3, a branch"], ["file", "file, a branch", "s3"]
+    )
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """A table with one row, created by pylance."""
     kind, _, what = request.param.partition(", ")

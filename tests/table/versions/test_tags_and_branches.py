@@ -11,8 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import Dataset, TableAlreadyExistsError, VersionNotFoundError
-from lance_spark.errors import RefConflictError
+from lance_spark import Dataset
+from lance_spark.errors import RefConflictError, TableAlreadyExistsError, VersionNotFoundError
 from lance_spark.storage.store import Store
 from lance_spark.table.versions import ref_files as refs
 

@@ -11,7 +11,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark import CommitConflictError, Dataset, SchemaMismatchError
+from lance_spark import Dataset
+from lance_spark.errors import CommitConflictError, SchemaMismatchError
 from lance_spark.storage.store import Store
 from lance_spark.table.write import write
 from lance_spark.table.write.options import WriteOptions

@@ -5,6 +5,8 @@ Python's own tables depend on its version, and its `str.isalnum` lacks the vowel
 
 from __future__ import annotations
 
+from functools import cache
+
 _CODE_POINTS = """
 30-39 41-5a 61-7a aa b2-b3 b5 b9-ba bc-be c0-d6 d8-f6 f8-2c1 2c6-2d1 2e0-2e4 2ec 2ee 345 363-374 376-377 37a-37d 37f 386 388-38a
 38c 38e-3a1 3a3-3f5 3f7-481 48a-52f 531-556 559 560-588 5b0-5bd 5bf 5c1-5c2 5c4-5c5 5c7 5d0-5ea 5ef-5f2 610-61a 620-657 659-669
@@ -77,7 +79,13 @@ ff66-ffbe ffc2-ffc7 ffca-ffcf ffd2-ffd7 ffda-ffdc 10000-1000b 1000d-10026 10028-
 """Ranges of code points in hexadecimal, both ends included."""
 
 
+def code_points() -> list[tuple[int, int]]:
+    """The ranges of alphanumeric code points, both ends included."""
+    ends = [[int(end, 16) for end in given.split("-")] for given in _CODE_POINTS.split()]
+    return [(end[0], end[-1]) for end in ends]
+
+
+@cache
 def character_class() -> str:
     """The alphanumeric characters as the inside of a character class of a regular expression."""
-    ends = [[int(end, 16) for end in given.split("-")] for given in _CODE_POINTS.split()]
-    return "".join(f"\\U{end[0]:08x}-\\U{end[-1]:08x}" for end in ends)
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in code_points())

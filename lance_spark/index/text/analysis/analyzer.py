@@ -44,7 +44,7 @@ class Analyzer:
     def __init__(self, parameters: TextParameters) -> None:
         self.parameters = parameters
         self._split = tokenizer_of(parameters)
-        self._filtered = lru_cache(_CACHED_TOKENS)(self._filter)
+        self._filtered = lru_cache(_CACHED_TOKENS)(self.filtered)
         if parameters.lance_tokenizer not in (None, "text", "json"):
             raise UnsupportedFeatureError(f"the documents of the index are of the unknown kind {parameters.lance_tokenizer!r}")
         _ = self._stem
@@ -59,8 +59,12 @@ class Analyzer:
         return self._of_json(text) if self.is_json else self.text(text)
 
     def query(self, text: str) -> Tokens:
-        """The tokens of the text of a query; of JSON documents, it is a list of `path,type,value` with semicolons between them."""
-        return self._of_triplets(text) if self.is_json else self.text(text)
+        """The tokens of the text of a query; of JSON documents, it is a list of `path,type,value` with semicolons between them.
+
+        Equal tokens at one position, as ngrams have, count once.
+        """
+        pairs = dict.fromkeys(zip(*(self._of_triplets(text) if self.is_json else self.text(text))))
+        return [token for token, _ in pairs], [place for _, place in pairs]
 
     def text(self, text: str) -> Tokens:
         """The tokens of a text that are left by the filters, and their positions before filtering."""
@@ -74,7 +78,7 @@ class Analyzer:
                 positions.append(place)
         return tokens, positions
 
-    def _filter(self, token: str) -> str | None:
+    def filtered(self, token: str) -> str | None:
         """The token after all filters; None if one drops it."""
         parameters = self.parameters
         if parameters.max_token_length is not None and len(token.encode()) >= parameters.max_token_length:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.index.text.analysis import jieba
 from lance_spark.index.text.analysis.alphanumeric import character_class
 from lance_spark.index.text.analysis.identifiers import identifier_parts
 from lance_spark.index.text.analysis.parameters import TextParameters
@@ -15,8 +16,8 @@ Tokens = tuple[list[str], list[int]]
 """Tokens and their positions; a phrase has its words at consecutive positions."""
 Tokenizer = Callable[[str], Tokens]
 
-_LIBRARIES = {"icu": "ICU", "jieba": "jieba", "lindera": "Lindera"}
-"""The tokenizers that need a library, by the start of their names."""
+_LIBRARIES = {"icu": "ICU", "jieba": "a dictionary of its own", "lindera": "Lindera"}
+"""What other tokenizers need, by the start of their names."""
 
 _OPERATORS = """
 >>>= **= //= === <=> <<= >>= >>> !== &&= ||= ??= ++ += -- -= -> ** *= // /= %= == => <- <= << >= >> != &= && |= |> || ^= ~= ?? := ::
@@ -39,9 +40,14 @@ def tokenizer_of(parameters: TextParameters) -> Tokenizer:
             return _ngrams(parameters)
         case "code":
             return _code(parameters)
+        case jieba.NAME:
+            jieba.words_of("")  # raises the error of a missing library
+            return jieba.words_of
     needed = next((library for start, library in _LIBRARIES.items() if name.split("/")[0] == start), None)
     reason = "unknown" if needed is None else f"not supported: it needs {needed}"
-    raise UnsupportedFeatureError(f"the tokenizer {name!r} is {reason}; supported ones are: simple, whitespace, raw, ngram, code")
+    raise UnsupportedFeatureError(
+        f"the tokenizer {name!r} is {reason}; supported ones are: simple, whitespace, raw, ngram, code, jieba/default"
+    )
 
 
 @cache

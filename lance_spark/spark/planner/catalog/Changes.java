@@ -1,9 +1,11 @@
 package lancespark;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 
 /** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
 class Changes {
@@ -21,8 +23,16 @@ class Changes {
     if (change instanceof TableChange.SetProperty) {
       json.put("key", ((TableChange.SetProperty) change).property()).put("value", ((TableChange.SetProperty) change).value());
     }
+    if (change instanceof TableChange.ClusterBy) json.set("columns", columns(((TableChange.ClusterBy) change).clusteringColumns()));
     if (change instanceof TableChange.RemoveProperty) json.put("key", ((TableChange.RemoveProperty) change).property());
     return json;
+  }
+
+  /** The names of columns, quoted if they need it. */
+  static ArrayNode columns(NamedReference[] columns) {
+    ArrayNode all = PlanJson.array();
+    for (int i = 0; i < columns.length; i++) all.add(columns[i].describe());
+    return all;
   }
 
   /** The new column as a field, in whose metadata Spark has its comment and default. */

@@ -14,12 +14,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * spark.sql.catalog.lance=lancespark.LanceCatalog if the classes are in a jar.
  */
 public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+  /** The property with the columns of CLUSTER BY (lance_spark.table.compaction.cluster). */
+  private static final String CLUSTERING = "lance_spark.clustering";
   private String name;
   CatalogPython python;
 
   public LanceCatalog() {}
 
   public void initialize(String name, CaseInsensitiveStringMap options) {
+    String complaint = new SparkInternals().complaint(LanceCatalog.class.getClassLoader());
+    if (!complaint.isEmpty()) throw new UnsupportedOperationException("the catalog " + name + " cannot be used: " + complaint);
     this.name = name;
     this.python = new CatalogPython(options.asCaseSensitiveMap());
   }
@@ -43,7 +47,11 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     return load(id, PlanJson.object().put("timestamp", instant.toString()));
   }
 
-  private Table load(Identifier id, ObjectNode arguments) { return new NamedTable(name + "." + id, python.ask("load", arguments, id)); }
+  /** A metadata table such as `t.files` is Spark's own table of a Python source. */
+  private Table load(Identifier id, ObjectNode arguments) {
+    JsonNode loaded = python.ask("load", arguments, id);
+    return loaded.has("metadata") ? NamedTable.inner(loaded, "lance_metadata") : new NamedTable(name + "." + id, loaded);
+  }
 
   /** What DESCRIBE EXTENDED shows besides the properties of a table. */
   Map details(Identifier id) { return CatalogPython.texts(python.ask("details", PlanJson.object(), id)); }
@@ -57,9 +65,17 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
 
   /** What a statement says of a new table. */
   static ObjectNode definition(Column[] columns, Transform[] partitions, Map properties) {
-    if (partitions.length > 0) throw new UnsupportedOperationException("lance tables have no partitions, buckets or clusters");
+    ObjectNode texts = CatalogPython.texts(properties);
+    for (int i = 0; i < partitions.length; i++) {
+      if (!partitions[i].name().equals("cluster_by")) {
+        throw new UnsupportedOperationException("lance tables have no partitions or buckets: leave out PARTITIONED BY and CLUSTERED BY, or use CLUSTER BY");
+      }
+      ObjectNode clustering = PlanJson.object();
+      clustering.set("columns", Changes.columns(partitions[i].references()));
+      texts.put(CLUSTERING, PlanJson.text(clustering));
+    }
     ObjectNode definition = PlanJson.object().put("schema", CatalogV2Util.v2ColumnsToStructType(columns).json());
-    definition.set("properties", CatalogPython.texts(properties));
+    definition.set("properties", texts);
     return definition;
   }
 

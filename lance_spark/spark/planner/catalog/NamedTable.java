@@ -26,7 +26,7 @@ class NamedTable extends LanceTable {
   private final Map properties;
 
   /** `loaded` is the answer of lance_spark.spark.catalog.tables.load. */
-  NamedTable(String name, JsonNode loaded) { this(inner(loaded), name, CatalogPython.texts(CatalogPython.at(loaded, "options")), loaded); }
+  NamedTable(String name, JsonNode loaded) { this(inner(loaded, LancePlanner.SOURCE), name, CatalogPython.texts(CatalogPython.at(loaded, "options")), loaded); }
 
   private NamedTable(PythonTable inner, String name, Map options, JsonNode loaded) {
     super(inner, name, options);
@@ -34,13 +34,14 @@ class NamedTable extends LanceTable {
     this.properties = CatalogPython.texts(CatalogPython.at(loaded, "properties"));
   }
 
-  private static PythonTable inner(JsonNode loaded) {
+  /** Spark's table of the pickled source in an answer of lance_spark.spark.catalog.tables.load. */
+  static PythonTable inner(JsonNode loaded, String format) {
     try {
       StructType schema = (StructType) DataType.fromJson(CatalogPython.at(loaded, "schema").asText());
       byte[] pickle = Base64.getDecoder().decode(CatalogPython.at(loaded, "source").asText());
       PythonDataSourceV2 source = Source.unopened();
       SparkInternals.set(source, "dataSourceInPython", new PythonDataSourceCreationResult(pickle, schema));
-      return new PythonTable(source, LancePlanner.SOURCE, schema);
+      return new PythonTable(source, format, schema);
     } catch (Exception e) {
       Platform.throwException(e);
       return null;

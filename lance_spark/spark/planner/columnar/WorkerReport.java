@@ -14,7 +14,7 @@ import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.util.CollectionAccumulator;
 
 /**
- * The report of a Python worker on its task: what it has read (lance_spark.spark.metrics). It arrives after the last row, as the update of an
+ * The report of a Python worker on its task: what it has read (lance_spark.spark.workers.metrics). It arrives after the last row, as the update of an
  * accumulator. Each task has one of its own, because the session's does not know this update.
  */
 public final class WorkerReport {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 /** The metrics of lance scans and writes that Spark's UI shows. */
 class Metrics {
   private static final String SKIPPED = "lanceSkipped";
-  /** In the order of the report: lance_spark.spark.metrics. */
+  /** In the order of the report: lance_spark.spark.workers.metrics. */
   static final String[] WRITTEN = {
     "lanceFiles", "lanceBytes", "lanceRows", "lanceStoreTime", "lanceEncodingTime", "lanceDeleted", "lanceUpdated", "lanceInserted"
   };

@@ -3,6 +3,7 @@ package lancespark;
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -17,6 +18,8 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -25,10 +28,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
 public class LanceResolution extends Rule {
-  /** As in lance_spark.spark.source. */
-  private static final String NO_STREAM = "a stream cannot read a lance table; read versions with spark.read.format('lance') in a loop or a scheduled job, "
-      + "and only the new rows with the option filter: _row_created_at_version > the version that was read last";
-
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -64,7 +63,7 @@ public class LanceResolution extends Rule {
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
-      if (plan instanceof StreamingRelationV2 && LancePlanner.isLance(((StreamingRelationV2) plan).table())) throw new UnsupportedOperationException(NO_STREAM);
+      if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
       if (!(plan instanceof DataSourceV2Relation)) return plan;
       DataSourceV2Relation relation = (DataSourceV2Relation) plan;
       if (LancePlanner.isLance(relation.table())) relation = (DataSourceV2Relation) LanceTable.relation(relation, relation.output());
@@ -73,7 +72,8 @@ public class LanceResolution extends Rule {
   }
 
   /** Spark takes the columns of a table from its catalog. So an option that adds a column to those of a path selects a metadata column here. */
-  private static LogicalPlan withRowColumns(DataSourceV2Relation relation) throws Exception {
+  private static LogicalPlan withRowColumns(DataSourceV2Relation given) throws Exception {
+    DataSourceV2Relation relation = ofChanges(given);
     List names = Arrays.asList(relation.table().schema().fieldNames()), wanted = new ArrayList();
     Map rest = new HashMap();
     Iterator options = relation.options().asCaseSensitiveMap().entrySet().iterator();
@@ -95,6 +95,52 @@ public class LanceResolution extends Rule {
       if (wanted.contains(attribute.name())) columns.add(attribute);
     }
     return new Project(CollectionConverters.asScala(columns).toSeq(), all);
+  }
+
+  /** The changes of a table of a catalog: Spark takes its columns from there, so the table is opened again for those of the changes. */
+  private static DataSourceV2Relation ofChanges(DataSourceV2Relation relation) throws Exception {
+    boolean isOpened = Arrays.asList(relation.table().schema().fieldNames()).contains("_change_type");
+    if (isOpened || !relation.options().getBoolean(LanceTable.FEED, false)) return relation;
+    LanceTable changes = LanceTable.reopened(((LanceTable) relation.table()).source(relation.options()).options);
+    Object output = withOwnColumns(DataSourceV2Relation$.MODULE$.create(changes, scala.Option.empty(), scala.Option.empty()).output(), relation.output());
+    return (DataSourceV2Relation) SparkInternals.with(SparkInternals.with(relation, "table", changes), "output", output);
+  }
+
+  /** A stream of a table of a catalog reads it as one of a path, with all options of the table: streams use Spark's own scans of Python sources. */
+  private static LogicalPlan stream(StreamingRelationV2 relation) throws Exception {
+    Table table = relation.table();
+    CaseInsensitiveStringMap options = null;
+    if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
+    else if (LancePlanner.isLance(table)) options = CatalogTables.options(relation);
+    if (options == null) return relation;
+    PythonTable opened = LanceTable.python(options);
+    Map values = new HashMap();
+    values.put("table", opened);
+    values.put("extraOptions", options);
+    values.put("output", withOwnColumns(DataSourceV2Relation$.MODULE$.create(opened, scala.Option.empty(), scala.Option.empty()).output(), relation.output()));
+    values.put("catalog", scala.Option.empty());
+    values.put("identifier", scala.Option.empty());
+    scala.Product changed = relation;
+    Iterator it = values.entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry value = (Map.Entry) it.next();
+      changed = SparkInternals.with(changed, (String) value.getKey(), value.getValue());
+    }
+    return (LogicalPlan) changed;
+  }
+
+  /** The attributes, with those of `own` in the place of others with the same names and types: other parts of the statement may refer to them. */
+  private static Object withOwnColumns(scala.collection.immutable.Seq attributes, scala.collection.immutable.Seq own) {
+    List columns = new ArrayList(CollectionConverters.asJava(attributes));
+    Iterator it = CollectionConverters.asJava(own).iterator();
+    while (it.hasNext()) {
+      Attribute column = (Attribute) it.next();
+      for (int i = 0; i < columns.size(); i++) {
+        Attribute other = (Attribute) columns.get(i);
+        if (other.name().equals(column.name()) && other.dataType().equals(column.dataType())) columns.set(i, column);
+      }
+    }
+    return CollectionConverters.asScala(columns).toSeq();
   }
 
   /** A row-level command on a temporary view of a whole lance table is one on the table; Spark itself does not look into views. */

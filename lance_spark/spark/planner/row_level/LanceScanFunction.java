@@ -41,11 +41,13 @@ public class LanceScanFunction implements scala.Function1 {
   static void addTo(SparkSessionExtensions extensions) {
     ExpressionInfo info = new ExpressionInfo(LanceScanFunction.class.getName(), NAME);
     extensions.injectTableFunction(new scala.Tuple3(new FunctionIdentifier(NAME), info, new LanceScanFunction()));
+    SearchFunction.addTo(extensions);
   }
 
-  /** Adds the function to a session that is already built. */
+  /** Adds the functions to a session that is already built. */
   public void addTo(SparkSession session) {
     org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) (Object) session;
     classic.sessionState().tableFunctionRegistry().createOrReplaceTempFunction(NAME, this, "built-in");
+    SearchFunction.addTo(classic);
   }
 }

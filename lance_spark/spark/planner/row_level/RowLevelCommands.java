@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
@@ -114,23 +115,11 @@ public class RowLevelCommands extends Rule {
     return false;
   }
 
-  /** Versions of Spark differ in the constructor's arguments, so they are found by their types. The first option is the write. */
+  /** The append of rows that are written by `write`, in the order of the columns. */
   private static LogicalPlan append(Object relation, LogicalPlan query, RowLevelWrite write) throws Exception {
-    java.lang.reflect.Constructor make = AppendData.class.getConstructors()[0];
-    Class[] types = make.getParameterTypes();
-    Object[] arguments = new Object[types.length];
-    boolean isWritten = false;
-    for (int i = 0; i < types.length; i++) {
-      boolean isOption = types[i] == scala.Option.class;
-      if (types[i] == LogicalPlan.class) arguments[i] = query;
-      else if (types[i] == boolean.class) arguments[i] = Boolean.FALSE;
-      else if (types[i] == scala.collection.immutable.Map.class) arguments[i] = scala.collection.immutable.Map$.MODULE$.empty();
-      else if (types[i] == scala.collection.immutable.Set.class) arguments[i] = scala.collection.immutable.Set$.MODULE$.empty();
-      else if (isOption && !isWritten) arguments[i] = new scala.Some(write);
-      else arguments[i] = isOption ? scala.Option.empty() : relation;
-      isWritten = isWritten || isOption;
-    }
-    return (LogicalPlan) make.newInstance(arguments);
+    Object[] given = { relation, query, scala.collection.immutable.Map$.MODULE$.empty() };
+    Object append = SparkInternals.made(AppendData$.MODULE$, "byPosition", given);
+    return (LogicalPlan) SparkInternals.with((scala.Product) append, "write", new scala.Some(write));
   }
 }
 

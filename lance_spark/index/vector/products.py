@@ -1,0 +1,86 @@
+"""Products of matrices. Those of many queries tell the distances nearly; those of the nearest vectors are then computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lance_spark.index.vector.best import Best
+from lance_spark.index.vector.distances import distances
+from lance_spark.kernels.kernel import kernel
+
+PRODUCTS = ("l2", "cosine", "dot")
+"""The metrics whose distances follow from products."""
+
+_BLOCK_BYTES = 8 << 20
+"""The near distances of a block of vectors to all queries take at most so many bytes."""
+
+
+def add_nearest(queries: np.ndarray, vectors: np.ndarray, rows: np.ndarray, metric: str, count: int, best: Sequence[Best]) -> None:
+    """Add to the `best` of each query the `rows` (uint64) of the vectors that may be among its `count` nearest.
+
+    Vectors and queries are rows of matrices of one type, float32 or float64.
+    """
+    block = max(_BLOCK_BYTES // (len(queries) * vectors.itemsize), 1)
+    with np.errstate(all="ignore"):  # vectors may have any values
+        own = np.einsum("ij,ij->i", queries, queries)
+        for start in range(0, len(vectors), block):
+            some, places = vectors[start : start + block], rows[start : start + block]
+            squares = np.einsum("ij,ij->i", some, some)
+            # Products with huge numbers or NaN do not tell distances.
+            told = np.isfinite(squares.max(initial=0) * own.max(initial=0))
+            for query, kept in enumerate(best if not told else ()):
+                kept.add(distances(queries[query], some, metric), places)
+            if told:
+                _add_block(queries, own, some, squares, places, metric, count, best)
+
+
+def _add_block(
+    queries: np.ndarray,
+    own: np.ndarray,
+    vectors: np.ndarray,
+    squares: np.ndarray,
+    rows: np.ndarray,
+    metric: str,
+    count: int,
+    best: Sequence[Best],
+) -> None:
+    """The same for a block; `own` and `squares` are the squared lengths of queries and vectors, which are finite."""
+    products = queries @ vectors.T
+    # An error of one unit for each number is far more than what products have.
+    unit = np.finfo(products.dtype).eps * vectors.shape[1]
+    longest = squares.max(initial=0)
+    if metric == "l2":
+        near, margins = squares - 2 * products, unit * (own + longest)
+        near += own[:, None]
+    elif metric == "dot":
+        near, margins = 1 - products, unit * (1 + np.sqrt(own * longest))
+    else:
+        near, margins = 1 - products / np.sqrt(own[:, None] * squares), np.full(len(queries), 4 * unit)
+    for query, kept in enumerate(best):
+        limit = float(kept.worst)
+        if np.isinf(limit):
+            limit = np.inf if len(rows) <= count else float(np.partition(near[query], count - 1)[count - 1] + margins[query])
+        which = np.flatnonzero(near[query] <= limit + margins[query])
+        kept.add(distances(queries[query], vectors[which], metric), rows[which])
+
+
+@kernel
+def add_products(queries: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+    """Add to `out[q, i]` (float32) the product of `queries[q]` (float32) and the column i of `columns`, dimension by dimension.
+
+    For small matrices, this is as fast as a product by BLAS, whose threads would wait for each other; and sums do not depend on their size.
+    """
+    size, count = columns.shape
+    for q in range(queries.shape[0]):
+        query, own = queries[q], out[q]
+        for d in range(0, size - 3, 4):  # the sums of four dimensions stay in a register
+            for i in range(count):
+                total = own[i] + query[d] * np.float32(columns[d, i])
+                total += query[d + 1] * np.float32(columns[d + 1, i])
+                total += query[d + 2] * np.float32(columns[d + 2, i])
+                own[i] = total + query[d + 3] * np.float32(columns[d + 3, i])
+        for d in range(size - size % 4, size):
+            for i in range(count):
+                own[i] += query[d] * np.float32(columns[d, i])

@@ -1,0 +1,383 @@
+"""Clustering: the rows of fragments are written anew along a curve through some columns, so that filters on any of them read few rows.
+
+Tasks sample the columns first. What one task cannot hold is sorted in two passes: tasks write sorted runs, and then each of others joins
+one range of all runs. The commit is a Rewrite, whose rows have other places than those of a compaction: indexes of addresses are extended
+to the new fragments afterwards. The table's config records the columns and the fragments that are clustered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_spark.arrow.selection import joined
+from lance_spark.errors import InvalidOperationError, UnsupportedFeatureError, check_at_least, logged, on_failure, on_refusal
+from lance_spark.index.kinds import kind_of
+from lance_spark.index.value_types import TAKES
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.metadata.operations import Rewrite, RewriteGroup
+from lance_spark.metadata.transaction import Transaction
+from lance_spark.schema.schema import Field, quoted
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of
+from lance_spark.table.changes.alter import update_config
+from lance_spark.table.commit.commit import commit, with_own_ids
+from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.compaction.compaction import COMPACTION
+from lance_spark.table.compaction.curve import (
+    Sample,
+    check_columns,
+    column_at,
+    comparable,
+    joined_samples,
+    places,
+)
+from lance_spark.table.compaction.task import LINEAGE, read_lineage, with_lineage
+from lance_spark.table.indexes.create import NewIndex, create_index
+from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.scan.parts import Part
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows, pack, plan_parts, plan_tasks, row_bytes
+from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.task import ScanTask
+from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.write.fragment_writer import FragmentWriter, job_of
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import WriteTarget, discard, rewrite_target
+
+CONFIG = "lance_spark.clustering"
+"""The key of the table's config with the columns by which it is clustered, and what was written so, as JSON."""
+_SAMPLED_ROWS = 1 << 14
+"""Every task gets the sample, 0.5 MB for a column of texts. Places divide by it as finely as by 16,384 values of each column."""
+_RANGE_BYTES = 128 << 20
+"""A task sorts about so many bytes of data files in memory, as many as a task of a scan reads at most."""
+_MOST_SHUFFLED_IDS = 1 << 24
+"""Stable row ids out of order take 4 bytes a row or more in every later manifest: 64 MB for so many."""
+_NO_LIMIT = 1 << 62
+_NO_SPLITS = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """The arguments of a clustering: `columns` (none: those that the table was clustered by before), at most four.
+
+    Fragments are clustered that are not yet, and small ones again, or all with `full`; only those with ids in `fragments` (None: all). The
+    new ones have `target_rows_per_fragment` rows, or fewer if these are more than a task can sort.
+    """
+
+    columns: tuple[str, ...] = ()
+    full: bool = False
+    fragments: Container[int] | None = None
+    target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment
+
+    def __post_init__(self) -> None:
+        check_at_least("target_rows_per_fragment", self.target_rows_per_fragment, 1)
+
+
+@dataclass(frozen=True)
+class ClusteringMetrics:
+    """The result of a clustering. `version` is the last version that it made, or the latest one if there was nothing to do."""
+
+    version: int
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """What the table's config says: the columns, and the jobs that wrote clustered fragments (see `write.fragment_writer.job_of`).
+
+    Ids of fragments would not do: a table that is overwritten uses them again.
+    """
+
+    columns: tuple[str, ...] = ()
+    jobs: frozenset[str] = frozenset()
+
+    @staticmethod
+    def in_config(config: Mapping[str, str]) -> Clustered:
+        """The record in a table's config; none if it is not valid."""
+        try:
+            found = json.loads(config.get(CONFIG, "{}"))
+            columns, jobs = tuple(found.get("columns", ())), frozenset(found.get("jobs", ()))
+        except (ValueError, TypeError, AttributeError):
+            return Clustered()
+        return Clustered(columns, jobs) if all(isinstance(c, str) for c in columns) else Clustered()
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> Clustered:
+        """The record of a table, without jobs whose fragments are gone."""
+        found = Clustered.in_config(snapshot.manifest.config)
+        return replace(found, jobs=found.jobs & {_job(fragment) for fragment in snapshot.manifest.fragments}) if found.jobs else found
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The record as an entry of a table's config."""
+        return {CONFIG: json.dumps({"columns": self.columns, "jobs": sorted(self.jobs)})}
+
+
+def _job(fragment: Fragment) -> str:
+    return job_of(fragment.files[0].path) if fragment.files else ""
+
+
+@dataclass(frozen=True)
+class SampleTask:
+    """Takes every so many rows of the scan of some columns."""
+
+    scan: ScanTask
+    columns: tuple[tuple[Field, ...], ...]
+    every: int
+
+
+def sample(task: SampleTask) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The values of each column and a mask of nulls, see `comparable`."""
+    done, batches = 0, []
+    for batch in task.scan.read():
+        batches.append(batch.take(pa.array(np.arange(-done % task.every, batch.num_rows, task.every))))
+        done += batch.num_rows
+    found = [[comparable(column_at(batch, path)) for batch in batches] for path in task.columns]
+    return [(np.concatenate([v for v, _ in column]), np.concatenate([n for _, n in column])) for column in found if column]
+
+
+@dataclass(frozen=True)
+class SortTask:
+    """Writes the rows of a scan in the order of the curve. `splits` are the places where ranges begin, without the first.
+
+    Rows of one place (not `sorts`) need no order, and are never all in memory.
+    """
+
+    rows: ScanTask
+    lineage: ScanTask | None
+    target: WriteTarget
+    columns: tuple[tuple[Field, ...], ...]
+    samples: tuple[Sample, ...]
+    splits: np.ndarray
+    max_rows: int
+    sorts: bool = True
+
+
+@dataclass(frozen=True)
+class Run:
+    """Fragments with rows in order. If ranges were asked for, it is one, and `ends` are the numbers of rows before the end of each."""
+
+    fragments: tuple[Fragment, ...]
+    ends: tuple[int, ...] = field(default=())
+
+
+def write_sorted(task: SortTask) -> list[Run]:
+    """Write new fragments, which no version refers to yet. If this fails, the files are deleted."""
+    runs: list[Run] = []
+    lineage = None if task.lineage is None else read_lineage(task.lineage)
+    start = 0
+    with on_failure(lambda: discard(task.target, [f for run in runs for f in run.fragments])):
+        for batch in _together(task.rows) if task.sorts else task.rows.read():
+            own = None if lineage is None else [column[start : start + batch.num_rows] for column in lineage]
+            start += batch.num_rows
+            runs.append(_sorted_run(task, batch, own))
+        return runs
+
+
+def _together(rows: ScanTask) -> list[pa.RecordBatch]:
+    """All rows in one batch, unless text would be too large for one array."""
+    batches = list(rows.read())
+    if not batches or not any(pa.types.is_dictionary(t) for t in batches[0].schema.types):
+        return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+    return [pa.RecordBatch.from_arrays([joined(arrays) for arrays in zip(*batches)], schema=batches[0].schema)]
+
+
+def _sorted_run(task: SortTask, batch: pa.RecordBatch, lineage: Sequence[np.ndarray] | None) -> Run:
+    target, ends = task.target, ()
+    order = np.arange(batch.num_rows)
+    if task.sorts:
+        at = places(task.samples, [comparable(column_at(batch, path)) for path in task.columns])
+        order = np.argsort(at, kind="stable")
+        ends = (*np.searchsorted(at[order], task.splits).tolist(), batch.num_rows)
+    writer = FragmentWriter(target.store, target.schema, target.data_format, target.job, task.max_rows, target.options.max_bytes_per_file)
+    with on_failure(lambda: discard(target, writer.abort())):
+        for first in range(0, len(order), BATCH_ROWS):
+            writer.write_stored(batch.take(pa.array(order[first : first + BATCH_ROWS])))
+        fragments = writer.finish()
+    with on_failure(lambda: discard(target, fragments)):
+        return Run(fragments if lineage is None else with_lineage(fragments, [column[order] for column in lineage]), ends)
+
+
+Results = Sequence[Sequence[Any]]
+"""The results of the tasks of each stage so far."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is clustered: the rows of `parts`, whole fragments, by the fields at `paths`. `how` is complete."""
+
+    snapshot: Snapshot
+    how: Clustering
+    paths: tuple[tuple[Field, ...], ...]
+    parts: tuple[Part, ...]
+    target: WriteTarget
+
+    def sort_task(self, samples: tuple[Sample, ...], parts: Sequence[Part]) -> SortTask:
+        """The task that writes the new fragments for rows of these parts."""
+        stable = self.snapshot.manifest.has_stable_row_ids
+        lineage = plan_parts(self.snapshot, ScanPlan(columns=LINEAGE), parts) if stable else None
+        scan = plan_parts(self.snapshot, ScanPlan(), parts)
+        rows = sum(part.num_rows for part in parts)
+        fragments = -(-rows // self.how.target_rows_per_fragment)
+        return SortTask(scan, lineage, self.target, self.paths, samples, _NO_SPLITS, max_rows=-(-rows // fragments))
+
+
+def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
+    """Raises an error if the table cannot be clustered in this way."""
+    before = Clustered.of(snapshot)
+    columns = how.columns or before.columns
+    if not columns:
+        raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
+    check_columns(snapshot.manifest.schema, columns)
+    jobs = before.jobs if columns == before.columns and not how.full else frozenset()
+    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)) if rows]
+    asked = [part for part in parts if how.fragments is None or part.fragment.id in how.fragments]
+    new = {part.fragment.id for part in asked if _job(part.fragment) not in jobs}
+    # Small ones are sorted again: otherwise each small append would leave a small fragment for ever.
+    small = how.target_rows_per_fragment // 2
+    chosen = tuple(part for part in asked if new and (part.fragment.id in new or part.num_rows < small))
+    if snapshot.manifest.has_stable_row_ids:
+        _check_stable(snapshot, chosen)
+    return _Plan(
+        snapshot,
+        replace(how, columns=columns),
+        tuple(snapshot.manifest.schema.resolve(name) for name in columns),
+        chosen,
+        rewrite_target(snapshot, NO_OPTIONS),
+    )
+
+
+def _check_stable(snapshot: Snapshot, parts: Sequence[Part]) -> None:
+    """Raise errors for what a table with stable row ids cannot do."""
+    rows, chosen = sum(part.num_rows for part in parts), BitMap(part.fragment.id for part in parts)
+    if rows > _MOST_SHUFFLED_IDS:
+        raise UnsupportedFeatureError(
+            f"{snapshot}: clustering {rows} rows of a table with stable row ids would make its manifest larger by 4 bytes a row; "
+            f"cluster at most {_MOST_SHUFFLED_IDS} rows at once, or use a table without stable row ids"
+        )
+    for index in snapshot.manifest.indexes:
+        covered = BitMap() if index.name in SYSTEM_INDEXES else chosen & (fragments_of(index) or BitMap())
+        if covered and covered != chosen:
+            raise InvalidOperationError(
+                f"{snapshot}: the index {index.name!r} covers only some of the fragments; extend it first (optimize_indices)"
+            )
+
+
+def _sample_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SampleTask]:
+    plan = _plan(snapshot, how)
+    if not plan.parts:
+        return []
+    every = max(sum(part.num_rows for part in plan.parts) // _SAMPLED_ROWS, 1)
+    scan = ScanPlan(columns=plan.how.columns, fragments=frozenset(part.fragment.id for part in plan.parts))
+    return [SampleTask(task, plan.paths, every) for task in plan_tasks(snapshot, scan, cores)]
+
+
+def _run_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SortTask]:
+    """Sorted runs, if the rows are more than a task can sort."""
+    plan = _plan(snapshot, how)
+    samples, splits = _splits(plan, results)
+    if not len(splits):
+        return []
+    groups = pack(plan.parts, snapshot.manifest.schema, cores, _RANGE_BYTES)
+    return [replace(plan.sort_task(samples, group), splits=splits, max_rows=_NO_LIMIT) for group in groups]
+
+
+def _range_tasks(snapshot: Snapshot, how: Clustering, cores: int, results: Results) -> list[SortTask]:
+    """The new fragments: of one range of all runs each, or of all rows if there are no runs."""
+    plan = _plan(snapshot, how)
+    samples, splits = _splits(plan, results)
+    if not len(splits):
+        return [plan.sort_task(samples, plan.parts)] if plan.parts else []
+    runs = [run for task in results[1] for run in task]
+    tasks = []
+    for i in range(len(splits) + 1):
+        parts = [Part(f, run.ends[i - 1] if i else 0, run.ends[i]) for run in runs for f in run.fragments]
+        one_place = 0 < i < len(splits) and splits[i] == splits[i - 1] + np.uint64(1)
+        if parts := [part for part in parts if part.num_rows]:
+            tasks.append(replace(plan.sort_task(samples, parts), sorts=not one_place))
+    return tasks
+
+
+def _splits(plan: _Plan, results: Results) -> tuple[tuple[Sample, ...], np.ndarray]:
+    """The samples, and the places on the curve where ranges begin, without the first, so that a task can sort the rows of a range.
+
+    A place with the rows of more than one range is a range by itself.
+    """
+    samples = joined_samples(results[0])
+    size = sum(part.num_rows * width for part, width in zip(plan.parts, row_bytes(plan.parts, plan.snapshot.manifest.schema)))
+    count = int(-(-size // _RANGE_BYTES))
+    if count < 2:
+        return samples, _NO_SPLITS
+    at = np.sort(np.concatenate([places(samples, columns) for columns in results[0]]))
+    cuts, times = np.unique(at[np.arange(1, count) * len(at) // count], return_counts=True)
+    return samples, np.unique(np.concatenate([cuts, cuts[times > 1] + np.uint64(1)]))
+
+
+STAGES: Sequence[tuple[Callable[[Snapshot, Clustering, int, Results], Sequence[Any]], Callable[[Any], Any]]] = (
+    (_sample_tasks, sample),
+    (_run_tasks, write_sorted),
+    (_range_tasks, write_sorted),
+)
+"""The stages of a clustering: the tasks, for the results of the stages before, and the function that runs them."""
+
+
+def cluster(runner: Runner, snapshot: Snapshot, how: Clustering, write: WriteOptions = NO_OPTIONS) -> ClusteringMetrics:
+    """Cluster fragments of the latest version in one commit, then extend the indexes to the new ones.
+
+    Raises CommitConflictError if other writers have changed the fragments meanwhile: nothing is changed then.
+    """
+    if done_already := done_before(snapshot.store, write.noted):
+        return ClusteringMetrics(done_already.version)
+    snapshot = with_own_ids(snapshot)
+    results: list[list[Any]] = []
+    with on_failure(lambda: _discard(snapshot, results[1:])), in_use(snapshot):
+        for tasks, run in STAGES:
+            results.append(runner.run(tasks(snapshot, how, runner.cores, results), run))
+    return commit_clustered(runner, snapshot, how, results, write)
+
+
+def commit_clustered(runner: Runner, snapshot: Snapshot, how: Clustering, results: Results, write: WriteOptions) -> ClusteringMetrics:
+    """Commit the results of all stages for the same version."""
+    plan = _plan(snapshot, how)
+    if not plan.parts:
+        return ClusteringMetrics(snapshot.version)
+    old = tuple(part.fragment for part in plan.parts)
+    new = tuple(fragment for task in results[2] for run in task for fragment in run.fragments)
+    transaction = Transaction(snapshot.version, Rewrite((RewriteGroup(old, new),), (), None), properties=write.noted)
+    with on_refusal(lambda: _discard(snapshot, results[1:])):
+        done = commit(snapshot.store, transaction, base=snapshot)
+    with logged(f"{snapshot.store.uri}: what follows the clustering of version {done.version}"):
+        _discard(snapshot, results[1:2])
+        done = _with_indexes(runner, _recorded(done, plan.how.columns, new), plan.paths)
+    return ClusteringMetrics(done.version, len(old), len(new), sum(f.physical_rows for f in new))
+
+
+def _recorded(snapshot: Snapshot, columns: tuple[str, ...], new: Sequence[Fragment]) -> Snapshot:
+    """Record that the new fragments are clustered."""
+    before = Clustered.of(snapshot)
+    kept = before.jobs if before.columns == columns else frozenset()
+    return update_config(snapshot, Clustered(columns, kept | {_job(fragment) for fragment in new}).config)
+
+
+def _with_indexes(runner: Runner, snapshot: Snapshot, paths: Sequence[tuple[Field, ...]]) -> Snapshot:
+    """Extend the indexes to the new fragments, and summarise the zones of columns without one: these let filters skip rows."""
+    snapshot = optimize_indices(runner, snapshot, Optimization(), {})
+    for path in paths:
+        indexed = any(i.fields == (path[-1].id,) and kind_of(i.details_type, i.details) is not None for i in snapshot.manifest.indexes)
+        if not indexed and TAKES["ZONEMAP"](path[-1].to_arrow().type):
+            new = NewIndex(quoted(f.name for f in path), "ZONEMAP", None, replace=False, train=True, parameters={})
+            snapshot = create_index(runner, snapshot, new, {})
+    return snapshot
+
+
+def _discard(snapshot: Snapshot, runs: Results) -> None:
+    """Delete the files of runs and new fragments that no version refers to."""
+    fragments = [fragment for stage in runs for task in stage for run in task for fragment in run.fragments]
+    discard(rewrite_target(snapshot, NO_OPTIONS), fragments)

@@ -1,0 +1,204 @@
+"""Compaction from plan to commit: tasks rewrite groups of fragments, which are committed in independent steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from lance_spark.errors import CommitConflictError, on_refusal
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.commit.idempotence import done_before
+from lance_spark.table.compaction.cluster import Clustering, cluster
+from lance_spark.table.compaction.compaction import (
+    COMPACTION,
+    Compacted,
+    CompactionOptions,
+    CompactionPlan,
+    commit_compaction,
+    plan_compaction,
+)
+from lance_spark.table.compaction.task import LINEAGE, CompactionTask, compact
+from lance_spark.table.indexes.optimize import Optimization, optimize_indices
+from lance_spark.table.maintenance.progress import tracker
+from lance_spark.table.scan.plan import ScanPlan, plan_group
+from lance_spark.table.scan.runner import Here, Runner
+from lance_spark.table.versions.snapshot import Snapshot, in_use
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import WriteTarget, discard, rewrite_target
+
+Result = TypeVar("Result")
+_STEP_TASKS = 16
+"""Tasks per core in a step. A conflict or a lost driver costs at most one step."""
+
+
+@dataclass(frozen=True)
+class CompactionMetrics:
+    """The result of a compaction. The first names are those of pylance.
+
+    `left_out` are the ids of fragments that were skipped because an index covers them. `conflicts` is the number of groups that were
+    skipped because other writers changed them. `version` is the last version that it made, or the latest one if it made none.
+    """
+
+    version: int
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    conflicts: int = 0
+    left_out: tuple[int, ...] = ()
+
+
+def optimize(
+    runner: Runner,
+    snapshot: Snapshot,
+    fragments: Container[int] | None,
+    options: CompactionOptions,
+    write: WriteOptions,
+    progress: bool | None = False,
+) -> CompactionMetrics:
+    """Compact the fragments with these ids (None: all). `progress` shows a progress bar. The first commit has the number of `write`."""
+    if done_already := done_before(snapshot.store, write.noted):
+        return CompactionMetrics(done_already.version)
+    snapshot = with_own_ids(snapshot)
+    plan = plan_compaction(snapshot, options, fragments)
+    write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
+    result = CompactionMetrics(snapshot.version, left_out=plan.left_out)
+    for tasks in tracker(progress)(list(_steps(snapshot, plan, options, write, runner.cores)), "compacting"):
+        with in_use(snapshot):
+            done = runner.run(tasks, compact)
+        committed = _commit(runner, snapshot, done, write, tasks[0].target, options.defer_index_remap)
+        write = write.after_commit(committed[0])
+        result = _add(result, *committed)
+    return result
+
+
+def compaction_tasks(
+    snapshot: Snapshot, fragments: Container[int] | None, options: CompactionOptions, write: WriteOptions
+) -> list[CompactionTask]:
+    """All tasks of a compaction in one step, for an engine that runs them itself and then calls `commit_tasks`."""
+    snapshot = with_own_ids(snapshot)
+    plan = plan_compaction(snapshot, options, fragments)
+    write = replace(write, max_bytes_per_file=options.max_bytes_per_file)
+    return [task for step in _steps(snapshot, plan, options, write, max(len(plan.groups), 1)) for task in step]
+
+
+def commit_tasks(
+    snapshot: Snapshot, fragments: Container[int] | None, done: Sequence[Compacted], options: CompactionOptions, write: WriteOptions
+) -> CompactionMetrics:
+    """Commit the results of all tasks of `compaction_tasks` for the same version. Indexes are remapped in this process."""
+    snapshot = with_own_ids(snapshot)
+    result = CompactionMetrics(snapshot.version, left_out=plan_compaction(snapshot, options, fragments).left_out)
+    return (
+        _add(result, *_commit(Here(), snapshot, done, write, rewrite_target(snapshot, write), options.defer_index_remap))
+        if done
+        else result
+    )
+
+
+def _steps(
+    snapshot: Snapshot, plan: CompactionPlan, options: CompactionOptions, write: WriteOptions, cores: int
+) -> Iterable[list[CompactionTask]]:
+    size = cores * _STEP_TASKS
+    for start in range(0, len(plan.groups), size):
+        target = rewrite_target(snapshot, write)
+        yield [_task(snapshot, group, options, target) for group in plan.groups[start : start + size]]
+
+
+def _task(snapshot: Snapshot, group: tuple[Fragment, ...], options: CompactionOptions, target: WriteTarget) -> CompactionTask:
+    rows = plan_group(snapshot, ScanPlan(), group)
+    lineage = plan_group(snapshot, ScanPlan(columns=LINEAGE), group) if snapshot.manifest.has_stable_row_ids else None
+    return CompactionTask(group, snapshot.locations, target, options.target_rows_per_fragment, rows, lineage)
+
+
+def _commit(
+    runner: Runner, snapshot: Snapshot, done: Sequence[Compacted], write: WriteOptions, target: WriteTarget, defer: bool
+) -> tuple[int, Sequence[Compacted], int]:
+    """Commit a step. After a conflict, commit its groups one by one, so that a changed fragment costs only its group."""
+    with on_refusal(lambda: _discard(target, done)):
+        try:
+            return commit_compaction(runner, snapshot, done, write.noted, defer).version, done, 0
+        except CommitConflictError as e:
+            if not e.retryable:
+                raise
+    if len(done) == 1:
+        _discard(target, done)
+        return 0, (), 1
+    results = []
+    for one in done:
+        results.append(_commit(runner, snapshot, [one], write, target, defer))
+        write = write.after_commit(results[-1][0])
+    return max(version for version, _, _ in results), [c for _, some, _ in results for c in some], sum(n for _, _, n in results)
+
+
+def _discard(target: WriteTarget, done: Iterable[Compacted]) -> None:
+    discard(target, [fragment for compacted in done for fragment in compacted.new])
+
+
+def _add(result: CompactionMetrics, version: int, done: Sequence[Compacted], conflicts: int) -> CompactionMetrics:
+    old, new = [f for c in done for f in c.old], [f for c in done for f in c.new]
+    return replace(
+        result,
+        version=max(result.version, version),
+        fragments_removed=result.fragments_removed + len(old),
+        fragments_added=result.fragments_added + len(new),
+        files_removed=result.files_removed + sum(len(f.files) + (f.deletion is not None) for f in old),
+        files_added=result.files_added + sum(len(f.files) for f in new),
+        conflicts=result.conflicts + conflicts,
+    )
+
+
+@dataclass(frozen=True)
+class Optimizer(Generic[Result]):
+    """Maintenance operations in this process. `result` is called with the new version."""
+
+    snapshot: Snapshot
+    result: Callable[[int], Result]
+
+    def compact_files(
+        self,
+        target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment,
+        materialize_deletions: bool = COMPACTION.materialize_deletions,
+        materialize_deletions_threshold: float = COMPACTION.materialize_deletions_threshold,
+        defer_index_remap: bool = COMPACTION.defer_index_remap,
+        max_bytes_per_file: int = COMPACTION.max_bytes_per_file,
+        *,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: Sequence[int] | None = None,
+    ) -> Result:
+        """Join small fragments and rewrite those with many deleted rows; see `CompactionOptions` for the arguments."""
+        options = CompactionOptions(
+            target_rows_per_fragment,
+            materialize_deletions,
+            materialize_deletions_threshold,
+            max_bytes_per_file=max_bytes_per_file,
+            defer_index_remap=defer_index_remap,
+            max_source_fragments=max_source_fragments,
+            max_source_rows=max_source_rows,
+            max_source_bytes=max_source_bytes,
+            excluded_fragment_ids=() if excluded_fragment_ids is None else excluded_fragment_ids,
+        )
+        return self.result(optimize(Here(), self.snapshot, None, options, NO_OPTIONS).version)
+
+    def cluster(self, *columns: str, full: bool = False, target_rows_per_fragment: int = COMPACTION.target_rows_per_fragment) -> Result:
+        """Write rows anew so that those with near values of the columns are near each other, and filters on any of them read few rows.
+
+        See `Clustering` for the arguments: without columns, those of the last time. Indexes are extended to the new fragments, and a
+        column without an index gets zone maps. Raises CommitConflictError if other writers have changed the fragments meanwhile.
+        """
+        how = Clustering(columns, full, None, target_rows_per_fragment)
+        return self.result(cluster(Here(), self.snapshot, how).version)
+
+    def optimize_indices(
+        self, *, num_indices_to_merge: int | None = None, index_names: Sequence[str] | None = None, retrain: bool = False
+    ) -> Result:
+        """Extend indexes (None: all) to the fragments that they do not cover.
+
+        The new rows and the newest `num_indices_to_merge` segments are joined to one segment (None: all segments; 0: the new rows get a
+        segment of their own). `retrain` builds the indexes again. Segments with too many rows for memory are not joined.
+        """
+        how = Optimization(num_indices_to_merge, index_names, retrain)
+        return self.result(optimize_indices(Here(), self.snapshot, how, {}).version)

@@ -1,0 +1,154 @@
+"""Remapping of indexes to the rows that a compaction has moved: segments with addresses are written anew, zones are summarised again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError, on_failure
+from lance_spark.index.files import IndexFiles
+from lance_spark.index.moves import Chain, Group, Moves, OldFragment, Translation
+from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.metadata.deletion_file import live_offsets
+from lance_spark.metadata.fragment import IndexMetadata
+from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
+from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
+from lance_spark.table.indexes.merge import index_files
+from lance_spark.table.indexes.optimize import definition_of
+from lance_spark.table.indexes.segment import BuildTask, Definition, build, discard, folder
+from lance_spark.table.scan.moved_rows import may_lack, reuse_moves
+from lance_spark.table.scan.plan import plan_group
+from lance_spark.table.scan.runner import Runner
+from lance_spark.table.scan.task import ScanTask
+from lance_spark.table.versions.snapshot import Snapshot
+
+_LOG = logging.getLogger(__name__)
+
+
+def remappable(snapshot: Snapshot) -> dict[bytes, Definition]:
+    """The segments, by uuid, that can follow their rows. Those of row ids are among them: their rows keep their names."""
+    indexes = snapshot.manifest.indexes
+    found = {}
+    for index, now in zip(indexes, through_reuse(indexes)):
+        # If the bitmap does not tell where the rows are now, the index must be optimized first.
+        if index.name not in SYSTEM_INDEXES and fragments_of(index) == fragments_of(now):
+            definition = definition_of(snapshot, [index])
+            if definition is not None:
+                found[index.uuid] = definition
+    return found
+
+
+@dataclass(frozen=True)
+class RemapTask:
+    """Writes a segment anew for rows that moved. `scan` reads the rows of the new fragments, for kinds of zones."""
+
+    snapshot: Snapshot
+    segment: IndexMetadata
+    definition: Definition
+    groups: tuple[RewriteGroup, ...]
+    scan: ScanTask | None
+    uuid: bytes = field(default_factory=lambda: uuid4().bytes)
+
+
+def needs_addresses(snapshot: Snapshot, fragments: BitMap) -> list[tuple[IndexMetadata, Definition]]:
+    """The segments that can follow and name rows of these fragments by address."""
+    stable, definitions = snapshot.manifest.has_stable_row_ids, remappable(snapshot)
+    return [
+        (index, definitions[index.uuid])
+        for index in snapshot.manifest.indexes
+        if index.uuid in definitions
+        and definitions[index.uuid].kind.has_addresses(index.index_version, stable)
+        and (fragments_of(index) or BitMap()) & fragments
+    ]
+
+
+def remap(runner: Runner, snapshot: Snapshot, groups: Sequence[RewriteGroup], only_zones: bool = False) -> tuple[RewrittenIndex, ...]:
+    """Write the segments for the rows of `groups`, whose new fragments have their final ids; or only those of kinds of zones.
+
+    A segment that cannot be read is left as it is: it no longer covers the rows.
+    """
+    moved = BitMap(f.id for group in groups for f in group.old_fragments)
+    tasks = []
+    for segment, definition in needs_addresses(snapshot, moved):
+        if only_zones and not definition.kind.zoned:
+            continue
+        own = tuple(g for g in groups if BitMap(f.id for f in g.old_fragments) & (fragments_of(segment) or BitMap()))
+        new = [f for g in own for f in g.new_fragments]
+        scan = plan_group(snapshot, definition.scan(snapshot), new) if definition.kind.zoned else None
+        tasks.append(RemapTask(snapshot, segment, definition, own, scan))
+    with on_failure(lambda: discard(snapshot.store, *(task.uuid for task in tasks))):
+        done = runner.run(tasks, write_anew)
+    return tuple(_rewritten(task, trained) for task, trained in zip(tasks, done) if trained is not None)
+
+
+def _rewritten(task: RemapTask, trained: Trained) -> RewrittenIndex:
+    old = task.segment
+    return RewrittenIndex(old.uuid, task.uuid, old.details_type, old.details, old.index_version or 0, trained.files)
+
+
+def write_anew(task: RemapTask) -> Trained | None:
+    """Write one segment; None if the old one cannot be read. If this fails, the files are deleted."""
+    target = IndexTarget(task.snapshot.store, folder(task.uuid))
+    try:
+        with on_failure(lambda: discard(target.store, task.uuid)):
+            return _of_zones(task, target) if task.scan is not None else _of_addresses(task, target)
+    except (CorruptFileError, UnsupportedFeatureError, MissingFileError) as e:
+        _LOG.warning("%s: a segment of index %r does not follow its rows: %s", task.snapshot, task.segment.name, e)
+        return None
+
+
+def _of_addresses(task: RemapTask, target: IndexTarget) -> Trained:
+    covered = fragments_of(task.segment) or BitMap()
+    files = index_files(task.snapshot, task.segment, task.definition.field, covered)
+    if may_lack(task.snapshot, task.segment, files, covered):
+        raise CorruptFileError("its writer may have lost the rows that a compaction moved twice")
+    before = () if task.snapshot.manifest.has_stable_row_ids else reuse_moves(task.snapshot.manifest.indexes)
+    existing = _Existing(covered & BitMap(f.id for f in task.snapshot.manifest.fragments))
+    moves = Moves([_group(task.snapshot, group) for group in task.groups])
+    return task.definition.kind.rewrite([(files, Chain((*before, existing, moves)))], target)
+
+
+@dataclass(frozen=True)
+class _Existing(Translation):
+    """Only rows of these fragments: an index may still name rows of others, which are gone."""
+
+    fragments: BitMap
+
+    def numbers(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return numbers, np.isin((numbers >> np.uint64(32)).astype(np.uint32), np.asarray(self.fragments.to_array(), np.uint32))
+
+    def rows(self, rows: dict[int, BitMap]) -> dict[int, BitMap]:
+        return {fragment: found for fragment, found in rows.items() if fragment in self.fragments}
+
+
+def _group(snapshot: Snapshot, group: RewriteGroup) -> Group:
+    old = tuple(
+        OldFragment(f.id, f.physical_rows, None if f.deletion is None else live_offsets(f, snapshot.locations)) for f in group.old_fragments
+    )
+    return Group(old, tuple((f.id, f.physical_rows) for f in group.new_fragments))
+
+
+def _of_zones(task: RemapTask, target: IndexTarget) -> Trained:
+    """The zones of the fragments that stay, and new ones of the new fragments."""
+    assert task.scan is not None
+    snapshot, definition = task.snapshot, task.definition
+    moved = BitMap(f.id for g in task.groups for f in g.old_fragments)
+    covered = (fragments_of(task.segment) or BitMap()) - moved
+    new = BitMap(f.id for g in task.groups for f in g.new_fragments)
+    stable = snapshot.manifest.has_stable_row_ids
+    part = BuildTask(definition, task.scan, definition.numbers(snapshot), target.store, new, snapshot.version, stable)
+    trained = build(part)
+    try:
+        sizes = {f.id: f.physical_rows for g in task.groups for f in g.new_fragments}
+        known = {f.path: f.size for f in trained.files}
+        files = IndexFiles(target.store, part.folder, definition.field, sizes, sizes=known, details=trained.details)
+        nothing = Chain(())
+        sources = [(index_files(snapshot, task.segment, definition.field, covered), nothing), (files, nothing)]
+        return definition.kind.rewrite(sources if covered else sources[1:], target)
+    finally:
+        discard(target.store, part.uuid)

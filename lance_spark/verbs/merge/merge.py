@@ -1,0 +1,68 @@
+"""MERGE: pairs of rows of the table and of a source decide which rows are updated, deleted and inserted, in one commit.
+
+If the source is small, and our own formulas can evaluate the condition and all clauses, tasks find the rows that match it and change them
+(see `rows`). Else Spark joins the table with the source (see `join`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
+
+import pyarrow as pa
+
+from lance_spark.errors import AmbiguousMergeError
+from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
+from lance_spark.table.changes.update import assigned_ids
+from lance_spark.table.scan.runner import Here
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.options import WriteOptions
+from lance_spark.verbs.collect import collected
+from lance_spark.verbs.job import OnExecutors
+from lance_spark.verbs.merge.clauses import Merge, key_of, with_key
+from lance_spark.verbs.merge.join import plan_join
+from lance_spark.verbs.merge.pairs import OwnMerge, own_merge
+from lance_spark.verbs.merge.rows import MergeRows, merge_in_tasks, plan_merge, table_bytes
+
+_UNNAMED = "__lance_target"
+
+_HERE_SCANNED, _HERE_BYTES = 64 << 20, 256 << 20
+"""Tables with at most so many bytes, of which so many are scanned, are merged on the driver, which takes less time than a Spark job."""
+
+
+def merge(merge: Merge, options: WriteOptions) -> RowChanges:
+    """Run the merge. Raises AmbiguousMergeError, which names the row, if two rows of the source change the same row of the table."""
+    merge.check()
+    if merge.target.alias is None:
+        # Columns of the table and of the source must be distinguishable.
+        merge = replace(merge, target=replace(merge.target, alias=_UNNAMED))
+    with ExitStack() as stack:
+        return change_rows(merge.target.latest(), options, partial(_plan, merge, stack, cache(partial(collected, merge.source))))
+
+
+def _plan(merge: Merge, stack: ExitStack, source: Callable[[tuple[str, ...]], pa.RecordBatch | None], snapshot: Snapshot) -> RowPlan:
+    """The plan for a version. `source` returns columns of the source. What the plan needs until it has run is released by `stack`."""
+    own = own_merge(merge, snapshot)
+    if own is not None and (rows := source(own.source)) is not None:
+        return _plan_in_tasks(merge, own, rows, snapshot)
+    return plan_join(merge, stack, snapshot)
+
+
+def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot: Snapshot) -> RowPlan:
+    """The plan for a source that is in memory: tasks find and change the rows that match it."""
+    spark, cores, rows = merge.target.spark, merge.target.cores(), MergeRows(source, own.on, own.clauses)
+
+    def parts(delta: DeltaTarget) -> list[DeltaPart]:
+        tasks = plan_merge(rows, snapshot, cores)
+        here = sum(task.num_bytes for task in tasks) <= _HERE_SCANNED and table_bytes(snapshot) <= _HERE_BYTES
+        try:
+            return merge_in_tasks(rows, snapshot, delta, Here() if here else OnExecutors(spark, cores), tasks)
+        except AmbiguousMergeError as e:
+            raise with_key(e, merge, snapshot) from e
+
+    schema = snapshot.manifest.schema
+    intent = Intent(assigned=assigned_ids(schema, own.updated))
+    return RowPlan(DeltaPlan(snapshot, parts, intent, own.updated, key_of(merge, schema), merge.may_repeat_deletes).write)

@@ -1,0 +1,181 @@
+"""What `Dataset.changes` returns for each kind of commit."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, VersionNotFoundError
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table with the ids 1 to 4 and a text."""
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"id": [1, 2, 3, 4], "s": list("abcd")}), enable_stable_row_ids=True)
+    return uri
+
+
+def changed(table: Dataset, begin: int, **options: Any) -> list[tuple[Any, ...]]:
+    """The changes as (id, text, kind, version)."""
+    rows = table.changes(begin, **options).to_table().to_pylist()
+    return [(row["id"], row.get("s"), row["_change_type"], row["_commit_version"]) for row in rows]
+
+
+def test_each_commit_has_its_own_changes(uri: str) -> None:
+    Dataset.open(uri).update({"s": "'x'"}, "id = 2").delete("id = 3")
+    table = Dataset.write(uri, pa.table({"id": [5], "s": ["e"]}), mode="append")
+    assert changed(table, 1) == [
+        (2, "b", "update_preimage", 2),
+        (2, "x", "update_postimage", 2),
+        (3, "c", "delete", 3),
+        (5, "e", "insert", 4),
+    ]
+    assert changed(table, 2, end=3) == [(3, "c", "delete", 3)]
+    assert changed(table, 4) == []
+
+
+def test_after_version_0_every_row_of_the_first_version_is_an_insert(uri: str) -> None:
+    table = Dataset.open(uri).delete("id = 1")
+    assert [change[2] for change in changed(table, 0)] == ["insert"] * 4 + ["delete"]
+    assert {change[0] for change in changed(table, 0, net=True)} == {2, 3, 4}
+
+
+def test_net_changes_are_one_for_each_row(uri: str) -> None:
+    table = Dataset.write(uri, pa.table({"id": [5], "s": ["e"]}), mode="append")
+    table = table.update({"s": "'x'"}, "id IN (1, 2, 5)").update({"s": "'y'"}, "id = 1").delete("id IN (2, 3)")
+    assert sorted(changed(table, 1, net=True)) == [
+        (1, "a", "update_preimage", 4),
+        (1, "y", "update_postimage", 4),
+        (2, "b", "delete", 5),
+        (3, "c", "delete", 5),
+        (5, "x", "insert", 3),
+    ]
+
+
+def test_rows_that_were_inserted_and_deleted_have_no_net_change(uri: str) -> None:
+    table = Dataset.write(uri, pa.table({"id": [5], "s": ["e"]}), mode="append").delete("id = 5")
+    assert changed(table, 1, net=True) == []
+
+
+def test_a_restored_version_undoes_changes(uri: str) -> None:
+    Dataset.open(uri).update({"s": "'x'"}, "id = 1").delete("id = 2")
+    table = Dataset.open(uri, version=1).restore()
+    assert sorted(changed(table, 3)) == [(1, "a", "update_postimage", 4), (1, "x", "update_preimage", 4), (2, "b", "insert", 4)]
+    assert changed(table, 1, net=True) == []
+
+
+def test_compaction_indexes_and_new_columns_are_no_changes(uri: str) -> None:
+    Dataset.write(uri, pa.table({"id": [5], "s": ["e"]}), mode="append").optimize.compact_files()
+    lance.dataset(uri).add_columns({"double": "id * 2"})  # pylance marks every row as updated
+    table = Dataset.open(uri).create_scalar_index("id", "BTREE")
+    table = table.add_columns({"t": "concat(s, s)"}).drop_columns(["double"])
+    assert changed(table, 2) == []
+
+
+def test_an_overwrite_deletes_all_rows_and_inserts_others(uri: str) -> None:
+    table = Dataset.write(uri, pa.table({"id": [1], "s": ["z"]}), mode="overwrite")
+    assert changed(table, 1) == [(i, s, "delete", 2) for i, s in zip((1, 2, 3, 4), "abcd")] + [(1, "z", "insert", 2)]
+
+
+def test_columns_have_the_names_and_types_of_the_last_version(uri: str) -> None:
+    Dataset.open(uri).update({"id": "20"}, "id = 2")
+    table = Dataset.open(uri).alter_columns({"path": "s", "name": "text"}, {"path": "id", "data_type": pa.int32()})
+    found = table.changes(1, columns=["text", "id"]).to_table()
+    assert found.schema.field("id").type == pa.int32()
+    assert found.select(["text", "id"]).to_pylist() == [{"text": "b", "id": 2}, {"text": "b", "id": 20}]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_another_one(uri: str) -> None:
+    table = Dataset.open(uri).delete("id = 2").drop_columns(["s"]).add_columns({"s": "cast(id as string)"}).delete("id = 3")
+    assert changed(table, 1) == [(2, None, "delete", 2), (3, "3", "delete", 5)]
+
+
+def test_a_filter_applies_to_each_row_before_and_after_an_update(uri: str) -> None:
+    table = Dataset.open(uri).update({"id": "id + 10"}, "id >= 3")
+    assert changed(table, 1, filter="id > 3") == [
+        (4, "d", "update_preimage", 2),
+        (13, "c", "update_postimage", 2),
+        (14, "d", "update_postimage", 2),
+    ]
+    assert changed(table, 0, filter="_change_type = 'insert' AND s < 'c'", columns=["id"]) == [
+        (1, None, "insert", 1),
+        (2, None, "insert", 1),
+    ]
+
+
+def test_row_ids_tell_which_images_belong_together(uri: str) -> None:
+    table = Dataset.open(uri).update({"s": "concat(s, '!')"}, "id > 2")
+    rows = table.changes(1, columns=["_rowid", "s"]).to_table().to_pylist()
+    before = {row["_rowid"]: row["s"] for row in rows if row["_change_type"] == "update_preimage"}
+    after = {row["_rowid"]: row["s"] for row in rows if row["_change_type"] == "update_postimage"}
+    assert {before[i]: after[i] for i in before} == {"c": "c!", "d": "d!"}
+
+
+def test_the_time_of_a_commit_is_that_of_its_version(uri: str) -> None:
+    table = Dataset.open(uri).delete("id = 1")
+    (found,) = table.changes(1).to_table()["_commit_timestamp"].to_pylist()
+    assert abs(found - table.versions()[-1].timestamp) < timedelta(microseconds=2)
+
+
+def test_values_that_were_replaced_in_their_fragment_are_updates(uri: str) -> None:
+    """pylance's update of columns writes a new file for a fragment, without a record of the rows."""
+    dataset = lance.dataset(uri)
+    fragment, fields = dataset.get_fragments()[0].update_columns(pa.table({"id": [2, 3], "s": ["x", "c"]}), left_on="id", right_on="id")
+    lance.LanceDataset.commit(uri, lance.LanceOperation.Update(updated_fragments=[fragment], fields_modified=fields), read_version=1)
+    assert changed(Dataset.open(uri), 1) == [(2, "b", "update_preimage", 2), (2, "x", "update_postimage", 2)]
+
+
+def test_inserted_updated_and_deleted_rows_are_those_of_pylance(uri: str) -> None:
+    lance.dataset(uri).update({"s": "'u'"}, where="id = 1")
+    lance.write_dataset(pa.table({"id": [7, 8], "s": ["g", "h"]}), uri, mode="append")
+    lance.dataset(uri).delete("id = 4")
+    delta = lance.dataset(uri).delta(begin_version=1, end_version=4)
+    net = changed(Dataset.open(uri), 1, net=True)
+    assert [c[0] for c in net if c[2] == "insert"] == pa.Table.from_batches(delta.get_inserted_rows())["id"].to_pylist()
+    assert [c[0] for c in net if c[2] == "update_postimage"] == pa.Table.from_batches(delta.get_updated_rows())["id"].to_pylist()
+    assert [c[0] for c in net if c[2] == "delete"] == [4]
+
+
+def test_without_stable_row_ids_an_update_is_a_deletion_and_an_insertion(tmp_path: Path) -> None:
+    table = Dataset.write(tmp_path / "t.lance", pa.table({"id": [1, 2], "s": ["a", "b"]})).update({"s": "'x'"}, "id = 2")
+    assert changed(table, 1) == [(2, "b", "delete", 2), (2, "x", "insert", 2)]
+    with pytest.raises(UnsupportedFeatureError, match="net changes need stable row ids; write the table with"):
+        table.changes(1, net=True).to_table()
+
+
+def test_without_stable_row_ids_a_restore_over_other_fragments_is_refused(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    Dataset.write(uri, pa.table({"id": [1]}))
+    Dataset.write(uri, pa.table({"id": [2]}), mode="append").optimize.compact_files()
+    table = Dataset.open(uri, version=2).restore()
+    with pytest.raises(UnsupportedFeatureError, match=r"\(Restore\) replaced fragments, and without stable row ids nothing tells which"):
+        table.changes(table.version - 1).to_table()
+
+
+def test_versions_that_were_cleaned_up_are_named(uri: str) -> None:
+    Dataset.open(uri).delete("id = 1").delete("id = 2").cleanup_old_versions(older_than=timedelta(0), retain_versions=2)
+    table = Dataset.open(uri)
+    assert changed(table, 2) == [(2, "b", "delete", 3)]
+    with pytest.raises(VersionNotFoundError, match="after version 1 need version 1, which does not exist; ask for those after version 2"):
+        table.changes(1).to_table()
+
+
+def test_wrong_arguments_are_refused(uri: str) -> None:
+    table = Dataset.open(uri)
+    for begin in (-1, 2):
+        with pytest.raises(InvalidOptionError, match=f"begin must be at least 0 and at most 1, not {begin}"):
+            table.changes(begin)
+    with pytest.raises(TypeError, match="begin must be the number of a version"):
+        table.changes("1")  # type: ignore[arg-type]
+    with pytest.raises(SchemaMismatchError, match="nope"):
+        table.changes(0, columns=["nope"])
+    named = table.alter_columns({"path": "s", "name": "_change_type"})
+    with pytest.raises(SchemaMismatchError, match="the column '_change_type' has the name of a column that the changes have; rename it"):
+        named.changes(0)
