@@ -44,7 +44,7 @@ public class SparkInternals {
     { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },
     { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1", "collectLeaves/0" },
     { CATALYST + "rules.Rule", "new/0", "ruleName/0" },
-    { CATALYST + "streaming.StreamingRelationV2", "table/0" },
+    { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "identifier/0", "extraOptions/0" },
     { CATALYST + "analysis.NamedRelation" },
     { CATALYST + "analysis.ResolvedIdentifier", "catalog/0", "identifier/0" },
     { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
