@@ -119,10 +119,12 @@ def test_a_session_that_has_run_a_query_can_be_enabled(stored: str) -> None:
 spark = builder.master("local[1]").getOrCreate()
 spark.range(3).count()
 lance_spark.enable(spark)
+lance_spark.enable(spark)
 show(spark)
 show(spark.newSession())
 """
     out = run(START + script, stored)
+    assert "replaced a previously registered function" not in out
     assert out.count("PushedFilters: [id IS NOT NULL, id = 3]") == 2
     assert out.count("['d']") == 2
 

@@ -4,6 +4,7 @@ import java.util.*;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
@@ -47,7 +48,15 @@ public class LanceScanFunction implements scala.Function1 {
   /** Adds the functions to a session that is already built. */
   public void addTo(SparkSession session) {
     org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) (Object) session;
-    classic.sessionState().tableFunctionRegistry().createOrReplaceTempFunction(NAME, this, "built-in");
+    add(classic, NAME, this);
     SearchFunction.addTo(classic);
+  }
+
+  /** Adds a function that the session lacks: Spark would warn of one that replaces another, here itself. */
+  static void add(org.apache.spark.sql.classic.SparkSession session, String name, scala.Function1 function) {
+    TableFunctionRegistry registry = session.sessionState().tableFunctionRegistry();
+    Iterator it = CollectionConverters.asJava(registry.listFunction()).iterator();
+    while (it.hasNext()) if (((FunctionIdentifier) it.next()).funcName().equals(name)) return;
+    registry.createOrReplaceTempFunction(name, function, "built-in");
   }
 }

@@ -122,8 +122,6 @@ public class SearchFunction implements scala.Function1 {
   }
 
   static void addTo(org.apache.spark.sql.classic.SparkSession session) {
-    for (int i = 0; i < NAMES.length; i++) {
-      session.sessionState().tableFunctionRegistry().createOrReplaceTempFunction(NAMES[i], new SearchFunction(NAMES[i]), "built-in");
-    }
+    for (int i = 0; i < NAMES.length; i++) LanceScanFunction.add(session, NAMES[i], new SearchFunction(NAMES[i]));
   }
 }
