@@ -37,6 +37,7 @@ ROOMS = [
     "table/feed",
     "table/changes",
     "table/indexes",
+    "table/join",
     "table/search",
     "table/scan",
     "table/write",

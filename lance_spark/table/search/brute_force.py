@@ -48,12 +48,12 @@ def search(
         for task in tasks:  # rows that are farther than those of the tasks before need not be kept
             _add(nearest, metric, task, best)
         return
-    for found in runner.run(tasks, partial(_nearest_rows, nearest, metric, best[0].count)):
+    for found in runner.run(tasks, partial(nearest_of_task, nearest, metric, best[0].count)):
         for own, of_task in zip(best, found):
             own.add(*of_task)
 
 
-def _nearest_rows(nearest: Nearest, metric: str, count: int, task: ScanTask) -> list[tuple[np.ndarray, np.ndarray]]:
+def nearest_of_task(nearest: Nearest, metric: str, count: int, task: ScanTask) -> list[tuple[np.ndarray, np.ndarray]]:
     """The distances and the rows that a task finds for each query."""
     best = [Best(count, nearest.distance_range) for _ in range(nearest.searches)]
     _add(nearest, metric, task, best)

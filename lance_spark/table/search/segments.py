@@ -122,20 +122,32 @@ def search_together(
     for start in range(0, len(best), at_once):
         some = range(start, min(start + at_once, len(best)))
         tasks = [
-            _Task(Pinned(snapshot), s.segment, nearest, *pairs, allowed, room, best[0].within)
+            PairsTask(Pinned(snapshot), s.segment, nearest, *pairs, allowed, room, best[0].within)
             for s in segments
             for pairs in _pairs(s, nearest, some, -(-runner.cores // len(segments)))
         ]
-        for number, distances, found in _merged(runner.run(tasks, _nearest_rows), some, room):
-            own = best[number]
-            if len(found) < nearest.k and not all_searched:
-                alone.append(number)
-            elif len(found) <= own.count:
-                own.add(distances, found)
-            elif distances[-2] < distances[-1]:
-                own.add(distances[:-1], found[:-1])
-            else:
-                alone.append(number)
+        alone += add_or_leave(runner.run(tasks, nearest_of_pairs), some, nearest.k, room, all_searched, best)
+    return alone
+
+
+def add_or_leave(
+    found: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], queries: range, k: int, room: int, all_searched: bool, best: Sequence[Best]
+) -> list[int]:
+    """Add what tasks have found for each of the queries to its `best`; returns the numbers of those that need a search alone.
+
+    `found` are numbers of queries, distances and rows. `all_searched`: there are no more partitions. See `search_together`.
+    """
+    alone: list[int] = []
+    for number, distances, rows in _merged(found, queries, room):
+        own = best[number]
+        if len(rows) < k and not all_searched:
+            alone.append(number)
+        elif len(rows) <= own.count:
+            own.add(distances, rows)
+        elif distances[-2] < distances[-1]:
+            own.add(distances[:-1], rows[:-1])
+        else:
+            alone.append(number)
     return alone
 
 
@@ -157,7 +169,7 @@ def _pairs(searched: SearchedSegment, nearest: Nearest, queries: range, parts: i
 
 
 @dataclass(frozen=True)
-class _Task:
+class PairsTask:
     """Some partitions of a segment and the queries that search them, as pairs; of each query, `room` rows are wanted."""
 
     version: Pinned
@@ -170,14 +182,19 @@ class _Task:
     within: tuple[float | None, float | None]
 
 
-def _nearest_rows(task: _Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def open_segment(snapshot: Snapshot, segment: Segment, nearest: Nearest) -> SearchedSegment:
+    """The segment, as this process may have opened it before. Raises DamagedSegmentError."""
+    try:
+        return SearchedSegment(segment, open_index(segments_of(snapshot).files(segment, nearest.field)))
+    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
+        raise DamagedSegmentError(str(e), segment.index) from e
+
+
+def nearest_of_pairs(task: PairsTask) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The numbers of the queries, the distances and the rows that a task finds."""
     snapshot, nearest = task.version.snapshot, task.nearest
-    try:
-        index = open_index(segments_of(snapshot).files(task.segment, nearest.field))
-    except (CorruptFileError, UnsupportedFeatureError, StorageError) as e:
-        raise DamagedSegmentError(str(e), task.segment.index) from e
-    searched = SearchedSegment(task.segment, index)
+    searched = open_segment(snapshot, task.segment, nearest)
+    index = searched.index
     numbers, own = np.unique(task.queries, return_inverse=True)
     queries, kept = index.prepared(nearest.queries[numbers]), _Kept(len(numbers), task.room, task.within)
     for which in np.split(np.arange(len(own)), np.flatnonzero(np.diff(task.partitions)) + 1):

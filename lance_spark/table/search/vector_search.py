@@ -81,12 +81,12 @@ class VectorSearch:
 
         nearest = self.nearest
         best = [Best(nearest.k, nearest.distance_range) for _ in range(nearest.searches)]
-        others = self._others(snapshot, index)
+        others = self.others(snapshot, index)
         if index is not None:
             self._search_index(snapshot, plan, index, best, bool(others))
         if others or (index is None and not self.fast_search):
             predicate = plan.predicate if self.prefilter else None
-            search(snapshot, nearest, self._metric(index), predicate, None if index is None else others, best, self.runner)
+            search(snapshot, nearest, self.metric(index), predicate, None if index is None else others, best, self.runner)
         return best
 
     def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
@@ -119,18 +119,19 @@ class VectorSearch:
             share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
         live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
-        others = None if index is None else self._others(snapshot, index)
+        others = None if index is None else self.others(snapshot, index)
         rows = sum(rows for fragment, rows in live if others is None or fragment in others)
         return int(total) + rows * nearest.queries.nbytes * (index is not None or not self.fast_search)
 
-    def _others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int]:
+    def others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int]:
         """The fragments with rows that the index does not cover, which are searched by brute force."""
         if index is None or self.fast_search:
             return frozenset()
         live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
         return frozenset(fragment for fragment, rows in live if rows and fragment not in index.covered)
 
-    def _metric(self, index: IndexSearch | None) -> str:
+    def metric(self, index: IndexSearch | None) -> str:
+        """The metric of the search: the requested one, or else that of the index, or else that of the type."""
         return self.nearest.metric or (index.metric if index else self.nearest.default_metric)
 
     def explain(self, snapshot: Snapshot, plan: ScanPlan) -> Sequence[str]:
@@ -138,10 +139,10 @@ class VectorSearch:
         from lance_spark.table.search.index_search import index_search
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
-        others = self._others(snapshot, index)
+        others = self.others(snapshot, index)
         live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
-        lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self._metric(index)}", f"filter: {text}"]
+        lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index)}", f"filter: {text}"]
         left = "left out" if self.fast_search else "compared with every vector"
         if index is None:
             return [*lines, "indexes: none", f"{left}: {sum(live.values())} rows in {len(live)} fragments"]

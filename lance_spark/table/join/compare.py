@@ -1,0 +1,82 @@
+"""Comparing the questions of a group with its partitions, each of which is read once for many questions, or with the rows of its scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.table.join.plan import NearestJoin
+from lance_spark.table.search.brute_force import nearest_of_task
+from lance_spark.table.search.damaged import DamagedSegmentError
+from lance_spark.table.search.segments import PairsTask, nearest_of_pairs
+
+_QUESTION_BYTES = 32 << 20
+_FOUND_BYTES = 64 << 20
+"""The vectors of the questions that are compared at once, and the rows found for them, take at most so many bytes."""
+_ROW_BYTES = 24
+"""Of a row that is found: its address and its distance, twice while they are packed."""
+_PIECE_ROWS = 1 << 10
+"""So many rows of a question are sent as one value at most: Spark makes batches of thousands of values."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows found for questions: the numbers of questions in the order they came in, each several times, with packed rows.
+
+    `distances` (float32) and `rows` (addresses, uint64) are binary values. `estimated`: the distances are those of an index.
+    """
+
+    questions: np.ndarray
+    distances: pa.Array
+    rows: pa.Array
+    estimated: bool
+
+
+def questions_at_once(join: NearestJoin) -> int:
+    """How many questions are compared at once in bounded memory."""
+    room = max(join.room if join.segments else 0, join.nearest.k if join.scans else 0, 1)
+    return max(min(_QUESTION_BYTES // max(join.nearest.queries[:1].nbytes, 1), _FOUND_BYTES // (_ROW_BYTES * room)), 1)
+
+
+def compared(join: NearestJoin, group: int, queries: np.ndarray, partitions: pa.Array) -> Iterator[Found]:
+    """The nearest rows in a group for each query. `partitions` are those of `Probes`."""
+    nearest = replace(join.nearest, queries=queries, many=True)
+    if group >= join.first_scan:
+        of_each = nearest_of_task(nearest, join.metric, nearest.k, join.scans[group - join.first_scan])
+        numbers = np.repeat(np.arange(len(queries)), [len(rows) for _, rows in of_each])
+        distances, rows = (np.concatenate(parts) for parts in zip(*of_each))
+        yield _packed(numbers, distances, rows, False)
+        return
+    codes = np.frombuffer(b"".join(partitions.to_pylist()), np.int64)
+    of = np.repeat(np.arange(len(queries)), np.diff(partitions.offsets.to_numpy()) // codes.itemsize)
+    for number, segment in enumerate(join.segments):
+        own = np.flatnonzero(codes >> 32 == number)
+        if not len(own):
+            continue
+        own = own[np.argsort(codes[own], kind="stable")]
+        # Estimates of distances cannot be compared with exact bounds: rows within them are chosen at the end, if all are computed.
+        within = (None, None) if join.exact else nearest.distance_range
+        numbers = codes[own] & 0xFFFFFFFF
+        try:
+            found = nearest_of_pairs(PairsTask(join.version, segment, nearest, numbers, of[own], join.allowed, join.room, within))
+        except DamagedSegmentError as e:
+            raise CorruptFileError(f"{e}; join without the index (use_index=False), and make it again") from e
+        yield _packed(*found, True)
+
+
+def _packed(numbers: np.ndarray, distances: np.ndarray, rows: np.ndarray, estimated: bool) -> Found:
+    """The rows of each query, which are together, as values of at most `_PIECE_ROWS`."""
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    within = np.arange(len(numbers)) - np.repeat(begins, np.diff(np.append(begins, len(numbers))))
+    pieces = np.flatnonzero(within % _PIECE_ROWS == 0)
+    ends = np.append(pieces, len(numbers))
+    return Found(numbers[pieces], _binary(distances, ends), _binary(rows, ends), estimated)
+
+
+def _binary(values: np.ndarray, ends: np.ndarray) -> pa.Array:
+    offsets = (ends * values.itemsize).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())])

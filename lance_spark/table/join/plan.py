@@ -1,0 +1,117 @@
+"""Planning a nearest join: what is searched is divided into groups, and each question goes to the groups that it searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_spark.predicate import Predicate
+from lance_spark.schema.schema import quoted
+from lance_spark.table.scan.indexed import Segment
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.scan.task import ScanTask
+from lance_spark.table.search.hits import addresses_of
+from lance_spark.table.search.index_search import IndexSearch, index_search
+from lance_spark.table.search.nearest import Nearest
+from lance_spark.table.search.segments import Pinned
+from lance_spark.table.search.vector_search import VectorSearch
+from lance_spark.table.versions.snapshot import Snapshot
+
+_GROUPS_PER_CORE = 2
+_GROUP_BYTES = 128 << 20
+"""A group has partitions of at most about so many bytes in files."""
+
+
+@dataclass(frozen=True)
+class NearestJoin:
+    """What tasks know of a nearest join.
+
+    `nearest` says what is searched for; its only query stands for those of a task. `segments` are those of the index, and `groups` has the
+    group of each partition of each. The `scans` of rows that no segment covers, or of all, are one group each, after those of partitions:
+    `group_count` is the number of both. `allowed` are the addresses of the rows of the index that may be found, ascending (None: all).
+
+    Of each question, the nearest `candidates` by the index are wanted from each group, and one more, which tells whether several are at
+    the last distance. `exact`: their distances are computed from the vectors. `all_searched`: first probes are all partitions there are.
+    """
+
+    version: Pinned
+    nearest: Nearest
+    metric: str
+    segments: tuple[Segment, ...]
+    groups: tuple[np.ndarray, ...]
+    scans: tuple[ScanTask, ...]
+    group_count: int
+    allowed: np.ndarray | None
+    room: int
+    exact: bool
+    all_searched: bool
+
+    @property
+    def first_scan(self) -> int:
+        """The group of the first scan."""
+        return self.group_count - len(self.scans)
+
+    @property
+    def candidates(self) -> int:
+        """How many rows are taken from the index for each question."""
+        return self.nearest.k * (self.nearest.refine_factor or 1)
+
+
+def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None, fast_search: bool, cores: int) -> tuple[NearestJoin, str]:
+    """The join for tasks that `cores` run at once, and what it searches in words."""
+    query = VectorSearch(nearest, prefilter=True, fast_search=fast_search)
+    index = index_search(snapshot, nearest)
+    others = query.others(snapshot, index)
+    scans: Sequence[ScanTask] = ()
+    if others or (index is None and not fast_search):
+        plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=None if index is None else others)
+        scans = [task for task in plan_tasks(snapshot, plan, cores) if task.parts]
+    allowed = None
+    if index is not None and predicate is not None:
+        allowed = addresses_of(snapshot, predicate, index.covered, True)
+    segments = () if index is None else index.segments
+    groups, count = _groups(index, cores)
+    rows = sum(int(np.sum(s.index.partitions.stops - s.index.partitions.starts)) for s in segments)
+    join = NearestJoin(
+        Pinned(snapshot),
+        nearest,
+        query.metric(index),
+        tuple(s.segment for s in segments),
+        groups,
+        tuple(scans),
+        count + len(scans),
+        allowed,
+        min(nearest.k * (nearest.refine_factor or 1) + 1, max(rows, 1)),
+        index is not None and (bool(others) or nearest.refine_factor is not None or index.may_be_stale),
+        all(s.first_probes(nearest) == len(s.index.partitions) for s in segments),
+    )
+    return join, _told(join, index, others)
+
+
+def _groups(index: IndexSearch | None, cores: int) -> tuple[tuple[np.ndarray, ...], int]:
+    """The group of each partition of each segment, and the number of groups, which have about as many rows."""
+    if index is None:
+        return (), 0
+    rows = [s.index.partitions.stops - s.index.partitions.starts for s in index.segments]
+    size = sum(file.size for s in index.segments for file in s.segment.index.files)
+    ends = np.cumsum(np.concatenate(rows))
+    count = min(max(cores * _GROUPS_PER_CORE, -(-size // _GROUP_BYTES)), len(ends))
+    if not len(ends):
+        return tuple(np.empty(0, np.int64) for _ in rows), 0
+    middle = ends - np.concatenate(rows) / 2
+    group = np.minimum((middle * count / max(int(ends[-1]), 1)).astype(np.int64), count - 1)
+    return tuple(np.split(group, np.cumsum([len(own) for own in rows])[:-1])), count
+
+
+def _told(join: NearestJoin, index: IndexSearch | None, others: frozenset[int]) -> str:
+    """What is searched, in words."""
+    nearest = join.nearest
+    what = f"the {nearest.k} nearest by {join.metric} in column {'.'.join(nearest.path)!r}"
+    if index is None:
+        return f"{what}, compared with every vector in {len(join.scans)} scans: no index is used"
+    probed = [(s.first_probes(nearest), len(s.index.partitions)) for s in index.segments]
+    of = ", ".join(f"{first} of {there}" for first, there in probed)
+    rest = f"; {len(others)} fragments compared with every vector" if others else ""
+    return f"{what}, by index {index.name} ({index.segments[0].index.kind}), {of} partitions{rest}"
