@@ -1,8 +1,8 @@
 """NEAREST JOIN: each row of a DataFrame with the rows of the table whose vectors are nearest to its own.
 
 Questions pass through Spark in three steps, with a shuffle before the second and the third, and none of them in the driver:
-`_ask` finds the partitions of the index that each question searches, and sends its vector to the groups of partitions that have them;
-`_compare` reads the partitions of a group, each once for many questions; `_answer` chooses among what was found for a question in all
+`Ask` finds the partitions of the index that each question searches, and sends its vector to the groups of partitions that have them;
+`Compare` reads the partitions of a group, each once for many questions; `Answer` chooses among what was found for a question in all
 groups, and reads the columns of the table. The columns of a question travel along, so that the questions are evaluated once.
 """
 
@@ -20,12 +20,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
-from lance_spark.arrow.types import expected_width
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.index.vector.vectors import vector_type
 from lance_spark.predicate import parse
 from lance_spark.schema.blobs import signed
-from lance_spark.schema.schema import quoted
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.types import FIXED_SIZE, promised, to_spark
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("lance_spark")
 _DISTANCE = "_distance"
 _PARAMETERS = ("nprobes", "minimum_nprobes", "maximum_nprobes", "refine_factor", "ef", "use_index", "distance_range")
-_ROWS_BYTES = 32 << 20
-"""Rows of the result are made in batches of about so many bytes."""
-_FOUND_BYTES = 24
-"""Of a row that is found, while the nearest are chosen: its question, distance and address."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -88,7 +82,7 @@ class JoinVerbs:
             >>> joined.select("name", "id", "_distance").orderBy("name").collect()
             [Row(name='a', id=2, _distance=1.0), Row(name='b', id=None, _distance=None)]
         """
-        from lance_spark.table.join.plan import plan_join
+        from lance_spark.table.join.plan import plan_join  # loads the decoders
 
         snapshot, target = self._target.latest(), self._target
         nearest = _nearest(snapshot, on, {**parameters, "k": k, "metric": metric}, how)
@@ -145,7 +139,8 @@ def _asked(questions: DataFrame, column: str | Column, nearest: Nearest) -> Data
     if not isinstance(field.dataType, st.ArrayType) or not isinstance(field.dataType.elementType, st.NumericType):
         kind = field.dataType.simpleString()
         raise InvalidOptionError(
-            f"the questions' column {field.name!r} must be an array of numbers, not {kind}; vector_to_array of pyspark.ml.functions makes one"
+            f"the questions' column {field.name!r} must be an array of numbers, not {kind}; "
+            "vector_to_array of pyspark.ml.functions makes one"
         )
     size, own = (field.metadata or {}).get(FIXED_SIZE), nearest.field.type
     if isinstance(size, int) and size != own.list_size:
@@ -175,20 +170,18 @@ class _Stages:
         table = st.StructType([st.StructField(f"t{i}", f.dataType) for i, f in enumerate(self.fields)])
         question, number = st.StructField("question", own), st.StructField("number", st.LongType())
         vector = st.StructField("vector", st.BinaryType())
-        sent = st.StructType(
-            [st.StructField("key", st.IntegerType()), st.StructField("group", st.IntegerType()), number, question, vector]
-            + [st.StructField("partitions", st.BinaryType())]
-        )
-        found = st.StructType(
-            [number, question, vector, st.StructField("estimated", st.BooleanType())]
-            + [st.StructField(name, st.BinaryType()) for name in ("distances", "rows")]
-        )
+        key, group = (st.StructField(name, st.IntegerType()) for name in ("key", "group"))
+        partitions, distances, rows_found = (st.StructField(name, st.BinaryType()) for name in ("partitions", "distances", "rows"))
+        sent = st.StructType([key, group, number, question, vector, partitions])
+        found = st.StructType([number, question, vector, st.StructField("estimated", st.BooleanType()), distances, rows_found])
         result = st.StructType([question, *table.fields, st.StructField(_DISTANCE, st.FloatType())])
+        from lance_spark.table.join.steps import Answer, Ask, Compare  # loads the decoders
+
         groups = max(self.join.group_count, 1)
-        probes = self._step(asked, _Ask(self.join, _keys(groups), self.left), sent)
-        compared = self._step(probes.repartition(groups, "key"), _Compare(self.join), found)
+        probes = self._step(asked, Ask(self.join, _keys(groups), self.left), sent)
+        compared = self._step(probes.repartition(groups, "key"), Compare(self.join), found)
         ordered = compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull())
-        rows = self._step(ordered, _Answer(self.join, self.plan, self.left), result)
+        rows = self._step(ordered, Answer(self.join, self.plan, self.left), result)
         return rows.select(
             *(F.col(f"question.c{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(schema)),
             *(F.col(f"t{i}").alias(f.name, metadata=f.metadata) for i, f in enumerate(self.fields)),
@@ -204,7 +197,7 @@ class _Stages:
             with brief_errors():
                 yield from map(conversion.apply, pickle.loads(data)(batches, conversion.promised))
 
-        work.__name__ = f"{type(function).__name__.strip('_').lower()}: {self.told}"
+        work.__name__ = f"{type(function).__name__.lower()}: {self.told}"
         return rows.mapInArrow(work, schema)
 
 
@@ -231,186 +224,3 @@ def _spark_hash(values: np.ndarray) -> np.ndarray:
     hashed = (hashed ^ hashed >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashed = (hashed ^ hashed >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     return (hashed ^ hashed >> np.uint32(16)).astype(np.int32)
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """Sends each question to the groups that it searches, and its own columns along with it to one of them."""
-
-    join: NearestJoin
-    keys: np.ndarray
-    left: bool
-
-    def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
-        from lance_spark.table.join.questions import probes, question_vectors
-
-        for batch in batches:
-            queries, asked = question_vectors(self.join, batch.column("vector"))
-            own = batch if self.left else batch.filter(pa.array(asked))
-            numbers = own.column("number")
-            group = numbers.to_numpy() % len(self.keys)
-            sent = {"key": pa.array(self.keys[group]), "number": numbers, "question": _struct(own, schema.field("question").type)}
-            yield _batch({**sent, "vector": _bytes(queries if self.left else queries[asked], asked if self.left else None)}, schema)
-            which = np.flatnonzero(asked)
-            for some in probes(self.join, queries[which]):
-                of = which[some.questions]
-                sent = {"key": pa.array(self.keys[some.groups]), "group": pa.array(some.groups.astype(np.int32))}
-                sent |= {"number": batch.column("number").take(pa.array(of)), "vector": _bytes(queries[of]), "partitions": some.partitions}
-                yield _batch(sent, schema)
-
-
-@dataclass(frozen=True)
-class _Compare:
-    """Finds the nearest rows in a group for its questions, many at once. Their own columns pass through."""
-
-    join: NearestJoin
-
-    def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
-        from lance_spark.table.join.compare import questions_at_once
-
-        at_once = questions_at_once(self.join)
-        waiting: list[pa.RecordBatch] = []
-        for batch in batches:
-            own = batch.filter(batch.column("question").is_valid())
-            if own.num_rows:
-                yield _batch({name: own.column(name) for name in ("number", "question", "vector")}, schema)
-            probes = batch.filter(batch.column("question").is_null()).drop_columns(["question"])
-            while probes.num_rows:
-                room = at_once - sum(b.num_rows for b in waiting)
-                waiting.append(probes.slice(0, room))
-                probes = probes.slice(room)
-                if probes.num_rows or len(waiting[-1]) == room:
-                    yield from self._found(waiting, schema)
-                    waiting = []
-        if waiting:
-            yield from self._found(waiting, schema)
-
-    def _found(self, probes: Sequence[pa.RecordBatch], schema: pa.Schema) -> Batches:
-        from lance_spark.table.join.compare import compared
-
-        table = pa.Table.from_batches(probes).combine_chunks()
-        groups, of = np.unique(table["group"].to_numpy(), return_inverse=True)
-        for number, group in enumerate(groups.tolist()):
-            batch = table.take(pa.array(np.flatnonzero(of == number))).combine_chunks().to_batches()[0]
-            for found in compared(self.join, group, _matrix(self.join, batch.column("vector")), batch.column("partitions")):
-                numbers = batch.column("number").take(pa.array(found.questions))
-                estimated = pa.array(np.full(len(numbers), found.estimated))
-                yield _batch({"number": numbers, "estimated": estimated, "distances": found.distances, "rows": found.rows}, schema)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """Chooses the nearest rows of each question, whose batches have its own columns first, and reads their columns."""
-
-    join: NearestJoin
-    plan: ScanPlan
-    left: bool
-
-    def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
-        at_once = max(_ROWS_BYTES // (_FOUND_BYTES * self.join.candidates), 1)
-        chunk = _Chunk(self.join)
-        for batch in batches:
-            while batch.num_rows:
-                own = batch.column("question").is_valid().to_numpy(zero_copy_only=False)
-                ordinal = chunk.count + np.cumsum(own) - 1
-                stop = int(np.searchsorted(ordinal, at_once))
-                chunk.add(batch.slice(0, stop), ordinal[:stop], own[:stop])
-                batch = batch.slice(stop)
-                if batch.num_rows:
-                    yield from self._rows(chunk, schema)
-                    chunk = _Chunk(self.join)
-        if chunk.count:
-            yield from self._rows(chunk, schema)
-
-    def _rows(self, chunk: _Chunk, schema: pa.Schema) -> Batches:
-        from lance_spark.table.search.hits import Hits, fetched
-
-        numbers, distances, rows = chunk.answers()
-        distance = pa.array(distances)
-        if self.left:
-            without = np.setdiff1d(np.arange(chunk.count), numbers)
-            numbers = np.concatenate([numbers, without])
-            distance = pa.concat_arrays([distance, pa.nulls(len(without), distance.type)])
-        questions = pa.Table.from_batches(chunk.questions).combine_chunks()
-        at_once = max(_ROWS_BYTES // sum(expected_width(f.type) for f in schema), 1)
-        for start in range(0, len(numbers), at_once):
-            stop = min(start + at_once, len(numbers))
-            hits = Hits(rows[start:stop], pa.table({_DISTANCE: distance[start : min(stop, len(rows))]}))
-            of_table = fetched(self.join.version.snapshot, self.plan, hits).combine_chunks()
-            some = questions["question"].take(pa.array(numbers[start:stop])).combine_chunks()
-            columns: dict[str, pa.Array] = {"question": some}
-            for at, name in enumerate((*schema.names[1:-1], _DISTANCE)):
-                found = of_table.column(at)
-                padded = pa.chunked_array([*found.chunks, pa.nulls(stop - start - len(found), found.type)], found.type)
-                columns[name] = padded.combine_chunks()
-            yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-class _Chunk:
-    """Some questions, and what was found for them."""
-
-    def __init__(self, join: NearestJoin) -> None:
-        from lance_spark.table.join.answers import Gathered
-
-        self._join = join
-        self.count = 0
-        self.questions: list[pa.RecordBatch] = []
-        self._estimated, self._computed = Gathered(join.room), Gathered(join.nearest.k)
-
-    def add(self, batch: pa.RecordBatch, ordinal: np.ndarray, own: np.ndarray) -> None:
-        """Add rows: those of `own` are questions, which have the numbers `ordinal`, and others what was found for them."""
-        self.questions.append(batch.filter(pa.array(own)).select(["question", "vector"]))
-        self.count += int(own.sum())
-        for estimated, gathered in ((True, self._estimated), (False, self._computed)):
-            which = np.flatnonzero(~own & (batch.column("estimated").fill_null(not estimated).to_numpy(zero_copy_only=False) == estimated))
-            if len(which):
-                found = batch.take(pa.array(which))
-                rows = np.frombuffer(b"".join(found.column("rows").to_pylist()), np.uint64)
-                distances = np.frombuffer(b"".join(found.column("distances").to_pylist()), np.float32)
-                gathered.add(np.repeat(ordinal[which], _lengths(found.column("rows")) // rows.itemsize), distances, rows)
-
-    def answers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The numbers of the questions, distances and addresses of the nearest rows."""
-        from lance_spark.table.join.answers import answers
-
-        vectors = pa.Table.from_batches(self.questions)["vector"].combine_chunks()
-        there = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
-        if not len(there):
-            return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.uint64)
-        place = np.cumsum(vectors.is_valid().to_numpy(zero_copy_only=False)) - 1
-        queries = _matrix(self._join, vectors.drop_null())
-        found = [(place[numbers], distances, rows) for numbers, distances, rows in (self._estimated.all(), self._computed.all())]
-        numbers, distances, rows = answers(self._join, queries, *found)
-        return there[numbers], distances, rows
-
-
-def _struct(batch: pa.RecordBatch, t: pa.StructType) -> pa.Array:
-    """The columns c0, c1 and so on of a batch as one."""
-    columns = [batch.column(f.name) for f in t]
-    return pa.StructArray.from_arrays(columns, fields=[pa.field(f.name, c.type) for f, c in zip(t, columns)])
-
-
-def _bytes(vectors: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
-    """The rows of a matrix as binary values; those that are not `valid` are null."""
-    size = vectors.shape[1] * vectors.itemsize
-    offsets = pa.py_buffer((np.arange(len(vectors) + 1) * size).astype(np.int32))
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(), len(vectors), [bits, offsets, pa.py_buffer(np.ascontiguousarray(vectors))])
-
-
-def _matrix(join: NearestJoin, column: pa.Array) -> np.ndarray:
-    """The vectors in binary values."""
-    size, dtype = join.nearest.queries.shape[1], join.nearest.queries.dtype
-    offsets = column.offsets.to_numpy()
-    return np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]].view(dtype).reshape(-1, size)
-
-
-def _lengths(column: pa.Array) -> np.ndarray:
-    """The numbers of bytes of binary values."""
-    return np.diff(column.offsets.to_numpy())
-
-
-def _batch(columns: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with these columns, and nulls in all others."""
-    count = len(next(iter(columns.values())))
-    return pa.RecordBatch.from_arrays([columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema], schema.names)

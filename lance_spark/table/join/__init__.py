@@ -1,1 +1,1 @@
-"""Nearest joins: each question finds its nearest rows, by tasks over groups of partitions of an index, which are read for many questions."""
+"""Nearest joins: tasks over groups of partitions of an index find the nearest rows of many questions, and read each partition once."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.packed import packed, unpacked
 from lance_spark.errors import CorruptFileError
 from lance_spark.table.join.plan import NearestJoin
 from lance_spark.table.search.brute_force import nearest_of_task
@@ -51,8 +52,8 @@ def compared(join: NearestJoin, group: int, queries: np.ndarray, partitions: pa.
         distances, rows = (np.concatenate(parts) for parts in zip(*of_each))
         yield _packed(numbers, distances, rows, False)
         return
-    codes = np.frombuffer(b"".join(partitions.to_pylist()), np.int64)
-    of = np.repeat(np.arange(len(queries)), np.diff(partitions.offsets.to_numpy()) // codes.itemsize)
+    codes, counts = unpacked(partitions, np.int64)
+    of = np.repeat(np.arange(len(queries)), counts)
     for number, segment in enumerate(join.segments):
         own = np.flatnonzero(codes >> 32 == number)
         if not len(own):
@@ -74,9 +75,4 @@ def _packed(numbers: np.ndarray, distances: np.ndarray, rows: np.ndarray, estima
     within = np.arange(len(numbers)) - np.repeat(begins, np.diff(np.append(begins, len(numbers))))
     pieces = np.flatnonzero(within % _PIECE_ROWS == 0)
     ends = np.append(pieces, len(numbers))
-    return Found(numbers[pieces], _binary(distances, ends), _binary(rows, ends), estimated)
-
-
-def _binary(values: np.ndarray, ends: np.ndarray) -> pa.Array:
-    offsets = (ends * values.itemsize).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())])
+    return Found(numbers[pieces], packed(distances, ends), packed(rows, ends), estimated)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.arrow.packed import packed
 from lance_spark.errors import InvalidOptionError
 from lance_spark.index.vector.distances import computed_in
 from lance_spark.index.vector.vectors import ELEMENTS
@@ -86,9 +87,8 @@ def _sent(join: NearestJoin, queries: int, first: int, of: np.ndarray, group: np
     order = np.lexsort((code, group, of))
     of, group, code = of[order], group[order], code[order]
     begins = np.flatnonzero(np.diff(of, prepend=-1).astype(np.bool_) | np.diff(group, prepend=-1).astype(np.bool_))
-    ends = np.append(begins, len(of)) * code.itemsize
+    ends = np.append(begins, len(of))
     scans = np.arange(join.first_scan, join.group_count)
-    offsets = np.concatenate([ends, np.full(queries * len(scans), ends[-1])]).astype(np.int32)
-    partitions = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(code.tobytes())])
+    partitions = packed(code, np.concatenate([ends, np.full(queries * len(scans), ends[-1])]))
     questions = first + np.concatenate([of[begins], np.repeat(np.arange(queries), len(scans))])
     return Probes(np.concatenate([group[begins], np.tile(scans, queries)]), questions, partitions)

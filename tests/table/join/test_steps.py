@@ -1,0 +1,86 @@
+"""The tasks of a nearest join hold few questions and rows at once, however many there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lance_spark import Dataset
+from lance_spark.table.join import answers, compare, questions, steps
+from lance_spark.table.join.plan import plan_join
+from lance_spark.table.join.steps import Answer, Ask, Compare
+from lance_spark.table.scan.plan import ScanPlan
+from lance_spark.table.search.nearest import nearest_of
+from tests.table.search.vectors import DIMENSIONS, table, vectors
+
+QUESTIONS = np.asarray(vectors(rows=60)[20:60] + 0.25, np.float32)
+QUESTION = ("question", pa.struct([("c0", pa.string())]))
+SENT = pa.schema(
+    [("key", pa.int32()), ("group", pa.int32()), ("number", pa.int64()), QUESTION, ("vector", pa.binary()), ("partitions", pa.binary())]
+)
+ROWS = (("estimated", pa.bool_()), ("distances", pa.binary()), ("rows", pa.binary()))
+FOUND = pa.schema([("number", pa.int64()), QUESTION, ("vector", pa.binary()), *ROWS])
+RESULT = pa.schema([QUESTION, ("t0", pa.int64()), ("_distance", pa.float32())])
+WITHOUT = 3
+"""The number of a question without a vector."""
+
+
+def batches(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
+    return [batch for batch in rows.combine_chunks().to_batches(size) if batch.num_rows]
+
+
+def joined(dataset: Dataset, size: int, **near: Any) -> pa.Table:
+    """The rows that tasks find, which get batches of so many rows."""
+    snapshot = dataset.snapshot
+    nearest = nearest_of(snapshot, {**near, "column": "vec", "q": [0] * DIMENSIONS})
+    join, _ = plan_join(snapshot, nearest, None, False, 2)
+    lists: list[list[float] | None] = QUESTIONS.tolist()
+    lists[WITHOUT] = None
+    asked = pa.table(
+        {
+            "c0": pa.array([f"question {i}" for i in range(len(lists))]),
+            "vector": pa.array(lists, pa.list_(pa.float32())),
+            "number": pa.array(range(len(lists)), pa.int64()),
+        }
+    )
+    probes = pa.Table.from_batches([*Ask(join, np.arange(join.group_count, dtype=np.int32), True)(iter(batches(asked, size)), SENT)])
+    parts = [probes.filter(pc.equal(probes["key"], key)) for key in pc.unique(probes["key"])]
+    compared = pa.concat_tables([pa.Table.from_batches([*Compare(join)(iter(batches(part, size)), FOUND)]) for part in parts])
+    order = [("number", "ascending"), ("is_found", "ascending")]
+    ordered = compared.append_column("is_found", pc.is_null(compared["question"])).sort_by(order)
+    return pa.Table.from_batches([*Answer(join, ScanPlan(("id",)), True)(iter(batches(ordered, size)), RESULT)])
+
+
+@pytest.mark.parametrize("refined", [{}, {"refine_factor": 3}])
+def test_small_batches_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refined: dict[str, int]) -> None:
+    monkeypatch.setattr(steps, "_ROWS_BYTES", 500)  # about three questions, and ten rows
+    monkeypatch.setattr(compare, "_FOUND_BYTES", 1500)  # about five questions
+    monkeypatch.setattr(compare, "_PIECE_ROWS", 3)
+    monkeypatch.setattr(questions, "_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(answers, "_CUT_ROWS", 20)
+    lance.write_dataset(table(vectors(rows=1200)), tmp_path / "t").create_index("vec", "IVF_PQ", num_partitions=4, num_sub_vectors=4)
+    lance.write_dataset(table(vectors(rows=50, seed=4), first=1200), tmp_path / "t", mode="append")
+    dataset = Dataset.open(str(tmp_path / "t"))
+    found = joined(dataset, 7, k=9, nprobes=3, **refined)
+    asked = np.delete(np.arange(len(QUESTIONS)), WITHOUT)
+    expected = dataset.scan(columns=["id"], nearest={"column": "vec", "q": QUESTIONS[asked], "k": 9, "nprobes": 3, **refined}).to_table()
+    names = found["question"].combine_chunks().field("c0").to_pylist()
+    others = [name for name in names if name != f"question {WITHOUT}"]
+    assert others == [f"question {asked[i]}" for i in expected["query_index"].to_pylist()]
+    assert names.count(f"question {WITHOUT}") == 1
+    there = found.filter(pc.is_valid(found["t0"]))
+    assert there["t0"].to_pylist() == expected["id"].to_pylist()
+    assert there["_distance"].to_pylist() == expected["_distance"].to_pylist()
+
+
+def test_a_question_with_many_rows_in_many_groups(tmp_path: Path) -> None:
+    lance.write_dataset(table(vectors(rows=6000)), tmp_path / "t").create_index("vec", "IVF_FLAT", num_partitions=8)
+    dataset = Dataset.open(str(tmp_path / "t"))
+    found = joined(dataset, 1000, k=5000)
+    assert found.num_rows == 5000 * (len(QUESTIONS) - 1) + 1
