@@ -145,7 +145,6 @@ def test_what_cannot_be_joined_is_refused(spark: SparkSession, tmp_path: Path) -
             ours.nearestJoin(df, on, **given)
     with pytest.raises(SPARK_ERRORS, match="2 dimensions, but the vectors of column 'vec' have 8"):
         ours.nearestJoin(spark.sql("SELECT array(1.0, 2.0) q"), ("q", "vec")).collect()
-    other = table(vectors()).select(["vec"]).set_column(0, "q", pa.FixedSizeListArray.from_arrays(pa.array(np.ones(4, np.float32)), 4))
-    Dataset.write(str(tmp_path / "q"), other.slice(0, 1))
+    Dataset.write(str(tmp_path / "q"), pa.table({"q": pa.array([[1.0, 2.0, 3.0, 4.0]], pa.list_(pa.float32(), 4))}))
     with pytest.raises(InvalidOptionError, match="4 dimensions"):
         ours.nearestJoin(spark.read.format("lance").load(str(tmp_path / "q")), ("q", "vec"))
