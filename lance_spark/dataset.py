@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Self
+from typing import TYPE_CHECKING, Never, Self
 
 import pyarrow as pa
 
+from lance_spark.display.pylance_names import INSTEAD
 from lance_spark.errors import check_type
 from lance_spark.inspection.metadata_tables import metadata_table
 from lance_spark.inspection.overview import overview
@@ -70,6 +71,12 @@ class Dataset(SearchMethods, IndexMethods):
 
     def _repr_html_(self) -> str:
         return overview(self.snapshot)._repr_html_()
+
+    if not TYPE_CHECKING:  # a type checker would take every name for known
+
+        def __getattr__(self, name: str) -> Never:
+            instead = f"; call {INSTEAD[name]}" if name in INSTEAD else ""
+            raise AttributeError(f"a Dataset has no attribute {name!r}{instead}", name=name, obj=self)
 
     @classmethod
     def open(
@@ -296,6 +303,14 @@ class Dataset(SearchMethods, IndexMethods):
         `progress` shows progress bars (None: in a terminal if tqdm is installed).
         """
         return verify(self.snapshot, decode, tracker(progress), check_indexes(self.snapshot) if decode else ())
+
+    def insert(self, data: Data, mode: Mode = "append", *, commit_message: str | None = None) -> Dataset:
+        """Append `data` to the latest version of the table or branch, or "overwrite" it; `Dataset.write` has more options.
+
+        Raises SchemaMismatchError, and VersionNotFoundError if the table was dropped and made anew.
+        """
+        latest = reopened(self.snapshot)
+        return self._changed(write(latest.store, data, mode, WriteOptions(commit_message=commit_message)))
 
     def delete(self, predicate: str) -> Dataset:
         """Delete the rows that satisfy `predicate`, a Spark SQL condition, in one new version.

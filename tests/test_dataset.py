@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.dataset import Dataset
-from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError
+from lance_spark.display.pylance_names import INSTEAD
+from lance_spark.errors import CorruptFileError, SchemaMismatchError, UnsupportedFeatureError, VersionNotFoundError
 from lance_spark.metadata.manifest import serialise
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 
@@ -417,3 +419,54 @@ def test_a_table_with_unknown_features_is_refused(uri: str, tmp_path: Path) -> N
     with pytest.raises(UnsupportedFeatureError, match=f"{uri}.*1048576"):
         Dataset.open(uri)
     assert Dataset.open(uri, version=1).count_rows() == 250
+
+
+def test_rows_are_read_by_the_names_of_pylance(uri: str) -> None:
+    ours, theirs = Dataset.open(uri), lance.dataset(uri)
+    assert ours.to_table(["id"], "id > 3", limit=5) == theirs.to_table(["id"], "id > 3", limit=5)
+    assert pa.Table.from_batches(ours.to_batches(filter="id < 120", batch_size=7)) == theirs.to_table(filter="id < 120")
+    assert ours.head(3) == theirs.head(3)
+    assert ours.to_pandas(["id", "name"], "id % 2 = 0").equals(theirs.to_table(["id", "name"], "id % 2 = 0").to_pandas())
+
+
+def test_a_sample_has_each_row_at_most_once(uri: str) -> None:
+    dataset = Dataset.open(uri).delete("id % 3 = 0")
+    ids = dataset.sample(40, ["id"])["id"].to_pylist()
+    assert len({*ids}) == 40
+    assert all(i % 3 for i in ids)
+    assert dataset.sample(30, ["id"], randomize_order=False)["id"].to_pylist() != ids[:30]
+    everything = dataset.sample(1000, ["id"], randomize_order=False)["id"].to_pylist()
+    assert everything == dataset.to_table(["id"])["id"].to_pylist()
+
+
+def test_rows_are_inserted_into_the_latest_version(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    first = Dataset.write(uri, rows(0, 250))
+    first.insert(rows(250, 10))
+    later = first.insert(rows(260, 10), commit_message="more")  # the first version is not the latest any more
+    assert (later.version, later.count_rows(), later.history()[0].message) == (3, 270, "more")
+    branch = later.create_branch("dev").insert(rows(270, 5))
+    assert (branch.count_rows(), Dataset.open(uri).count_rows()) == (275, 270)
+    assert branch.insert(rows(0, 2), "overwrite").count_rows() == 2
+    assert lance.dataset(uri).count_rows() == 270
+    with pytest.raises(SchemaMismatchError):
+        first.insert(pa.table({"id": ["text"]}))
+
+
+def test_rows_are_not_inserted_into_another_table_at_the_same_place(tmp_path: Path) -> None:
+    first = Dataset.write(tmp_path / "t", pa.table({"id": [1]}))
+    shutil.rmtree(tmp_path / "t")
+    Dataset.write(tmp_path / "t", pa.table({"id": [2]}))
+    with pytest.raises(VersionNotFoundError, match="dropped and made anew"):
+        first.insert(pa.table({"id": [3]}))
+    assert Dataset.open(tmp_path / "t").to_table()["id"].to_pylist() == [2]
+
+
+def test_names_of_pylance_that_are_missing_tell_what_to_call(uri: str) -> None:
+    dataset: Any = Dataset.open(uri)
+    with pytest.raises(AttributeError, match=r"a Dataset has no attribute 'scanner'; call scan\(\.\.\)"):
+        _ = dataset.scanner
+    with pytest.raises(AttributeError, match=r"a Dataset has no attribute 'nothing'$"):
+        _ = dataset.nothing
+    assert {*INSTEAD} <= {*dir(lance.LanceDataset)}
+    assert not {*INSTEAD} & {*dir(Dataset)}

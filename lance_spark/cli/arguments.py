@@ -43,6 +43,11 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--tag", help="the version with this tag")
 
 
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """`--filter`."""
+    parser.add_argument("--filter", metavar="CONDITION", help="only rows that satisfy a condition of Spark's SQL, such as 'id > 3'")
+
+
 def key_and_value(text: str) -> tuple[str, str]:
     """The type of KEY=VALUE."""
     key, equals, value = text.partition("=")

@@ -10,11 +10,27 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lance_spark.cli import cleanup, history, info, inspect, jar, namespace, verify, warm
+from lance_spark.cli import (
+    cleanup,
+    compact,
+    count,
+    head,
+    history,
+    info,
+    inspect,
+    jar,
+    namespace,
+    restore,
+    schema,
+    sql,
+    tags,
+    verify,
+    warm,
+)
 from lance_spark.errors import LanceError, one_line
 from lance_spark.version import __version__
 
-_COMMANDS = (inspect, info, history, verify, cleanup, namespace, jar, warm)
+_COMMANDS = (info, schema, head, count, history, inspect, verify, tags, restore, compact, cleanup, namespace, sql, jar, warm)
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 """Exit codes: that of argparse, and 128 plus the number of the signals SIGINT and SIGPIPE, as in shells."""
 

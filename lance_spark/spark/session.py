@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Literal
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -201,3 +203,20 @@ def _figures(command: Command, options: ReadOptions) -> RowChanges:
     if any(version not in versions for version in range(command.version + 1, latest.version)):
         raise VersionNotFoundError(f"{latest}: the version of the last change was removed")
     return RowChanges(latest.version)
+
+
+def run_statement(statement: str, root: str | None, rows: int) -> pa.Table:
+    """Start Spark, run a statement of SQL with the catalog `lance`, see `catalog`, and stop Spark; at most so many rows of the result.
+
+    Raises InvalidOptionError with the first line of what Spark says of a wrong statement.
+    """
+    builder = SparkSession.builder.appName("lance-spark sql").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        catalog(spark, "lance", root=root)
+        return spark.sql(statement).limit(rows).toArrow()
+    except PySparkException as e:
+        raise InvalidOptionError(str(e).strip().partition("\n")[0]) from e
+    finally:
+        spark.stop()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import decimal
 import io
 import json
 import os
@@ -24,7 +26,7 @@ from lance_spark import Dataset, __version__
 from lance_spark.cli.main import main
 from tests.markup import HOSTILE, assert_harmless
 
-TABLE_COMMANDS = ["inspect", "info", "history", "verify", "cleanup"]
+TABLE_COMMANDS = ["inspect", "info", "schema", "head", "count", "history", "verify", "cleanup", "compact"]
 
 
 @pytest.fixture
@@ -72,6 +74,11 @@ def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
         ["info"],
         ["info", "t", "--version", "x"],
         ["info", "t", "--version", "1", "--tag", "v"],
+        ["head", "t", "--rows", "0"],
+        ["count"],
+        ["tags", "t"],
+        ["tags", "create", "t"],
+        ["compact", "t", "--target-rows", "many"],
         ["info", "t", "--storage-option", "secret"],
         ["info", "t", "--storage-option", "=secret"],
         ["history", "t", "--limit", "0"],
@@ -126,6 +133,73 @@ def test_info_prints_the_columns_tags_branches_and_configuration(capsys: pytest.
     assert shown["tags"]["v2"]["version"] == 2
     assert shown["branches"]["dev"]["parent_version"] == 3
     assert shown["config"] == {"owner": "me"}
+
+
+def test_head_prints_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    day, price = datetime.date(2020, 1, 1), decimal.Decimal("1.50")
+    rows = pa.table({"id": [1, 2, 30], "name": ["a", None, "long " * 90], "day": [day] * 3, "price": [price] * 3, "raw": [b"\x01"] * 3})
+    uri = Dataset.write(str(tmp_path / "t"), rows).uri
+    lines = Run(capsys, ["head", uri, "--columns", "id, name", "-n", "2"]).out.splitlines()
+    assert lines == ["id  name", " 1  a", " 2  null"]
+    (long,) = Run(capsys, ["head", uri, "--columns", "name", "--filter", "id > 3"]).out.splitlines()[1:]
+    assert len(long) == 201
+    shown = Run(capsys, ["head", uri, "--filter", "id = 1", "--json"]).json
+    assert shown == [{"id": 1, "name": "a", "day": "2020-01-01", "price": "1.50", "raw": "01"}]
+    wrong = Run(capsys, ["head", uri, "--columns", "nmae"])
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "no column 'nmae'; did you mean 'name'?" in wrong.err
+    assert Run(capsys, ["head", uri, "--filter", "id >"]).code == 2
+
+
+def test_count_and_schema_of_a_version(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert Run(capsys, ["count", uri]).out == "30\n"
+    assert Run(capsys, ["count", uri, "--tag", "v2", "--filter", "a < 3"]).out == "6\n"
+    assert Run(capsys, ["count", uri, "--version", "1", "--json"]).json == {"rows": 10}
+    assert Run(capsys, ["schema", uri]).out.splitlines() == ["column  type", "a       int64", "s       string"]
+    assert [column["type"] for column in Run(capsys, ["schema", uri, "--json"]).json] == ["int64", "string"]
+
+
+def test_tags_are_listed_created_moved_and_deleted(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert Run(capsys, ["tags", "list", uri]).out.splitlines() == ["tag  version  branch", "v2         2  main"]
+    assert Run(capsys, ["tags", "create", uri, "best", "--version", "1"]).out == "tag best: version 1\n"
+    assert "exists" in Run(capsys, ["tags", "create", uri, "best"]).err
+    assert Run(capsys, ["tags", "update", uri, "best", "--json"]).json == {"tag": "best", "version": 3}
+    refused = Run(capsys, ["tags", "delete", uri, "best"])
+    assert (refused.code, "Delete the tag best of version 3?" in refused.err) == (2, True)
+    assert Run(capsys, ["tags", "delete", uri, "best", "--yes"]).out == "deleted the tag best of version 3\n"
+    assert {*Run(capsys, ["tags", "list", uri, "--json"]).json} == {"v2"}
+    assert Run(capsys, ["tags", "delete", uri, "best", "--yes"]).code == 2
+
+
+def test_compact_joins_fragments(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert Run(capsys, ["compact", uri]).out == "version 4: 3 fragments became 1\n"
+    assert Run(capsys, ["compact", uri]).out == "nothing to compact in 1 fragment of version 4\n"
+    shown = Run(capsys, ["compact", uri, "--branch", "dev", "--target-rows", "20", "--json"]).json
+    assert (shown["fragments_before"], shown["fragments"]) == (3, 2)
+    assert lance.dataset(uri).count_rows() == 30
+
+
+def test_restore_asks_and_makes_a_version_the_latest(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    assert Run(capsys, ["restore", uri, "--yes"]).err == "lance-spark: error: say which version to restore: --version N or --tag TAG\n"
+    refused = Run(capsys, ["restore", uri, "--version", "1"])
+    assert (refused.code, "Restore version 1, which has 10 rows?" in refused.err) == (2, True)
+    assert Run(capsys, ["restore", uri, "--version", "1", "--yes"]).out == "version 4 has the rows of version 1\n"
+    assert Run(capsys, ["restore", uri, "--tag", "v2", "--yes", "--json"]).json == {"restored": 2, "version": 5}
+    assert lance.dataset(uri).count_rows() == 20
+
+
+@pytest.mark.slow
+def test_sql_runs_with_spark(uri: str) -> None:
+    def sql(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "lance_spark", "sql", *words], capture_output=True, text=True)
+
+    done = sql(f"SELECT a, count(*) AS n FROM lance.`{uri}` WHERE a < 2 GROUP BY a ORDER BY a", "--json")
+    assert json.loads(done.stdout) == [{"a": 0, "n": 3}, {"a": 1, "n": 3}]
+    assert "starting Spark" in done.stderr
+    assert sql(f"SELECT count(*) AS n FROM lance.{Path(uri).stem}", "--root", str(Path(uri).parent)).stdout == " n\n30\n"
+    wrong = sql("SELEC 1")
+    assert wrong.returncode == 2
+    assert "error: [PARSE_SYNTAX_ERROR]" in wrong.stderr.splitlines()[-1]
 
 
 def test_history_prints_the_newest_versions(capsys: pytest.CaptureFixture[str], uri: str) -> None:

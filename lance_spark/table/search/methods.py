@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.errors import check_at_least
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
+from lance_spark.table.scan.take import take
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
 from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 from lance_spark.table.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class SearchMethods:
@@ -80,6 +88,38 @@ class SearchMethods:
             predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(self.snapshot, plan, query, filter)
         plan = replace(plan, predicate=predicate).checked(self.snapshot)
         return Scan(self.snapshot, plan) if query is None else search_of(self.snapshot, plan, query, chosen)
+
+    def to_table(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+        """The rows in memory: `scan(columns, filter, ..).to_table()`, as pylance calls it."""
+        return self.scan(columns, filter, **scan).to_table()
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch: `scan(columns, filter, ..).to_batches()`, as pylance calls it."""
+        return self.scan(columns, filter, **scan).to_batches()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pd.DataFrame:
+        """The rows as a DataFrame of pandas, which must be installed."""
+        return self.scan(columns, filter, **scan).to_table().to_pandas()
+
+    def head(self, num_rows: int, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
+        """The first rows.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from lance_spark import Dataset
+            >>> Dataset.write("/tmp/t.lance", pa.table({"id": [1, 2, 3]})).head(2)["id"].to_pylist()
+            [1, 2]
+        """
+        return self.scan(columns, limit=num_rows, **scan).to_table()
+
+    def sample(self, num_rows: int, columns: Sequence[str] | None = None, randomize_order: bool = True) -> pa.Table:
+        """Rows chosen at random, each at most once; all rows if there are fewer. Without `randomize_order`, in the order of the table."""
+        check_at_least("num_rows", num_rows, 0)
+        total = sum(all_live_rows(self.snapshot))
+        chosen = np.random.default_rng().choice(total, min(num_rows, total), replace=False, shuffle=randomize_order)
+        return take(self.snapshot, chosen if randomize_order else np.sort(chosen), ScanPlan(names(columns)).checked(self.snapshot))
 
     def recall(self, column: str, queries: Any, k: int = DEFAULT_K, **parameters: Any) -> float:
         """The share of the `k` nearest rows of each of the `queries` that a search finds, from 0 to 1: of those that brute force finds.
