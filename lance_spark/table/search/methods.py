@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,6 @@ from lance_spark.table.scan.take import take
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
 from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 from lance_spark.table.versions.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class SearchMethods:
@@ -99,7 +96,7 @@ class SearchMethods:
         """The rows batch by batch: `scan(columns, filter, ..).to_batches()`, as pylance calls it."""
         return self.scan(columns, filter, **scan).to_batches()
 
-    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pd.DataFrame:
+    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> Any:
         """The rows as a DataFrame of pandas, which must be installed."""
         return self.scan(columns, filter, **scan).to_table().to_pandas()
 
