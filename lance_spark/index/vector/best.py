@@ -19,7 +19,7 @@ class Best:
         self._distances = [np.empty(0, np.float32)]
         self._rows = [np.empty(0, np.uint64)]
         self._kept = 0
-        self.worst = np.float32(np.inf)
+        self.worst = np.float32(np.inf if self._bound is None else self._bound)
         """No row with a greater distance than this is among the best."""
 
     def heap(self) -> Heap:

@@ -14,7 +14,9 @@ PRODUCTS = ("l2", "cosine", "dot")
 """The metrics whose distances follow from products."""
 
 _BLOCK_BYTES = 8 << 20
-"""The near distances of a block of vectors to all queries take at most so many bytes."""
+"""The near distances of a block of vectors to some queries take at most so many bytes."""
+_QUERIES = 256
+"""So many queries at once: with more, a block has few vectors, and for each query and block some steps are interpreted."""
 
 
 def add_nearest(queries: np.ndarray, vectors: np.ndarray, rows: np.ndarray, metric: str, count: int, best: Sequence[Best]) -> None:
@@ -22,6 +24,12 @@ def add_nearest(queries: np.ndarray, vectors: np.ndarray, rows: np.ndarray, metr
 
     Vectors and queries are rows of matrices of one type, float32 or float64.
     """
+    for first in range(0, len(queries), _QUERIES):
+        some = slice(first, first + _QUERIES)
+        _add_nearest(queries[some], vectors, rows, metric, count, best[some])
+
+
+def _add_nearest(queries: np.ndarray, vectors: np.ndarray, rows: np.ndarray, metric: str, count: int, best: Sequence[Best]) -> None:
     block = max(_BLOCK_BYTES // (len(queries) * vectors.itemsize), 1)
     with np.errstate(all="ignore"):  # vectors may have any values
         own = np.einsum("ij,ij->i", queries, queries)
@@ -47,19 +55,24 @@ def _add_block(
     best: Sequence[Best],
 ) -> None:
     """The same for a block; `own` and `squares` are the squared lengths of queries and vectors, which are finite."""
-    products = queries @ vectors.T
+    near = (queries * queries.dtype.type(-2 if metric == "l2" else -1)) @ vectors.T
     # An error of one unit for each number is far more than what products have.
-    unit = np.finfo(products.dtype).eps * vectors.shape[1]
+    unit = np.finfo(near.dtype).eps * vectors.shape[1]
     longest = squares.max(initial=0)
     if metric == "l2":
-        near, margins = squares - 2 * products, unit * (own + longest)
+        margins = unit * (own + longest)
+        near += squares
         near += own[:, None]
     elif metric == "dot":
-        near, margins = 1 - products, unit * (1 + np.sqrt(own * longest))
+        margins = unit * (1 + np.sqrt(own * longest))
+        near += 1
     else:
-        near, margins = 1 - products / np.sqrt(own[:, None] * squares), np.full(len(queries), 4 * unit)
-    for query, kept in enumerate(best):
-        limit = float(kept.worst)
+        margins = np.full(len(queries), 4 * unit)
+        near /= np.sqrt(own[:, None] * squares)
+        near += 1
+    worst = np.array([kept.worst for kept in best])
+    for query in np.flatnonzero(np.fmin.reduce(near, axis=1) <= worst + margins).tolist():
+        kept, limit = best[query], float(worst[query])
         if np.isinf(limit):
             limit = np.inf if len(rows) <= count else float(np.partition(near[query], count - 1)[count - 1] + margins[query])
         which = np.flatnonzero(near[query] <= limit + margins[query])

@@ -110,7 +110,7 @@ class _Compared:
     def add_to(self, best: Sequence[Best]) -> None:
         """Add the rows to the best of each query."""
         nearest = self._nearest
-        if self._lists is None and len(best) > 1 and self._metric in PRODUCTS and nearest.distance_range == (None, None):
+        if self._lists is None and len(best) > 1 and self._metric in PRODUCTS and nearest.distance_range[0] is None:
             vectors, addresses = self._vectors, self.addresses
             if not self._valid.all():
                 vectors, addresses = vectors[self._valid], addresses[self._valid]
