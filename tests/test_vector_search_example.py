@@ -34,3 +34,6 @@ def test_pictures_of_digits_are_found_by_an_index_with_and_without_filters(tmp_p
     assert len(recalls) == 10
     assert recalls[0] < recalls[5] < recalls[-1]
     assert recalls[-1] > 0.99
+    pairs, pictures, groups, largest = map(int, re.findall(r"\d+", done.stdout.splitlines()[-1]))
+    assert 2 <= largest <= pictures
+    assert groups < pictures <= 2 * pairs

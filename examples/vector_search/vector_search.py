@@ -1,7 +1,7 @@
 """Search for pictures: handwritten digits, embedded by a small network that is trained here, in a Lance table with a vector index.
 
-Needs scikit-learn; run it with `python examples/vector_search/vector_search.py`. It needs no Spark; there, `LanceTable.search` finds the
-same rows.
+Needs scikit-learn; run it with `python examples/vector_search/vector_search.py`. Only the last step needs Spark, where `LanceTable.search`
+finds the same rows as the other steps.
 """
 
 import shutil
@@ -11,11 +11,13 @@ import warnings
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from lance_spark import Dataset
+from lance_spark import Dataset, LanceTable, enable
 
 SIZE = 8  # pixels of a side
 DIMENSIONS = 32
@@ -79,7 +81,22 @@ def main() -> None:
     start = time.perf_counter()
     found = table.scan(columns=["label"], nearest={"column": "embedding", "q": queries, "k": 10, "nprobes": 4}).to_table()
     print(f"\n6. All {len(queries)} queries at once: {len(found)} rows in {1000 * (time.perf_counter() - start):.0f} ms")
+
+    print("\n7. Near duplicates, by a nearest join of the table with itself in Spark")
+    duplicates(f"{folder}/digits.lance")
     shutil.rmtree(folder)
+
+
+def duplicates(path: str) -> None:
+    """Print how many pictures have embeddings that are nearly those of others."""
+    spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4).getOrCreate()
+    enable(spark)
+    found = LanceTable.forPath(spark, path).nearDuplicateVectors("embedding", distance=0.25, nprobes=8)
+    found.pairs.persist()
+    groups = found.groups.groupBy("group_id").count()
+    sizes = groups.agg(F.count("*"), F.sum("count"), F.max("count")).collect()[0]
+    print(f"   {found.pairs.count()} pairs; {sizes[1]} pictures in {sizes[0]} groups, the largest of {sizes[2]}")
+    spark.stop()
 
 
 def measured(table: Dataset, queries: np.ndarray, **parameters: object) -> str:

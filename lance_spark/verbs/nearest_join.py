@@ -82,34 +82,49 @@ class JoinVerbs:
             >>> joined.select("name", "id", "_distance").orderBy("name").collect()
             [Row(name='a', id=2, _distance=1.0), Row(name='b', id=None, _distance=None)]
         """
-        from lance_spark.table.join.plan import plan_join  # loads the decoders
-
-        snapshot, target = self._target.latest(), self._target
-        nearest = _nearest(snapshot, on, {**parameters, "k": k, "metric": metric}, how)
-        plan = ScanPlan(names_of(columns)).checked(snapshot)
-        predicate = None if filter is None else parse(filter, plan.known(snapshot), _zone(target))
+        if how not in ("inner", "left"):
+            raise InvalidOptionError(f"how must be 'inner' or 'left', not {how!r}")
+        if not isinstance(on, tuple | list) or len(on) != 2 or not isinstance(on[0], str | Column) or not isinstance(on[1], str):
+            raise InvalidOptionError(f"on must be the column of the questions and that of the table, such as ('q', 'vector'), not {on!r}")
         check_type("fast_search", fast_search, bool, "True or False")
-        fields = to_spark(signed(plan.fields(snapshot)).to_arrow())
-        _check_names(questions.columns, fields.names)
-        asked = _asked(questions, on[0], nearest)
-        join, told = plan_join(snapshot, nearest, predicate, fast_search, target.cores())
-        _LOG.info("nearest join of %s: %s", snapshot, told)
-        return _Stages(join, plan, fields, how == "left", told).joined(asked, questions.schema)
+        snapshot, target = self._target.latest(), self._target
+        nearest = nearest_for(snapshot, on[1], {**parameters, "k": k, "metric": metric})
+        asked = questions.select("*", on[0] if isinstance(on[0], Column) else F.col(on[0]))
+        return joined(target, snapshot, asked, nearest, names_of(columns), filter, fast_search, how == "left")
 
 
-def _nearest(snapshot: Snapshot, on: tuple[str | Column, str], given: dict[str, Any], how: str) -> Nearest:
-    """What is searched for, with zeros in the place of the questions."""
-    if how not in ("inner", "left"):
-        raise InvalidOptionError(f"how must be 'inner' or 'left', not {how!r}")
-    if not isinstance(on, tuple | list) or len(on) != 2 or not isinstance(on[0], str | Column) or not isinstance(on[1], str):
-        raise InvalidOptionError(f"on must be the column of the questions and that of the table, such as ('q', 'vector'), not {on!r}")
+def nearest_for(snapshot: Snapshot, column: str, given: dict[str, Any]) -> Nearest:
+    """What is searched for, with zeros in the place of the questions. Raises InvalidOptionError."""
     if unknown := given.keys() - {*_PARAMETERS, "k", "metric"}:
         raise InvalidOptionError(f"a nearest join has no parameter {min(unknown)!r}; its parameters are: {', '.join(_PARAMETERS)}")
-    vectors, several = vector_type(snapshot.manifest.schema.resolve(on[1])[-1].type)
+    vectors, several = vector_type(snapshot.manifest.schema.resolve(column)[-1].type)
     if several:
-        raise InvalidOptionError(f"column {on[1]!r} has lists of vectors, which a nearest join does not compare")
+        raise InvalidOptionError(f"column {column!r} has lists of vectors, which a nearest join does not compare")
     q = np.zeros(1 if vectors is None else vectors.list_size, np.int64)  # other columns are refused
-    return nearest_of(snapshot, {**given, "column": on[1], "q": q})
+    return nearest_of(snapshot, {**given, "column": column, "q": q})
+
+
+def joined(
+    target: Target,
+    snapshot: Snapshot,
+    questions: DataFrame,
+    nearest: Nearest,
+    columns: tuple[str, ...] | None,
+    filter: str | None,
+    fast_search: bool,
+    left: bool,
+) -> DataFrame:
+    """The columns of the questions but the last one, which has their vectors, the `columns` of the nearest rows, and `_distance`."""
+    from lance_spark.table.join.plan import plan_join  # loads the decoders
+
+    plan = ScanPlan(columns).checked(snapshot)
+    predicate = None if filter is None else parse(filter, plan.known(snapshot), _zone(target))
+    fields, own = to_spark(signed(plan.fields(snapshot)).to_arrow()), st.StructType(questions.schema.fields[:-1])
+    _check_names(own.names, fields.names)
+    asked = _asked(questions, nearest)
+    join, told = plan_join(snapshot, nearest, predicate, fast_search, target.cores())
+    _LOG.info("nearest join of %s: %s", snapshot, told)
+    return _Stages(join, plan, fields, left, told).joined(asked, own)
 
 
 def _zone(target: Target) -> str:
@@ -128,14 +143,13 @@ def _check_names(questions: Sequence[str], table: Sequence[str]) -> None:
         raise InvalidOptionError(f"a nearest join adds the column {_DISTANCE!r}, but the table has a column with this name; choose others")
 
 
-def _asked(questions: DataFrame, column: str | Column, nearest: Nearest) -> DataFrame:
-    """The columns of the questions, c0, c1 and so on, and their `vector`s, in an order that depends only on the rows of a partition.
+def _asked(questions: DataFrame, nearest: Nearest) -> DataFrame:
+    """The columns of the questions as c0, c1 and so on, the last one as `vector`, in an order that depends only on the rows of a partition.
 
     The numbers of questions follow from it. If Spark runs a task again, rows may come in another order, but those with one vector find
     the same rows.
     """
-    chosen = questions.select("*", column if isinstance(column, Column) else F.col(column))
-    field = chosen.schema.fields[-1]
+    field = questions.schema.fields[-1]
     if not isinstance(field.dataType, st.ArrayType) or not isinstance(field.dataType.elementType, st.NumericType):
         kind = field.dataType.simpleString()
         raise InvalidOptionError(
@@ -149,7 +163,7 @@ def _asked(questions: DataFrame, column: str | Column, nearest: Nearest) -> Data
             f"questions of {size} dimensions cannot be compared with column {where!r}, whose vectors have {own.list_size}"
         )
     single = own.value_type == pa.float32()
-    named = chosen.toDF(*(f"c{i}" for i in range(len(questions.columns))), "vector")
+    named = questions.toDF(*(f"c{i}" for i in range(len(questions.columns) - 1)), "vector")
     numbered = named.withColumn("vector", F.col("vector").cast(f"array<{'float' if single else 'double'}>"))
     return numbered.sortWithinPartitions(F.xxhash64("vector")).withColumn("number", F.monotonically_increasing_id())
 
