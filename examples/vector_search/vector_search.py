@@ -91,7 +91,7 @@ def duplicates(path: str) -> None:
     """Print how many pictures have embeddings that are nearly those of others."""
     spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4).getOrCreate()
     enable(spark)
-    found = LanceTable.forPath(spark, path).nearDuplicateVectors("embedding", distance=0.25, nprobes=8)
+    found = LanceTable.forPath(spark, path).nearDuplicateVectors("embedding", distance=1, nprobes=8)
     found.pairs.persist()
     groups = found.groups.groupBy("group_id").count()
     sizes = groups.agg(F.count("*"), F.sum("count"), F.max("count")).collect()[0]
