@@ -18,10 +18,11 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.codes import Codes, byte_rows, numbers
 from lance_spark.index.vector.ivf import tensor
-from lance_spark.index.vector.pq import add_from_tables, bytes_of
+from lance_spark.index.vector.pq import bytes_of
 from lance_spark.index.vector.products import add_products
 from lance_spark.index.vector.rq_layout import ex_codes, signs
 from lance_spark.index.vector.rq_rotation import fast_rotation
+from lance_spark.kernels.kernel import kernel
 
 _GROUP = 32
 """Rows whose signs are summed up with tables of rounded numbers, as pylance does; the last rows of a partition are not."""
@@ -65,16 +66,8 @@ class RaBitQuantizer:
         rotated = np.zeros((len(queries), len(self.rotation)), np.float32)
         add_products(apart if self.residual else queries, self._by_dimension, rotated)
         constant = -(queries @ centroid) if self.metric == "dot" else np.einsum("ij,ij->i", apart, apart)
-        tables = _tables(rotated)
-        low, high = tables.min(axis=(1, 2)), tables.max(axis=(1, 2))
-        steps = (high - low) / np.float32(255)
-        rounded = np.round((tables - low[:, None, None]) / np.where(steps > 0, steps, np.float32(np.inf))[:, None, None])
-        along = np.zeros((len(queries), codes.values.shape[1]), np.float32)
-        rows = along.shape[1] // _GROUP * _GROUP  # of which the sums are those of rounded numbers
-        add_from_tables(_of_bytes(rounded), codes.values[:, :rows], along[:, :rows])
-        along[:, :rows] = along[:, :rows] * steps[:, None] + np.float32(tables.shape[1]) * low[:, None]
-        rest = np.unpackbits(codes.values[:, rows:], axis=0, bitorder="little")[: rotated.shape[1]]
-        add_products(rotated, rest, along[:, rows:])
+        along = np.empty((len(queries), codes.values.shape[1]), np.float32)
+        sums_of_signs(rotated, codes.values, along)
         total = rotated.sum(axis=1)[:, None]
         if self.residual:
             along = (2 * along - total) / np.float32(np.sqrt(rotated.shape[1]))
@@ -90,16 +83,54 @@ class RaBitQuantizer:
         return np.ascontiguousarray(self.rotation.T)
 
 
-def _tables(rotated: np.ndarray) -> np.ndarray:
-    """The sum of the numbers of a row with a sign, for each group of 4 dimensions and each of their 16 signs."""
-    padded = np.zeros((len(rotated), -(-rotated.shape[1] // 8) * 8), np.float32)
-    padded[:, : rotated.shape[1]] = rotated
-    return np.asarray(padded.reshape(len(rotated), -1, 4) @ ((np.arange(16) >> np.arange(4)[:, None]) & 1).astype(np.float32))
+@kernel
+def sums_of_signs(rotated: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
+    """Store in `out[q, i]` (float32) the sum of the numbers of `rotated[q]` (float32) that have a sign in column i of `codes` (uint8).
 
-
-def _of_bytes(tables: np.ndarray) -> np.ndarray:
-    """The sums for all values of a byte, whose low and high half are numbers in two tables that follow each other."""
-    return np.asarray((tables[:, ::2, None, :] + tables[:, 1::2, :, None]).reshape(len(tables), -1, 256))
+    Each row of `codes` has the signs of 8 numbers, the first in the lowest bit. In whole groups of rows, the sums of 4 numbers are rounded
+    to one of 256 steps between the smallest and the largest of them, as in pylance.
+    """
+    parts, count = codes.shape
+    grouped = count // _GROUP * _GROUP
+    fours, whole = np.zeros((2 * parts, 16), np.float32), np.empty((parts, 256), np.float32)
+    for q in range(rotated.shape[0]):
+        numbers, own = rotated[q], out[q]
+        for four in range(2 * parts):
+            table = fours[four]
+            for d in range(4):
+                number = numbers[4 * four + d] if 4 * four + d < len(numbers) else np.float32(0)
+                for signs_before in range(1 << d):
+                    table[signs_before + (1 << d)] = table[signs_before] + number
+        for i in range(grouped, count):
+            total = np.float32(0)
+            for part in range(parts):
+                total += fours[2 * part, codes[part, i] & 15] + fours[2 * part + 1, codes[part, i] >> 4]
+            own[i] = total
+        if not grouped:
+            continue
+        low, high = fours.min(), fours.max()
+        step = (high - low) / np.float32(255)
+        per_step = np.float32(1) / step if step > 0 else np.float32(0)
+        for four in range(2 * parts):
+            for signs_of_four in range(16):
+                fours[four, signs_of_four] = np.rint((fours[four, signs_of_four] - low) * per_step)
+        for part in range(parts):
+            for late in range(16):
+                for early in range(16):
+                    whole[part, 16 * late + early] = fours[2 * part, early] + fours[2 * part + 1, late]
+        fours[:, 0] = 0
+        own[:grouped] = 0
+        for part in range(0, parts - 3, 4):  # the sums of four parts stay in a register
+            for i in range(grouped):
+                total = own[i] + whole[part, codes[part, i]]
+                total += whole[part + 1, codes[part + 1, i]]
+                total += whole[part + 2, codes[part + 2, i]]
+                own[i] = total + whole[part + 3, codes[part + 3, i]]
+        for part in range(parts - parts % 4, parts):
+            for i in range(grouped):
+                own[i] += whole[part, codes[part, i]]
+        for i in range(grouped):
+            own[i] = own[i] * step + np.float32(2 * parts) * low
 
 
 def rabit_quantizer(file: IndexFile, metadata: Mapping[str, object], metric: str, dimensions: int) -> RaBitQuantizer:
