@@ -23,7 +23,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.spark.catalog import alter, namespaces, procedures, tables
+from lance_spark.spark.catalog import alter, namespaces, procedures, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.workers.import_cache import brief_errors, keep_import_cache_small, start_task
@@ -47,6 +47,7 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "rename": tables.rename,
     "procedures": procedures.describe,
     "call": procedures.call,
+    "statement": statements.statement,
 }
 _KNOWN_TO_SPARK = (
     *(NamespaceNotFoundError, NamespaceAlreadyExistsError, NamespaceNotEmptyError),

@@ -69,6 +69,7 @@ public class LancePlanner extends Rule {
       if (done.put(extensions, Boolean.TRUE) == null) {
         SparkInternals.areKnown();
         ((SparkSessionExtensions) extensions).injectResolutionRule(new Builder(new LanceResolution()));
+        ((SparkSessionExtensions) extensions).injectParser(new StatementParser());
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new RowLevelCommands()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));

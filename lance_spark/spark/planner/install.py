@@ -27,6 +27,7 @@ _PLANNER = f"{_PACKAGE}.LancePlanner"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
 _RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
 _RESOLUTION = f"{_PACKAGE}.LanceResolution"
+_STATEMENTS = f"{_PACKAGE}.StatementParser"
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
 _SCAN_FUNCTION = f"{_PACKAGE}.LanceScanFunction"
 _CATALOG = f"{_PACKAGE}.LanceCatalog"
@@ -60,6 +61,7 @@ def _install(spark: SparkSession) -> None:
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
     _add_rules(spark, loader, _RULES)
     _new(spark, loader, _RESOLUTION).addTo(session)
+    _new(spark, loader, _STATEMENTS).addTo(session)
     _new(spark, loader, _SCAN_FUNCTION).addTo(session)
 
 

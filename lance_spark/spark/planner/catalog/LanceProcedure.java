@@ -29,7 +29,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** A procedure in the namespace `system` of a LanceCatalog. lance_spark.spark.catalog.procedures has their signatures and their code. */
 class LanceProcedure implements UnboundProcedure, BoundProcedure {
-  private static final String SYSTEM = "system";
+  static final String SYSTEM = "system";
   private static JsonNode signatures = null;
   private final LanceCatalog catalog;
   private final String name;
@@ -104,19 +104,24 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
     ObjectNode values = PlanJson.object();
     for (int i = 1; i < parameters.length; i++) values.set(parameters[i].name(), Values.json(input, i, parameters[i].dataType()));
     if (input.isNullAt(0)) throw new IllegalArgumentException("the argument table is null, expected the name or path of a table");
+    return Collections.singletonList(new Rows(columns(), rows(place(input.getUTF8String(0).toString()), values))).iterator();
+  }
+
+  StructType columns() { return StructType.fromDDL(CatalogPython.at(signature, "columns").asText()); }
+
+  /** The rows that the procedure returns for a table at a place, with these arguments. */
+  JsonNode rows(ObjectNode place, ObjectNode values) {
     ObjectNode request = PlanJson.object().put("name", name);
-    request.set("place", place(input.getUTF8String(0).toString()));
+    request.set("place", place);
     request.set("arguments", values);
     JsonNode rows = ask(request);
     int stages = CatalogPython.at(signature, "stages").asInt();
-    if (stages > 0) {
-      ObjectNode job = PlanJson.object().put("version", rows.asLong());
-      ArrayNode done = PlanJson.array();
-      for (int i = 0; i < stages; i++) done.add(results((ObjectNode) request.deepCopy().put("version", rows.asLong()).set("results", done.deepCopy())));
-      job.set("results", done);
-      rows = ask((ObjectNode) request.set("job", job));
-    }
-    return Collections.singletonList(new Rows(StructType.fromDDL(CatalogPython.at(signature, "columns").asText()), rows)).iterator();
+    if (stages == 0) return rows;
+    ObjectNode job = PlanJson.object().put("version", rows.asLong());
+    ArrayNode done = PlanJson.array();
+    for (int i = 0; i < stages; i++) done.add(results((ObjectNode) request.deepCopy().put("version", rows.asLong()).set("results", done.deepCopy())));
+    job.set("results", done);
+    return ask((ObjectNode) request.set("job", job));
   }
 
   private JsonNode ask(ObjectNode request) {

@@ -35,6 +35,7 @@ public class LanceResolution extends Rule {
   /** After a failure the plan stays unchanged: queries still run, while row-level commands and metadata columns are unknown. */
   public TreeNode apply(TreeNode plan) {
     if (!SparkInternals.areKnown()) return plan;
+    if (plan instanceof LanceStatement) return ((LanceStatement) (Object) plan).answer();
     try {
       return new Tables().in((LogicalPlan) plan);
     } catch (UnsupportedOperationException e) {

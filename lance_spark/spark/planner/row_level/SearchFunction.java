@@ -89,27 +89,34 @@ public class SearchFunction implements scala.Function1 {
       options.put("path", table);
       return options;
     }
-    LogicalPlan plan = LancePlanner.session().table(table).queryExecution().analyzed();
-    while (plan instanceof SubqueryAlias || plan instanceof View || plan instanceof Project && isAll((Project) plan)) {
-      plan = (LogicalPlan) plan.children().apply(0);
-    }
     try {
-      if (plan instanceof DataSourceV2Relation) {
-        DataSourceV2Relation relation = (DataSourceV2Relation) plan;
-        if (relation.table() instanceof LanceTable) {
-          options.putAll(((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap());
-          return options;
-        }
-        if (LancePlanner.isLance(relation.table())) {
-          Map stored = CatalogTables.options(relation);
-          options.putAll(stored == null ? relation.options().asCaseSensitiveMap() : stored);
-          return options;
-        }
+      DataSourceV2Relation relation = relation(table);
+      if (relation != null) {
+        options.putAll(options(relation));
+        return options;
       }
     } catch (Exception e) {
       org.apache.spark.unsafe.Platform.throwException(e);
     }
     throw new IllegalArgumentException(name + " takes a lance table, or a view of all columns and rows of one, which " + table + " is not");
+  }
+
+  /** The lance table with a name, or that of a view of all its columns and rows; null for others. */
+  static DataSourceV2Relation relation(String table) {
+    LogicalPlan plan = LancePlanner.session().table(table).queryExecution().analyzed();
+    while (plan instanceof SubqueryAlias || plan instanceof View || plan instanceof Project && isAll((Project) plan)) {
+      plan = (LogicalPlan) plan.children().apply(0);
+    }
+    if (!(plan instanceof DataSourceV2Relation)) return null;
+    DataSourceV2Relation relation = (DataSourceV2Relation) plan;
+    return relation.table() instanceof LanceTable || LancePlanner.isLance(relation.table()) ? relation : null;
+  }
+
+  /** The options of a read of a lance table. */
+  static Map options(DataSourceV2Relation relation) throws Exception {
+    if (relation.table() instanceof LanceTable) return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
+    Map stored = CatalogTables.options(relation);
+    return stored == null ? relation.options().asCaseSensitiveMap() : stored;
   }
 
   private static boolean isAll(Project plan) { return plan.output().equals(((LogicalPlan) plan.children().apply(0)).output()); }

@@ -1,0 +1,167 @@
+package lancespark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.*;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
+ * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
+ */
+public class LanceStatement extends LogicalPlan {
+  private final StatementText statement;
+  private final String method;
+  private final Object[] given;
+  private final ParserInterface next;
+
+  /** `method` of the parser `next` gets the arguments `given` for a statement of another table. */
+  public LanceStatement(Object statement, String method, Object[] given, ParserInterface next) {
+    this.statement = (StatementText) statement;
+    this.method = method;
+    this.given = given;
+    this.next = next;
+  }
+
+  /** The plan of a statement; null if it goes to the next parser at once. */
+  public static Object parsed(String method, Object[] given, ParserInterface next) {
+    StatementText statement = given[0] == null ? null : StatementText.of((String) given[0]);
+    return statement == null ? null : new LanceStatement(statement, method, given, next);
+  }
+
+  public scala.collection.immutable.Seq children() { return scala.collection.immutable.Nil$.MODULE$; }
+  public scala.collection.immutable.Seq output() { return scala.collection.immutable.Nil$.MODULE$; }
+  public TreeNode withNewChildrenInternal(scala.collection.immutable.IndexedSeq children) { return this; }
+  public boolean resolved() { return false; }
+  public boolean canEqual(Object other) { return other instanceof LanceStatement; }
+  public int productArity() { return 4; }
+
+  public Object productElement(int i) {
+    if (i == 0) return statement;
+    return i == 1 ? method : i == 2 ? (Object) given : next;
+  }
+
+  /** The rows of the statement, which runs now, or the plan of the next parser. */
+  LogicalPlan answer() {
+    try {
+      Place place = Place.of(statement.name);
+      if (place == null) return handedOver();
+      ObjectNode request = statement.json();
+      request.set("place", place.json);
+      JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      LanceProcedure procedure =
+          LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
+      ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
+      evaluate(CatalogPython.at(meaning, "times"), values);
+      return result(procedure, procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values), CatalogPython.at(meaning, "columns"));
+    } catch (Throwable t) {
+      Platform.throwException(t);
+      return null;
+    }
+  }
+
+  private LogicalPlan handedOver() throws Throwable {
+    Method[] methods = ParserInterface.class.getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (!methods[i].getName().equals(method) || methods[i].getParameterTypes().length != given.length) continue;
+      try {
+        return (LogicalPlan) methods[i].invoke(next, given);
+      } catch (InvocationTargetException e) {
+        throw e.getCause();
+      }
+    }
+    throw new NoSuchMethodException(method);
+  }
+
+  /** Replaces the text of each time by its value, which depends on the time zone of the session. */
+  private static void evaluate(JsonNode times, ObjectNode values) {
+    Iterator names = times.fieldNames();
+    while (names.hasNext()) {
+      String name = (String) names.next(), text = CatalogPython.at(times, name).asText();
+      Row row = (Row) LancePlanner.session().sql("SELECT unix_micros(CAST((" + text + ") AS TIMESTAMP))").collectAsList().get(0);
+      if (row.isNullAt(0)) throw new IllegalArgumentException(text + " is not a time");
+      values.put(name, row.getLong(0));
+    }
+  }
+
+  /** The columns of a procedure's rows that the statement shows, as the result of a command, so that Spark does not run it again. */
+  private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) throws Exception {
+    StructType own = procedure.columns(), shown = new StructType();
+    ArrayNode all = PlanJson.array();
+    for (int i = 0; i < rows.size(); i++) all.add(PlanJson.array());
+    for (int k = 0; k < columns.size(); k++) {
+      JsonNode column = CatalogPython.at(columns, k);
+      boolean isText = column.has("text");
+      int from = isText ? -1 : own.fieldIndex(CatalogPython.at(column, "column").asText());
+      shown = shown.add(CatalogPython.at(column, "name").asText(), isText ? DataTypes.StringType : own.fields()[from].dataType(), true);
+      for (int i = 0; i < rows.size(); i++) {
+        ((ArrayNode) CatalogPython.at(all, i)).add(isText ? CatalogPython.at(column, "text") : CatalogPython.at(CatalogPython.at(rows, i), from));
+      }
+    }
+    scala.collection.immutable.Seq values = CollectionConverters.asScala(Arrays.asList(new Rows(shown, all).rows())).toSeq();
+    org.apache.spark.sql.classic.SparkSession session = LancePlanner.session();
+    LogicalPlan empty = ((org.apache.spark.sql.classic.Dataset) session.createDataFrame(new ArrayList(), shown)).queryExecution().analyzed();
+    LogicalPlan relation = (LogicalPlan) SparkInternals.with((scala.Product) LocalRelation$.MODULE$.apply(empty.output()), "data", values);
+    org.apache.spark.sql.classic.Dataset frame = org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, relation);
+    return new CommandResult(relation.output(), relation, frame.queryExecution().executedPlan(), values);
+  }
+}
+
+/** Where a lance table is: the catalog that reaches it, and what the requests of its procedures say of the table. */
+class Place {
+  final LanceCatalog catalog;
+  final ObjectNode json = PlanJson.object();
+  final Identifier id;
+
+  private Place(LanceCatalog catalog, String key, JsonNode value, Identifier id) {
+    this.catalog = catalog;
+    this.json.set(key, value);
+    this.id = id;
+  }
+
+  /** The place of the table, or of the table of a view, with these names; null if it is not a lance table. Raises the error of a LanceCatalog. */
+  static Place of(List names) throws Throwable {
+    CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
+    String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
+    boolean isPath = names.size() == 2 && first.equalsIgnoreCase(LancePlanner.SOURCE) && last.indexOf('/') >= 0;
+    if (isPath && !manager.isCatalogRegistered(first)) return at(Collections.singletonMap("path", last), names);
+    StringBuilder quoted = new StringBuilder();
+    for (int i = 0; i < names.size(); i++) quoted.append(i > 0 ? "." : "").append('`').append(((String) names.get(i)).replace("`", "``")).append('`');
+    DataSourceV2Relation relation;
+    try {
+      relation = SearchFunction.relation(quoted.toString());
+    } catch (Throwable t) {
+      CatalogPlugin named = names.size() > 1 && manager.isCatalogRegistered(first) ? manager.catalog(first) : manager.currentCatalog();
+      if (named instanceof LanceCatalog) throw t;
+      return null;
+    }
+    if (relation == null) return null;
+    Object catalog = relation.catalog().isEmpty() ? null : relation.catalog().get();
+    if (!(catalog instanceof LanceCatalog)) return at(SearchFunction.options(relation), names);
+    Identifier id = (Identifier) relation.identifier().get();
+    return new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id);
+  }
+
+  private static Place at(Map options, List names) {
+    LanceCatalog none = new LanceCatalog();
+    none.initialize(LancePlanner.SOURCE, new CaseInsensitiveStringMap(new HashMap()));
+    return new Place(none, "options", CatalogPython.texts(options), Identifier.of(new String[0], String.join(".", names)));
+  }
+}
