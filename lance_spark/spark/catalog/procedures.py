@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatur
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
+from lance_spark.spark.catalog.definition import shown_properties
 from lance_spark.spark.catalog.tables import latest_version
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
@@ -35,8 +37,10 @@ from lance_spark.table.indexes import create, stages
 from lance_spark.table.indexes.create import NewIndex, commit_created
 from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
+from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, cleanup_old_versions
 from lance_spark.table.scan.runner import Here
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
+from lance_spark.table.versions.history import versions
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened, to_datetime
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 from lance_spark.table.write.options import DESCRIBED, NOTED, WriteOptions
 
@@ -195,11 +199,30 @@ def _commit_compaction(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
     return [(m.version, *figures, m.conflicts, list(m.left_out))]
 
 
-def _cleanup(snapshot: Snapshot, older_than: int | None = None, retain_versions: int | None = None, dry_run: bool = False) -> Rows:
+def _cleanup(
+    snapshot: Snapshot,
+    older_than: int | None = None,
+    retain_versions: int | None = None,
+    dry_run: bool = False,
+    before_version: int | None = None,
+    before_timestamp: int | None = None,
+    delete_unverified: bool = False,
+    error_if_tagged_old_versions: bool = True,
+) -> Rows:
+    is_before = before_version is not None or before_timestamp is not None
     age = None if older_than is None else timedelta(microseconds=older_than)
-    s = Dataset(snapshot).cleanup_old_versions(age, retain_versions, dry_run=dry_run)
+    if age is None and retain_versions is None and not is_before:
+        age = DEFAULT_AGE
+    policy = CleanupPolicy(age, retain_versions, delete_unverified, error_if_tagged_old_versions, None, dry_run)
+    s = cleanup_old_versions(snapshot, policy, oldest_kept=_oldest_kept(snapshot, before_version, before_timestamp) if is_before else None)
     files = (s.data_files_removed, s.transaction_files_removed, s.index_files_removed, s.deletion_files_removed)
     return [(s.bytes_removed, s.old_versions, *files, list(s.files))]
+
+
+def _oldest_kept(snapshot: Snapshot, version: int | None, timestamp: int | None) -> int:
+    """The oldest version that is not before this version or time, in microseconds since 1970."""
+    later = [v.version for v in versions(snapshot.store) if timestamp is not None and _micros(v.timestamp) >= timestamp]
+    return min(snapshot.version, *(() if version is None else (version,)), *later[:1])
 
 
 def _restore(snapshot: Snapshot, version: str | None = None, timestamp: int | None = None, **noted: Any) -> Rows:
@@ -256,6 +279,15 @@ def _micros(moment: datetime) -> int:
     return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
+def _detail(snapshot: Snapshot) -> Rows:
+    manifest = snapshot.manifest
+    files = [file for fragment in manifest.fragments for file in fragment.files]
+    modified, size = _micros(to_datetime(manifest.timestamp)), sum(file.size or 0 for file in files)
+    columns = json.loads(manifest.config.get(cluster.CONFIG, "{}")).get("columns", [])
+    figures = (len(files), size, manifest.num_rows, snapshot.version)
+    yield ("lance", snapshot.root.uri, modified, [], columns, *figures, shown_properties(manifest.config))
+
+
 def _verify(snapshot: Snapshot, decode: bool = True) -> Rows:
     report = Dataset(snapshot).verify(decode, progress=False)
     problems = [f"{p.kind}: {p.path}: {p.message}" for p in report.problems]
@@ -277,20 +309,28 @@ def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Ro
 
 
 _INDEX = {
-    **{"name": "string", "replace": "boolean", "rows_per_zone": "bigint", "number_of_items": "bigint", "probability": "double"},
+    **{
+        "name": "string",
+        "replace": "boolean",
+        "train": "boolean",
+        "rows_per_zone": "bigint",
+        "number_of_items": "bigint",
+        "probability": "double",
+    },
     **{"path": "string", "target_index_type": "string", "metric": "string"},
     **{"base_tokenizer": "string", "language": "string", "with_position": "boolean", "max_token_length": "bigint", "block_size": "bigint"},
     **dict.fromkeys(("lower_case", "stem", "remove_stop_words", "ascii_folding", "prefix_only"), "boolean"),
     **{"custom_stop_words": "array<string>", "min_ngram_length": "bigint", "max_ngram_length": "bigint"},
     **dict.fromkeys(("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), "boolean"),
     **dict.fromkeys(("num_partitions", "target_partition_size", "sample_rate", "max_iters", "num_sub_vectors", "num_bits"), "bigint"),
+    **dict.fromkeys(("m", "ef_construction", "max_level"), "bigint"),
 }
 _SEGMENTS = 8
 """The number of segments that a large index is built as at least, which are the tasks."""
 
 
-def _new_index(column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> NewIndex:
-    return NewIndex(column, kind, name, replace, True, parameters)
+def _new_index(column: str, kind: str, name: str | None = None, replace: bool = False, train: bool = True, **parameters: Any) -> NewIndex:
+    return NewIndex(column, kind, name, replace, train, parameters)
 
 
 def _creation_stage(stage: stages.Stage[NewIndex]) -> Stage:
@@ -301,7 +341,10 @@ def _creation_stage(stage: stages.Stage[NewIndex]) -> Stage:
 
 
 def _commit_index(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
-    return [(commit_created(snapshot, _new_index(**given), done, {}).version,)]
+    made = commit_created(snapshot, _new_index(**given), done, {})
+    before = {index.uuid for index in snapshot.manifest.indexes}
+    name = next(index.name for index in made.manifest.indexes if index.uuid not in before)
+    return [(made.version, name, index_statistics(made, name)["num_indexed_fragments"])]
 
 
 def _drop_index(snapshot: Snapshot, name: str) -> Rows:
@@ -320,7 +363,13 @@ def _optimization_stage(stage: stages.Stage[Optimization]) -> Stage:
 
 
 def _commit_optimization(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
-    return [(commit_optimized(snapshot, _optimization(**given), done, {}).version,)]
+    made, how = commit_optimized(snapshot, _optimization(**given), done, {}), _optimization(**given)
+    names = how.names or sorted({index.name for index in snapshot.manifest.indexes} - SYSTEM_INDEXES)
+    before, after = ([index_statistics(of, name) for name in names] for of in (snapshot, made))
+    indexed = sum(max(0, a["num_indexed_fragments"] - b["num_indexed_fragments"]) for a, b in zip(after, before))
+    segments_before, segments = (sum(s["num_segments"] for s in of) for of in (before, after))
+    added = len({i.uuid for i in made.manifest.indexes} - {i.uuid for i in snapshot.manifest.indexes})
+    return [(made.version, indexed, segments_before, segments, added)]
 
 
 def _index_statistics(snapshot: Snapshot) -> Rows:
@@ -335,14 +384,14 @@ _NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "bo
 _NAME = {"name": "string", "if_exists": "boolean"}
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
-        "version bigint",
+        "version bigint, index_name string, fragments_indexed bigint",
         Job(tuple(_creation_stage(stage) for stage in create.STAGES), _commit_index),
         {"column": "string", "kind": "string", **_INDEX},
         2,
     ),
     "drop_index": Procedure("version bigint", _drop_index, {"name": "string"}, 1),
     "optimize_indices": Procedure(
-        "version bigint",
+        "version bigint, fragments_indexed bigint, segments_before bigint, segments_after bigint, segments_added bigint",
         Job(tuple(_optimization_stage(stage) for stage in STAGES), _commit_optimization),
         {"num_indices_to_merge": "bigint", "index_names": "array<string>", "retrain": "boolean"},
     ),
@@ -380,7 +429,11 @@ PROCEDURES: Mapping[str, Procedure] = {
         "bytes_removed bigint, old_versions bigint, data_files_removed bigint, transaction_files_removed bigint, "
         "index_files_removed bigint, deletion_files_removed bigint, files array<string>",
         _cleanup,
-        {"older_than": "interval day to second", "retain_versions": "bigint", "dry_run": "boolean"},
+        {
+            **{"older_than": "interval day to second", "retain_versions": "bigint", "dry_run": "boolean"},
+            **{"before_version": "bigint", "before_timestamp": "timestamp"},
+            **{"delete_unverified": "boolean", "error_if_tagged_old_versions": "boolean"},
+        },
     ),
     "restore": Procedure("version bigint", _restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
     "create_tag": Procedure("name string, version bigint", _create_tag, _NAME_AND_VERSION, 1),
@@ -394,6 +447,11 @@ PROCEDURES: Mapping[str, Procedure] = {
         "version bigint, timestamp timestamp, operation string, message string, properties map<string,string>",
         _history,
         {"limit": "bigint"},
+    ),
+    "detail": Procedure(
+        "format string, location string, lastModified timestamp, partitionColumns array<string>, clusteringColumns array<string>, "
+        "numFiles bigint, sizeInBytes bigint, numRows bigint, version bigint, properties map<string,string>",
+        _detail,
     ),
     "verify": Procedure(
         "version bigint, files bigint, ok boolean, problems array<string>, orphans array<string>", _verify, {"decode": "boolean"}

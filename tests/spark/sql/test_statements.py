@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from tests.spark.catalog.lakes import Lake, lake
@@ -31,8 +32,87 @@ def test_the_history_of_a_table_is_described_by_its_name_its_path_and_its_view(o
         rows = own.spark.sql(f"DESCRIBE HISTORY {name}")
         assert rows.columns == ["version", "timestamp", "operation", "message", "properties"]
         assert [(row.version, row.operation) for row in rows.collect()] == [(2, "Append"), (1, "Overwrite")]
-    assert [row[2] for row in sql("desc  history /* of */ planner.session_table limit 1 ; -- newest")] == ["Append"]
+    assert [row[2] for row in sql("desc  history /* of */ planner.session_table limit 1 ; -- newest")] == ["Overwrite"]
     with pytest.raises(SPARK_ERRORS, match="the end is expected, but there is 'AND' at position 37"):
         own.sql("DESCRIBE HISTORY lance.ns.t LIMIT 1 AND more")
     with pytest.raises(SPARK_ERRORS, match="TABLE_OR_VIEW_NOT_FOUND"):
         own.sql("DESCRIBE HISTORY lance.ns.missing")
+
+
+def test_statements_of_delta_lake(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(3) */ id, id % 2 AS p FROM range(60)")
+    own.sql("DELETE FROM lance.ns.t WHERE id % 3 = 0")
+    [before] = own.spark.sql("DESCRIBE DETAIL lance.ns.t").collect()
+    assert (before.format, before.location, before.version, before.numRows) == ("lance", own.location("ns.t"), 2, 40)
+    done = own.spark.sql("OPTIMIZE lance.ns.t WHERE p < 5 OR (id IN (1, 2) AND p = 7)")
+    assert done.columns == ["fragments_removed", "fragments_added", "files_removed", "files_added"]
+    assert done.collect()[0][:2] == (3, 1)
+    assert own.spark.sql("DESCRIBE DETAIL lance.ns.t").collect()[0].numFiles == 1 < before.numFiles
+    assert own.sql("OPTIMIZE lance.ns.t ZORDER BY (id, p)") == [(1, 1, 40)]
+    assert own.sql("RESTORE TABLE lance.ns.t TO VERSION AS OF 1") == [(5,)]
+    assert own.sql("SELECT count(*) FROM lance.ns.t") == [(60,)]
+    [(at,)] = own.sql("SELECT CAST(timestamp AS STRING) FROM lance.ns.t.history WHERE version = 4")
+    assert own.sql(f"RESTORE lance.ns.t TO TIMESTAMP AS OF '{at}'") == [(6,)]
+    assert own.sql("SELECT count(*) FROM lance.ns.t") == [(40,)]
+    own.sql("ALTER TABLE lance.ns.t CREATE TAG kept AS OF VERSION 2")
+    [(_, old, files)] = own.sql("VACUUM lance.ns.t RETAIN 0 HOURS DRY RUN")
+    assert old == 4
+    assert files
+    assert own.sql("VACUUM lance.ns.t") == [(0, 0)]
+    assert own.sql("VACUUM lance.ns.t RETAIN 0.0 HOURS")[0][1] == 4
+    assert own.versions("ns.t") == [2, 6]
+    for wrong, message in {
+        "OPTIMIZE lance.ns.t WITH (target_rows = 3)": "no option 'target_rows'",
+        "OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 'x')": "takes a value of the type bigint",
+        "VACUUM lance.ns.t RETAIN x HOURS": "a number is expected",
+        "RESTORE lance.ns.t TO TIMESTAMP AS OF 'never'": "never|CAST_INVALID_INPUT",
+        "ALTER TABLE lance.ns.t REPLACE BRANCH b": "TAG is expected",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(wrong)
+
+
+def test_statements_of_the_jvm_connector(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id INT NOT NULL, s STRING NOT NULL)")
+    own.sql("INSERT INTO lance.ns.t VALUES (1, 'a')")
+    assert own.sql("ALTER TABLE lance.ns.t SET UNENFORCED PRIMARY KEY (id, s)") == [("OK", "id, s")]
+    made = own.spark.sql("ALTER TABLE lance.ns.t CREATE INDEX i USING zonemap (id) WITH (rows_per_zone = 2048)")
+    assert (made.columns, made.collect()) == (["fragments_indexed", "index_name"], [(1, "i")])
+    own.sql("INSERT INTO lance.ns.t VALUES (2, 'b')")
+    listed = own.spark.sql("SHOW INDEXES FROM lance.ns.t").collect()
+    assert [(i.name, i.fields, i.index_type, i.num_indexed_fragments, i.num_unindexed_rows) for i in listed] == [
+        ("i", ["id"], "ZoneMap", 1, 1)
+    ]
+    refreshed = own.spark.sql("ALTER TABLE lance.ns.t REFRESH INDEX i WITH (num_segments = 4)")
+    assert (refreshed.columns, refreshed.collect()) == (["fragments_indexed", "segments_added", "index_name"], [(1, 1, "i")])
+    optimized = own.spark.sql("ALTER TABLE lance.ns.t OPTIMIZE INDEX i WITH (num_indices_to_merge = 2, retrain = FALSE)")
+    assert optimized.columns == ["index_name", "fragments_indexed", "segments_before", "segments_after"]
+    assert optimized.collect()[0][:3] == ("i", 0, 2)
+    assert own.sql("ALTER TABLE lance.ns.t DROP INDEX i") == [("i", "dropped")]
+    assert own.sql("SHOW INDEX IN lance.ns.t") == []
+    assert own.sql("ALTER TABLE lance.ns.t CREATE BRANCH IF NOT EXISTS b AS OF VERSION 2") == [("b",)]
+    own.sql("INSERT INTO lance.ns.t.branch_b VALUES (9, 'z')")
+    own.sql("ALTER TABLE lance.ns.t CREATE TAG x AS OF BRANCH b")
+    own.sql("ALTER TABLE lance.ns.t CREATE BRANCH IF NOT EXISTS c AS OF TAG x")
+    assert own.sql("SELECT id FROM lance.ns.t.branch_c ORDER BY id") == [(1,), (9,)]
+    assert [row[:2] for row in own.sql("SHOW TAGS FROM lance.ns.t")] == [("x", "b")]
+    assert [row[:2] for row in own.sql("SHOW BRANCHES IN lance.ns.t")] == [("b", None), ("c", "b")]
+    assert own.sql("ALTER TABLE lance.ns.t REPLACE TAG x AS OF VERSION 3") == [("x",)]
+    for statement in ("DROP TAG x", "DROP TAG IF EXISTS x", "DROP BRANCH c"):
+        assert own.sql(f"ALTER TABLE lance.ns.t {statement}") == [(statement[-1],)]
+    assert own.sql("OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 20000, num_threads = 4)") == [(2, 1, 2, 1)]
+    assert own.sql("VACUUM lance.ns.t WITH (before_version = 3)")[0][1] == 1
+    assert own.versions("ns.t")[0] == 2, "a branch is based on it"
+
+
+def test_a_part_of_a_table_and_tables_of_others_are_not_changed(own: Lake, uri: str, sql: Sql) -> None:
+    own.spark.range(3).write.format("lance").mode("append").save(uri)
+    own.sql(f"CREATE TEMPORARY VIEW part_of_it USING lance OPTIONS (path '{uri}', filter 'id > 1')")
+    with pytest.raises(SPARK_ERRORS, match="name the whole table"):
+        own.sql("OPTIMIZE part_of_it")
+    assert len(own.sql("DESCRIBE HISTORY part_of_it")) == Dataset.open(uri).version == 1
+    sql("CREATE TABLE others (history INT) USING parquet")
+    with pytest.raises(ParseException) as error:
+        sql("  OPTIMIZE others")
+    assert "at or near 'OPTIMIZE'" in str(error.value)
+    assert "(line 1, pos 2)" in str(error.value)

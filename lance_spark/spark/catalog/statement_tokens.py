@@ -1,0 +1,160 @@
+"""The tokens of a statement, which StatementText.java has found, read from left to right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from lance_spark.errors import InvalidOptionError
+
+_WORD, _NAME, _TEXT, _SYMBOL = "word", "name", "text", "symbol"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word or number, a name without its backticks, a text without its quotes, or another character, and its place in the statement."""
+
+    kind: str
+    value: str
+    start: int
+    end: int
+
+
+class Tokens:
+    """The part of a statement after the name of the table, read from left to right."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self._text, self._tokens, self._at = text, tokens, 0
+
+    def _next(self, ahead: int = 0) -> Token | None:
+        i = self._at + ahead
+        return self._tokens[i] if i < len(self._tokens) else None
+
+    def _is(self, words: str, ahead: int = 0) -> bool:
+        for i, word in enumerate(words.split()):
+            token = self._next(ahead + i)
+            if token is None or token.kind not in (_WORD, _SYMBOL) or token.value.upper() != word:
+                return False
+        return True
+
+    def take(self, words: str) -> bool:
+        """Go over these words, if they come next."""
+        found = self._is(words)
+        self._at += len(words.split()) if found else 0
+        return found
+
+    def take_one_of(self, *words: str) -> str:
+        """Go over the one of these words that comes next. Raises InvalidOptionError for others."""
+        return next((word for word in words if self.take(word)), "") or self.expected(" or ".join(words))
+
+    def need(self, words: str) -> None:
+        """Go over these words. Raises InvalidOptionError for others."""
+        if not self.take(words):
+            self.expected(words)
+
+    def expected(self, what: str) -> NoReturn:
+        """Raise InvalidOptionError: the next token is something else."""
+        token = self._next()
+        found = "it ends" if token is None else f"there is {self._text[token.start : token.end]!r} at position {token.start + 1}"
+        raise InvalidOptionError(f"the statement {self._text.strip()!r} is wrong: {what} is expected, but {found}")
+
+    def end(self) -> None:
+        """Raise InvalidOptionError unless this is the end of the statement."""
+        if self._next() is not None:
+            self.expected("the end")
+
+    def name(self) -> str:
+        """A name."""
+        token = self._next()
+        if token is None or token.kind not in (_WORD, _NAME):
+            self.expected("a name")
+        self._at += 1
+        return token.value
+
+    def path(self) -> str:
+        """The name of a column, with dots between those of nested fields; a name that needs it is in backticks."""
+        names = [self._quoted()]
+        while self.take("."):
+            names.append(self._quoted())
+        return ".".join(names)
+
+    def _quoted(self) -> str:
+        token = self._next()
+        name = self.name()
+        return f"`{name.replace('`', '``')}`" if token is not None and token.kind == _NAME and not name.isidentifier() else name
+
+    def paths(self) -> list[str]:
+        """Names of columns, with commas between them, and perhaps in parentheses."""
+        in_parentheses = self.take("(")
+        found = [self.path()]
+        while self.take(","):
+            found.append(self.path())
+        if in_parentheses:
+            self.need(")")
+        return found
+
+    def count(self) -> int:
+        """A whole number."""
+        token = self._next()
+        if token is None or token.kind != _WORD or not token.value.isdecimal():
+            self.expected("a whole number")
+        self._at += 1
+        return int(token.value)
+
+    def number(self) -> float:
+        """A number of at least 0."""
+        token = self._next()
+        try:
+            value = float("" if token is None or token.kind != _WORD else token.value)
+        except ValueError:
+            self.expected("a number")
+        self._at += 1
+        return value
+
+    def version(self) -> str:
+        """The number of a version, or a tag in quotes."""
+        token = self._next()
+        if token is not None and token.kind == _TEXT:
+            self._at += 1
+            return token.value
+        return str(self.count())
+
+    def until(self, *words: str) -> str:
+        """The text up to one of these words, or to the end."""
+        start, depth = self._next(), 0
+        first = self._at
+        while (token := self._next()) is not None and (depth or not any(self._is(word) for word in words)):
+            depth += (token.value == "(") - (token.value == ")") if token.kind == _SYMBOL else 0
+            self._at += 1
+        if start is None or first == self._at:
+            self.expected("an expression")
+        return self._text[start.start : self._tokens[self._at - 1].end]
+
+    def options(self) -> dict[str, Any]:
+        """The options in `WITH (name = value, ..)`; none without WITH."""
+        found: dict[str, Any] = {}
+        if not self.take("WITH"):
+            return found
+        self.need("(")
+        while not self.take(")"):
+            if found:
+                self.need(",")
+            name = self.name().lower()
+            if name in found:
+                raise InvalidOptionError(f"the option {name!r} is given twice")
+            self.need("=")
+            found[name] = self._value()
+        return found
+
+    def _value(self) -> Any:
+        token = self._next()
+        if token is not None and token.kind == _TEXT:
+            self._at += 1
+            return token.value
+        text = self.until(",", ")")
+        try:
+            return json.loads(text.lower())
+        except ValueError:
+            return text
