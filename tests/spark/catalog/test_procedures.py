@@ -241,7 +241,7 @@ def test_vector_indexes_are_trained_and_built_by_tasks(own: Lake, tmp_path: Path
     path = f"{tmp_path}/vectors"
     lance.write_dataset(rows, path, max_rows_per_file=300)
     given = "column => 'vec', kind => 'IVF_PQ', metric => 'cosine', num_partitions => 3, num_sub_vectors => 4"
-    assert own.sql(f"CALL lance.system.create_index(table => '{path}', {given})") == [(2,)]
+    assert own.sql(f"CALL lance.system.create_index(table => '{path}', {given})") == [(2, "vec_idx", 3)]
     table = LanceTable.forPath(own.spark, path)
     assert table.createIndex("vec", "IVF_FLAT", name="flat", num_partitions=2) == 3
     assert {i["name"]: (i["type"], i["fragment_ids"]) for i in table.listIndices()} == {
@@ -256,10 +256,9 @@ def test_vector_indexes_are_trained_and_built_by_tasks(own: Lake, tmp_path: Path
 
 def test_indexes_are_made_extended_listed_and_dropped(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, array(CAST(id % 3 AS STRING)) AS tags FROM range(50)")
-    assert own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE')") == [(2,)]
-    assert own.sql(
-        "CALL lance.system.create_index(table => 'ns.t', column => 'id', kind => 'zonemap', name => 'z', rows_per_zone => 9)"
-    ) == [(3,)]
+    assert own.sql("CALL lance.system.create_index('ns.t', 'id', 'BTREE')")[0][:2] == (2, "id_idx")
+    zones = "CALL lance.system.create_index(table => 'ns.t', column => 'id', kind => 'zonemap', name => 'z', rows_per_zone => 9)"
+    assert own.sql(zones)[0][:2] == (3, "z")
     own.sql("CALL lance.system.create_index('ns.t', 'tags', 'LABEL_LIST')")
     with pytest.raises(SPARK_ERRORS, match="already has an index"):
         own.sql("CALL lance.system.create_index('ns.t', 'id', 'BITMAP', 'id_idx')")
