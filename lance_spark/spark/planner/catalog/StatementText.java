@@ -98,9 +98,10 @@ class StatementText {
   /** Reads a token. Semicolons at the end are none. */
   private Token next() {
     int start = afterSpace(end);
+    if (start < 0) return null;
     while (start < text.length() && text.charAt(start) == ';' && afterSemicolons(start) == text.length()) start = text.length();
-    if (start < 0 || start == text.length()) {
-      if (start > 0) end = start;
+    if (start == text.length()) {
+      end = start;
       return null;
     }
     char first = text.charAt(start);
