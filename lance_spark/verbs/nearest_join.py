@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -87,6 +87,9 @@ class JoinVerbs:
         if not isinstance(on, tuple | list) or len(on) != 2 or not isinstance(on[0], str | Column) or not isinstance(on[1], str):
             raise InvalidOptionError(f"on must be the column of the questions and that of the table, such as ('q', 'vector'), not {on!r}")
         check_type("fast_search", fast_search, bool, "True or False")
+        check_type("questions", questions, DataFrame, "a DataFrame with a column of vectors")
+        if questions.isStreaming:
+            raise InvalidOptionError("a stream of questions cannot be joined at once; join its batches in foreachBatch")
         snapshot, target = self._target.latest(), self._target
         nearest = nearest_for(snapshot, on[1], {**parameters, "k": k, "metric": metric})
         asked = questions.select("*", on[0] if isinstance(on[0], Column) else F.col(on[0]))
@@ -192,7 +195,8 @@ class _Stages:
         from lance_spark.table.join.steps import Answer, Ask, Compare  # loads the decoders
 
         groups = max(self.join.group_count, 1)
-        probes = self._step(asked, Ask(self.join, _keys(groups), self.left), sent)
+        searched = replace(self.join, allowed=None)  # which may be large, and is not for questions
+        probes = self._step(asked, Ask(searched, _keys(groups), self.left), sent)
         compared = self._step(probes.repartition(groups, "key"), Compare(self.join), found)
         ordered = compared.repartition("number").sortWithinPartitions("number", F.col("question").isNull())
         rows = self._step(ordered, Answer(self.join, self.plan, self.left), result)

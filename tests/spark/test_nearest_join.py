@@ -143,6 +143,8 @@ def test_what_cannot_be_joined_is_refused(spark: SparkSession, tmp_path: Path) -
     for df, on, given, message in wrong:
         with pytest.raises(InvalidOptionError, match=message):
             ours.nearestJoin(df, on, **given)
+    with pytest.raises(InvalidOptionError, match="foreachBatch"):
+        ours.nearestJoin(spark.readStream.format("rate").load().selectExpr("array(value) q"), ("q", "vec"))
     with pytest.raises(SPARK_ERRORS, match="2 dimensions, but the vectors of column 'vec' have 8"):
         ours.nearestJoin(spark.sql("SELECT array(1.0, 2.0) q"), ("q", "vec")).collect()
     Dataset.write(str(tmp_path / "q"), pa.table({"q": pa.array([[1.0, 2.0, 3.0, 4.0]], pa.list_(pa.float32(), 4))}))

@@ -35,20 +35,16 @@ def batches(rows: pa.Table, size: int) -> list[pa.RecordBatch]:
     return [batch for batch in rows.combine_chunks().to_batches(size) if batch.num_rows]
 
 
-def joined(dataset: Dataset, size: int, **near: Any) -> pa.Table:
-    """The rows that tasks find, which get batches of so many rows."""
+def joined(dataset: Dataset, size: int, queries: np.ndarray = QUESTIONS, **near: Any) -> pa.Table:
+    """The rows that tasks find, which get batches of so many rows. The question WITHOUT has no vector."""
     snapshot = dataset.snapshot
     nearest = nearest_of(snapshot, {**near, "column": "vec", "q": [0] * DIMENSIONS})
     join, _ = plan_join(snapshot, nearest, None, False, 2)
-    lists: list[list[float] | None] = QUESTIONS.tolist()
+    lists: list[list[float] | None] = queries.tolist()
     lists[WITHOUT] = None
-    asked = pa.table(
-        {
-            "c0": pa.array([f"question {i}" for i in range(len(lists))]),
-            "vector": pa.array(lists, pa.list_(pa.float32())),
-            "number": pa.array(range(len(lists)), pa.int64()),
-        }
-    )
+    names = pa.array([f"question {i}" for i in range(len(lists))])
+    numbers = pa.array(range(len(lists)), pa.int64())
+    asked = pa.table({"c0": names, "vector": pa.array(lists, pa.list_(pa.float64())), "number": numbers})
     probes = pa.Table.from_batches([*Ask(join, np.arange(join.group_count, dtype=np.int32), True)(iter(batches(asked, size)), SENT)])
     parts = [probes.filter(pc.equal(probes["key"], key)) for key in pc.unique(probes["key"])]
     compared = pa.concat_tables([pa.Table.from_batches([*Compare(join)(iter(batches(part, size)), FOUND)]) for part in parts])
@@ -67,13 +63,34 @@ def test_small_batches_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mo
     lance.write_dataset(table(vectors(rows=1200)), tmp_path / "t").create_index("vec", "IVF_PQ", num_partitions=4, num_sub_vectors=4)
     lance.write_dataset(table(vectors(rows=50, seed=4), first=1200), tmp_path / "t", mode="append")
     dataset = Dataset.open(str(tmp_path / "t"))
-    found = joined(dataset, 7, k=9, nprobes=3, **refined)
+    found = joined(dataset, 7, QUESTIONS, k=9, nprobes=3, **refined)
     asked = np.delete(np.arange(len(QUESTIONS)), WITHOUT)
     expected = dataset.scan(columns=["id"], nearest={"column": "vec", "q": QUESTIONS[asked], "k": 9, "nprobes": 3, **refined}).to_table()
     names = found["question"].combine_chunks().field("c0").to_pylist()
     others = [name for name in names if name != f"question {WITHOUT}"]
     assert others == [f"question {asked[i]}" for i in expected["query_index"].to_pylist()]
     assert names.count(f"question {WITHOUT}") == 1
+    there = found.filter(pc.is_valid(found["t0"]))
+    assert there["t0"].to_pylist() == expected["id"].to_pylist()
+    assert there["_distance"].to_pylist() == expected["_distance"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "metric", "kind"),
+    [("float16", "l2", "IVF_PQ"), ("float64", "cosine", "IVF_FLAT"), ("uint8", "hamming", "IVF_FLAT"), ("int8", "l2", None)],
+)
+def test_vectors_of_all_types(tmp_path: Path, dtype: str, metric: str, kind: str | None) -> None:
+    dataset = lance.write_dataset(table(vectors(dtype, rows=600)), tmp_path / "t", enable_stable_row_ids=True, max_rows_per_file=200)
+    if kind is not None:
+        dataset.create_index("vec", kind, metric=metric, num_partitions=3, **({"num_sub_vectors": 4} if kind == "IVF_PQ" else {}))
+    ours = Dataset.open(str(tmp_path / "t"))
+    # Rows of which the index has earlier vectors.
+    ours = ours.merge_insert("id").when_matched_update_all().execute(table(vectors(dtype, rows=90, seed=8), first=300))
+    queries = vectors(dtype, rows=60)[20:60]
+    near: dict[str, Any] = {"k": 7, "nprobes": 2, "metric": metric}
+    found = joined(ours, 100, queries, **near)
+    asked = np.delete(np.arange(len(queries)), WITHOUT)
+    expected = ours.scan(columns=["id"], nearest={**near, "column": "vec", "q": queries[asked]}).to_table()
     there = found.filter(pc.is_valid(found["t0"]))
     assert there["t0"].to_pylist() == expected["id"].to_pylist()
     assert there["_distance"].to_pylist() == expected["_distance"].to_pylist()
