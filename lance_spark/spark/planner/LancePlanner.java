@@ -68,7 +68,7 @@ public class LancePlanner extends Rule {
     public Object apply(Object extensions) {
       if (done.put(extensions, Boolean.TRUE) == null) {
         SparkInternals.areKnown();
-        ((SparkSessionExtensions) extensions).injectResolutionRule(new Builder(new LanceResolution()));
+        ((SparkSessionExtensions) extensions).injectResolutionRule(new ResolutionBuilder());
         ((SparkSessionExtensions) extensions).injectParser(new StatementParser());
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new RowLevelCommands()));
         ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
@@ -87,6 +87,18 @@ public class LancePlanner extends Rule {
     Builder(Rule rule) { this.rule = rule; }
 
     public Object apply(Object session) { return rule; }
+  }
+
+  /** The session has its parser when it builds its rules: ours must come before those of extensions that were named later. */
+  static class ResolutionBuilder implements scala.Function1 {
+    public Object apply(Object session) {
+      try {
+        new StatementParser().addTo((SparkSession) session);
+      } catch (Exception e) {
+        LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
+      }
+      return new LanceResolution();
+    }
   }
 
   /** Replaces relations and finished scans, and counts them. */

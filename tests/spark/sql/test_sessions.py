@@ -54,8 +54,13 @@ def test_the_jar_does_without_enable(stored: str, tmp_path: Path) -> None:
     run("import runpy; runpy.run_module('lance_spark', run_name='__main__')", "jar", jar)
     script = """
 builder = builder.config("spark.jars", sys.argv[2]).config("spark.sql.extensions", "lancespark.LancePlanner$Extensions")
-change(builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[3]).getOrCreate())
+spark = builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[3]).getOrCreate()
+print("versions", spark.sql(f"DESCRIBE HISTORY lance.`{sys.argv[1]}`").count())
+change(spark)
+print("compacted", spark.sql("OPTIMIZE v").count())
 """
     out = run(START + CHANGES + script, stored, jar, f"{tmp_path}/warehouse")
+    assert "versions 1" in out
     assert "rows [(1, 'B'), (9, 'new')]" in out
+    assert "compacted 1" in out
     assert "scanned 1" in out

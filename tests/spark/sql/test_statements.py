@@ -37,6 +37,8 @@ def test_the_history_of_a_table_is_described_by_its_name_its_path_and_its_view(o
         assert rows.columns == ["version", "timestamp", "operation", "message", "properties"]
         assert [(row.version, row.operation) for row in rows.collect()] == [(2, "Append"), (1, "Overwrite")]
     assert [row[2] for row in sql("desc  history /* of */ planner.session_table limit 1 ; -- newest")] == ["Overwrite"]
+    derived = own.spark.newSession()
+    assert derived.sql(f"DESCRIBE HISTORY lance.`{path}`").count() == 2
     with pytest.raises(SPARK_ERRORS, match="the end is expected, but there is 'AND' at position 37"):
         own.sql("DESCRIBE HISTORY lance.ns.t LIMIT 1 AND more")
     with pytest.raises(SPARK_ERRORS, match="TABLE_OR_VIEW_NOT_FOUND"):
