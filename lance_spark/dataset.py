@@ -37,6 +37,7 @@ from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
+from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
@@ -233,6 +234,11 @@ class Dataset(SearchMethods, IndexMethods):
     def tags(self) -> Tags:
         """The table's tags: `tags.list()`, `tags.create("name", 3)` and so on."""
         return Tags(self.snapshot)
+
+    @property
+    def consumers(self) -> Consumers:
+        """The streams that have recorded their place with the table: `consumers.list()` with their lag, `consumers.drop("id")`."""
+        return Consumers(self.snapshot)
 
     @property
     def branches(self) -> Branches:

@@ -24,6 +24,7 @@ from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.maintenance.cleanup import CleanupStats
 from lance_spark.table.maintenance.verify import Report
+from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
@@ -201,6 +202,11 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs):
     def tags(self) -> Tags:
         """The table's tags: `tags.create("name", 3)`, `tags.list()` and so on."""
         return self._dataset().tags
+
+    @property
+    def consumers(self) -> Consumers:
+        """The streams that have recorded their place with the table: `consumers.list()`, `consumers.drop("id")`."""
+        return self._dataset().consumers
 
     @property
     def branches(self) -> Branches:

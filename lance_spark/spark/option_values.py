@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from lance_spark.table.maintenance.durations import duration
+from lance_spark.table.versions.ref_files import is_tag_name
 
 
 def nonempty(text: str) -> str:
@@ -67,6 +70,24 @@ def moment(text: str) -> datetime:
     except ValueError:
         raise ValueError("a time in ISO 8601, such as 2026-01-31T12:00:00Z (UTC if it has no zone)") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def time_span(text: str) -> timedelta:
+    """A duration, such as 14days."""
+    try:
+        span = duration(text)
+    except (ValueError, OverflowError):
+        span = timedelta()
+    if not span:
+        raise ValueError("a duration such as 14days or '1h 30m'")
+    return span
+
+
+def tag_part(text: str) -> str:
+    """Text that may be a part of the name of a tag."""
+    if not is_tag_name(text):
+        raise ValueError("letters, digits, '.', '-' and '_'")
+    return text
 
 
 def json_object(text: str) -> Mapping[str, Any]:

@@ -28,6 +28,8 @@ from lance_spark.spark.option_values import (
     number,
     number_or_word,
     storage_version,
+    tag_part,
+    time_span,
     words_or_json,
 )
 from lance_spark.spark.types import FIXED_SIZE
@@ -68,7 +70,15 @@ def _help(field: str, option: WriteOption) -> str:
 
 
 def _feed_parser(option: FeedOption) -> Callable[[str], Any]:
-    parsers = {"flag": flag, "version": number(0), "start": number_or_word(0, LATEST), "count": number(1), "moment": moment}
+    parsers = {
+        "flag": flag,
+        "version": number(0),
+        "start": number_or_word(0, LATEST),
+        "count": number(1),
+        "moment": moment,
+        "tag": tag_part,
+        "duration": time_span,
+    }
     return parsers[option.kind]
 
 

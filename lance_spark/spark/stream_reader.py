@@ -45,6 +45,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """Where the next batch ends. Before 4.2, Spark gives neither its start nor a limit."""
         at = Offset.from_json(start) if start is not None else self._at or self._stream.initial()
+        self._stream.renew()
         self._at = self._stream.advance(at, type(limit).__name__ != "ReadAllAvailable")
         return self._at.to_json()
 
@@ -66,8 +67,10 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @brief_errors()
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch. After a restart, Spark 4.0 and 4.1 tell by an empty batch where the stream is."""
-        self._at = Offset.from_json(end)
-        return [LancePartition(task, False) for task in self._stream.tasks(Offset.from_json(start), self._at)]
+        self._at, first = Offset.from_json(end), Offset.from_json(start)
+        if first != self._at:
+            self._stream.record(first)
+        return [LancePartition(task, False) for task in self._stream.tasks(first, self._at)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the batches of one task, in exactly the promised schema."""

@@ -39,6 +39,7 @@ from lance_spark.table.indexes.describe import index_statistics, list_indices
 from lance_spark.table.indexes.optimize import STAGES, Optimization, commit_optimized
 from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, cleanup_old_versions
 from lance_spark.table.scan.runner import Here
+from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import versions
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened, to_datetime
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
@@ -253,6 +254,18 @@ def _delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> Rows:
     return [(name,)]
 
 
+def _consumers(snapshot: Snapshot) -> Rows:
+    def micros(moment: datetime | None) -> int | None:
+        return None if moment is None else _micros(moment)
+
+    return [(c.id, c.branch, c.version, c.lag, micros(c.updated_at), micros(c.expires_at)) for c in Consumers(snapshot).list()]
+
+
+def _drop_consumer(snapshot: Snapshot, id: str) -> Rows:
+    Consumers(snapshot).drop(id)
+    return [(id,)]
+
+
 def _create_branch(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
     if if_not_exists and name in Dataset(snapshot).branches.list():
         return [(name, open_snapshot(snapshot.root, branch=name, allow_other_stores=snapshot.allow_other_stores).version)]
@@ -440,6 +453,8 @@ PROCEDURES: Mapping[str, Procedure] = {
     "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
     "delete_tag": Procedure("name string", _delete_tag, _NAME, 1),
     "tags": Procedure("name string, branch string, version bigint, created_at string, updated_at string", _rows_of("tags")),
+    "consumers": Procedure("id string, branch string, version bigint, lag bigint, updated_at timestamp, expires_at timestamp", _consumers),
+    "drop_consumer": Procedure("id string", _drop_consumer, {"id": "string"}, 1),
     "create_branch": Procedure("name string, version bigint", _create_branch, _NAME_AND_VERSION, 1),
     "delete_branch": Procedure("name string", _delete_branch, _NAME, 1),
     "branches": Procedure("name string, parent_branch string, parent_version bigint, created_at timestamp", _rows_of("branches")),

@@ -6,12 +6,12 @@ Names and meanings are those of Delta Lake, where it has them. Parsers and docs/
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lance_spark.errors import InvalidOptionError
 
-Kind = Literal["flag", "version", "start", "count", "moment"]
+Kind = Literal["flag", "version", "start", "count", "moment", "tag", "duration"]
 """What the text of an option says. A start is a version, or `LATEST`."""
 Use = Literal["batch", "stream", "both"]
 LATEST = "latest"
@@ -92,6 +92,25 @@ class FeedOptions:
         ),
     )
 
+    consumer: str | None = field(
+        default=None,
+        metadata=_said(
+            "consumerId",
+            "tag",
+            "stream",
+            "A stream records its place with the table under this name, and cleanups keep the versions that it needs.",
+        ),
+    )
+    consumer_expiration: timedelta = field(
+        default=timedelta(days=30),
+        metadata=_said(
+            "consumerExpiration",
+            "duration",
+            "stream",
+            "Cleanups no longer respect the place of a `consumerId` that has not been seen for so long (default: `30days`).",
+        ),
+    )
+
     @property
     def given(self) -> frozenset[str]:
         """The names of the options that have other values than their defaults."""
@@ -120,6 +139,8 @@ class FeedOptions:
             raise InvalidOptionError(f"the option {others[0]!r} does not apply to readStream: a stream has no end")
         if self.starting_version is not None and self.starting_timestamp is not None:
             raise InvalidOptionError("give either startingVersion or startingTimestamp")
+        if self.consumer is None and "consumerExpiration" in self.given:
+            raise InvalidOptionError("the option 'consumerExpiration' needs consumerId, the name under which the stream records its place")
 
 
 DESCRIBED: dict[str, FeedOption] = {f.name: f.metadata[_OPTION] for f in fields(FeedOptions)}

@@ -21,6 +21,7 @@ from lance_spark.table.feed.changes import Changes
 from lance_spark.table.feed.differences import differences
 from lance_spark.table.feed.offset import Offset, beginning
 from lance_spark.table.feed.options import LATEST, FeedOptions
+from lance_spark.table.feed.place import Place
 from lance_spark.table.feed.task import ChangesTask, changes_tasks, fragment_tasks
 from lance_spark.table.scan.plan import MAX_TASK_BYTES, all_live_rows, live_rows, plan_tasks
 from lance_spark.table.scan.task import ScanTask
@@ -71,6 +72,7 @@ class TableStream:
         self._open: dict[int, Snapshot] = {}
         self._parts: tuple[tuple[int, bool], np.ndarray] | None = None
         self._is_checked = False
+        self._place = None if options.consumer is None else Place(options.consumer, options.consumer_expiration)
 
     @property
     def max_files(self) -> int:
@@ -140,6 +142,25 @@ class TableStream:
                 if not budget.take(*self._weight(place, int(parts[i]))):
                     return self._offset(place[0], i, place[1], start)
         return self._offset(last + 1, 0, False, start)
+
+    def record(self, start: Offset) -> None:
+        """Record with the table that the stream has read all before `start`, the beginning of a batch that is about to run.
+
+        All batches before it are committed then. So what is recorded may be older than the checkpoint, but is never newer.
+        """
+        if self._place is None:
+            return
+        # A commit is compared with the version before it.
+        version = start.version if start.snapshot else max(start.version - 1, 1)
+        try:
+            self._place.move(self._version(min(version, (self._seen or self.latest()).version)))
+        except VersionNotFoundError as e:
+            _LOG.warning("the place of the consumer %s is not recorded: %s", self._options.consumer, e)
+
+    def renew(self) -> None:
+        """Keep the recorded place from expiring while there is nothing to read."""
+        if self._place is not None:
+            self._place.renew()
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[ScanTask | ChangesTask]:
         """The tasks that read the batch between two offsets."""

@@ -1,6 +1,7 @@
 """Cleanup: removal of old versions and of the files that no version needs.
 
-A version is kept if it is the latest, if it is tagged, or if a branch or a clone started from it. A file is kept if a kept version of this
+A version is kept if it is the latest, if it is tagged, if a stream still needs it (see `table.versions.consumers`), or if a branch or a
+clone started from it. A file is kept if a kept version of this
 table or of one of its branches refers to it. A file that no version ever referred to may belong to an active writer, so it is kept for
 seven days.
 
@@ -20,6 +21,7 @@ Therefore there is also a pause between listing the versions and removing the fi
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -42,6 +44,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.maintenance.durations import duration
 from lance_spark.table.maintenance.progress import Track, untracked
 from lance_spark.table.versions import ref_files as refs
+from lance_spark.table.versions.consumers import has_expired, is_consumer
 from lance_spark.table.versions.hint import move_hint, read_hint
 from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.named_files import ForgottenFiles, NamedFiles
@@ -135,7 +138,7 @@ class _Cleanup:
         self._since = 0.0
         """The time at which the versions were listed, later the time at which the last manifest was removed."""
 
-    def find_old(self, oldest_kept: int) -> None:
+    def find_old(self, oldest_kept: float) -> None:
         """Read all versions and find the old ones.
 
         Versions after the hint are kept: writers that have read the hint must not find a gap above it (see `table.versions.hint`).
@@ -146,7 +149,9 @@ class _Cleanup:
         self._since = time.monotonic()
         if self._policy.retain_versions is not None:
             oldest_kept = min([oldest_kept, *sorted(versions)[-self._policy.retain_versions :]])
-        tags, named, tagged = self._tags(), self._named(), {}
+        tags, needed = self._tags()
+        named, tagged = self._named(), dict[str, int]()
+        oldest_kept = min(oldest_kept, needed)
         for version, manifest in self._track(self._opened(versions), "read versions", len(versions)):
             old = version < oldest_kept and (hint is None or version <= hint) and self._is_of_age(manifest)
             if old:
@@ -165,6 +170,8 @@ class _Cleanup:
 
     def remove_versions(self) -> None:
         """Remove the manifests of the old versions, except those that are referenced by now."""
+        if not self._policy.dry_run:
+            self._drop_expired()
         self._pause()
         named, due, held = set[int](), 0.0, 0
         for version, path in self._track(list(self._old.items()), "remove versions"):
@@ -259,14 +266,26 @@ class _Cleanup:
         self._kept.add(manifest, {None})
         self._known.add((self._store.uri, version))
 
-    def _tags(self) -> dict[str, int]:
-        """The tags of the snapshot's branch: name -> version."""
-        return {t.name: t.version for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch}
+    def _tags(self) -> tuple[dict[str, int], float]:
+        """The tags of the snapshot's branch (name -> version), and the first version that a consumer needs (infinite: none)."""
+        tags = [t for t in refs.tags(self._snapshot.root).values() if t.branch == self._snapshot.manifest.branch]
+        places = (t.version for t in tags if is_consumer(t.name) and not has_expired(t, self._now))
+        return {t.name: t.version for t in tags if not is_consumer(t.name)}, min(places, default=math.inf)
+
+    def _drop_expired(self) -> None:
+        """Remove the places of consumers that have expired: their versions may be removed."""
+        root = self._snapshot.root
+        for tag in refs.tags(root).values():
+            if is_consumer(tag.name) and tag.branch == self._snapshot.manifest.branch and has_expired(tag, self._now):
+                with contextlib.suppress(VersionNotFoundError):
+                    refs.delete_tag(root, tag.name)
 
     def _named(self) -> set[int]:
-        """The versions of the snapshot's branch that tags, branches and clones refer to."""
+        """The versions of the snapshot's branch that tags, branches and clones refer to, and old ones that a consumer needs."""
         root, own = self._snapshot.root, self._snapshot.manifest.branch
-        named = {*self._tags().values(), *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
+        tags, needed = self._tags()
+        old = (v for v in self._old if v >= needed)
+        named = {*tags.values(), *old, *(b.parent_version for b in refs.branches(root).values() if b.parent_branch == own)}
         clones = (c for c in refs.clones(root) if c.branch == own)
         return named | {c.version for c in clones if clone_exists(root, c.uri, self._snapshot.allow_other_stores)}
 
