@@ -4,7 +4,8 @@ A python block is executed, the statements of a sql block go to the Spark sessio
 one of them is what it prints, where `...` stands for anything. A block with the comment `<!-- not run: reason -->` on the line before
 it is not run. Pages keep their tables in /tmp; a run has its working directory in place of it.
 
-`python -P tests/examples.py PAGE` runs a page in any environment, which needs nothing of this repository but this file.
+`python -P tests/examples.py PAGE` runs a page in any environment, which needs nothing of this repository but this file. Its tables are in a
+folder that is removed at the end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,4 +108,6 @@ def _without_trailing_spaces(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(f"{run_page(Path(sys.argv[1]).resolve(), {})} examples")
+    page = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        print(f"{run_page(page, {})} examples")

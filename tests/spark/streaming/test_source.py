@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
-from lance_spark import Dataset
+from lance_spark import Dataset, LanceTable
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -83,6 +83,14 @@ def test_tables_of_catalogs_and_changes_are_streams_too(spark: SparkSession, tmp
         assert changes.run(feed) == [[(2, "s2", "update_preimage", 2), (2, "x", "update_postimage", 2)]]
         with pytest.raises(StreamingQueryException, match="skipChangeCommits=true"):
             rows.run(spark.readStream.table("streamed"))
+        place = Query(tmp_path / "place")
+        place.run(spark.readStream.option("consumerId", "bills").option("consumerExpiration", "1h").table("streams.t"))
+        write(uri, 3)
+        consumers = spark.sql("CALL streams.system.consumers('t')")
+        assert [row[:4] for row in consumers.collect()] == [("bills", None, 2, 1)]
+        assert [c.id for c in LanceTable.forPath(spark, uri).consumers.list()] == ["bills"]
+        assert spark.sql("CALL streams.system.drop_consumer('t', 'bills')").collect() == [("bills",)]
+        assert spark.sql("CALL streams.system.consumers('t')").collect() == []
     finally:
         spark.sql("DROP TABLE streamed")
 
@@ -94,6 +102,10 @@ def test_tables_of_catalogs_and_changes_are_streams_too(spark: SparkSession, tmp
         ({"netChanges": "true"}, "the option 'netChanges' does not apply to readStream"),
         ({"version": "1"}, "the option 'version' does not apply to readStream; startingVersion chooses"),
         ({"limit": "1"}, "the option 'limit' does not apply to readStream"),
+        ({"withEventTimeOrder": "true"}, "the option 'withEventTimeOrder' is not implemented: .* startingVersion"),
+        ({"consumerExpiration": "1 day"}, "the option 'consumerExpiration' needs consumerId"),
+        ({"consumerExpiration": "soon", "consumerId": "a"}, "a duration such as 14days"),
+        ({"consumerId": "a/b"}, "letters, digits"),
         ({"startingVersion": "1", "startingTimestamp": "2026-01-01"}, "give either startingVersion or startingTimestamp"),
     ],
 )
