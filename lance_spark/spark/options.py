@@ -218,8 +218,8 @@ UNBUILT = {
     "lance.partition.spec": "",
     "backfill_columns": "",
     "update_columns": "",
-    "withEventTimeOrder": "the rows that are there when a stream starts are read fragment by fragment, so a watermark may drop some of them; "
-    "give a watermark that spans their times, or read them by a batch and stream with startingVersion",
+    "withEventTimeOrder": "the first rows of a stream come fragment by fragment; give a watermark that spans their times, "
+    "or read them by a batch, and stream with startingVersion",
 }
 """Options of other connectors that would change the result, with the alternative if there is one."""
 _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}

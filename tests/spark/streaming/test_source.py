@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset, LanceTable
+from lance_spark.errors import LanceError
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -112,10 +113,13 @@ def test_tables_of_catalogs_and_changes_are_streams_too(spark: SparkSession, tmp
 def test_options_of_a_single_read_are_refused(uri: str, options: dict[str, str], message: str) -> None:
     from lance_spark.spark.source import LanceDataSource
 
-    source = LanceDataSource({"path": uri, **options})
-    schema: Any = source.schema()
-    with pytest.raises(Exception, match=message):
+    def read() -> None:
+        source = LanceDataSource({"path": uri, **options})
+        schema: Any = source.schema()
         source.streamReader(schema)
+
+    with pytest.raises(LanceError, match=message):
+        read()
 
 
 def test_options_of_a_stream_are_refused_by_a_single_read(spark: SparkSession, uri: str) -> None:
