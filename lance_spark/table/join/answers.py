@@ -17,7 +17,7 @@ from lance_spark.table.search.segments import add_or_leave, open_segment
 Triples = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of questions (int64), distances (float32) and addresses of rows (uint64)."""
 
-_CUT_ROWS = 4 << 20
+_CUT_ROWS = 1 << 20
 """More rows than so many, that were found for some questions, are reduced to the nearest ones."""
 
 

@@ -20,7 +20,7 @@ _FOUND_BYTES = 64 << 20
 """The vectors of the questions that are compared at once, and the rows found for them, take at most so many bytes."""
 _ROW_BYTES = 24
 """Of a row that is found: its address and its distance, twice while they are packed."""
-_PIECE_ROWS = 1 << 10
+_PIECE_ROWS = 1 << 8
 """So many rows of a question are sent as one value at most: Spark makes batches of thousands of values."""
 
 

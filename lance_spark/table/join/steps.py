@@ -23,6 +23,8 @@ from lance_spark.table.search.vector_search import DISTANCE
 
 _ROWS_BYTES = 32 << 20
 """Rows of the result are made in batches of about so many bytes."""
+_CHUNK_BYTES = 8 << 20
+"""The nearest rows of the questions that are answered at once take at most so many bytes; those to choose from take several times as many."""
 _FOUND_BYTES = 24
 """Of a row that is found, while the nearest are chosen: its question, distance and address."""
 
@@ -97,7 +99,7 @@ class Answer:
     left: bool
 
     def __call__(self, batches: Batches, schema: pa.Schema) -> Batches:
-        at_once = max(_ROWS_BYTES // (_FOUND_BYTES * self.join.candidates), 1)
+        at_once = max(_CHUNK_BYTES // (_FOUND_BYTES * self.join.candidates), 1)
         chunk = _Chunk(self.join)
         for batch in batches:
             while batch.num_rows:

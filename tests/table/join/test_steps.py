@@ -55,7 +55,8 @@ def joined(dataset: Dataset, size: int, queries: np.ndarray = QUESTIONS, **near:
 
 @pytest.mark.parametrize("refined", [{}, {"refine_factor": 3}])
 def test_small_batches_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refined: dict[str, int]) -> None:
-    monkeypatch.setattr(steps, "_ROWS_BYTES", 500)  # about three questions, and ten rows
+    monkeypatch.setattr(steps, "_CHUNK_BYTES", 700)  # about three questions
+    monkeypatch.setattr(steps, "_ROWS_BYTES", 500)  # about ten rows
     monkeypatch.setattr(compare, "_FOUND_BYTES", 1500)  # about five questions
     monkeypatch.setattr(compare, "_PIECE_ROWS", 3)
     monkeypatch.setattr(questions, "_AT_ONCE_BYTES", 1000)
