@@ -24,7 +24,7 @@ from lance_spark.table.search.vector_search import DISTANCE
 _ROWS_BYTES = 32 << 20
 """Rows of the result are made in batches of about so many bytes."""
 _CHUNK_BYTES = 8 << 20
-"""The nearest rows of the questions that are answered at once take at most so many bytes; those to choose from take several times as many."""
+"""The nearest rows of the questions that are answered at once take at most so many bytes; those to choose from take several times it."""
 _FOUND_BYTES = 24
 """Of a row that is found, while the nearest are chosen: its question, distance and address."""
 
