@@ -16,6 +16,7 @@ from lance_spark.spark.planner import install
 from tests.spark.class_files import references
 from tests.spark.processes import ROOT, START, run
 
+PLANNER = ROOT / "lance_spark" / "spark" / "planner"
 PUBLIC = re.compile(
     r"org\.apache\.spark\.(sql\.(connector|types|util|vectorized)\.(?!.*CatalogV2Util)|"
     r"sql\.(SparkSession|SparkSessionExtensions|RuntimeConfig)$|SparkContext$|TaskContext$|util\.TaskCompletionListener$)"
@@ -27,40 +28,72 @@ def context_loader(spark: SparkSession) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
+FEATURES = ["scan", "conditions", "resolution", "row_level", "session_catalog", "functions", "catalog", "statements", "columnar"]
+
+
 @pytest.fixture(scope="module")
-def internals(spark: SparkSession) -> Any:
-    """The Java object with the list."""
-    return install._new(spark, install._loader(spark), "lancespark.SparkInternals")
+def features(spark: SparkSession) -> Any:
+    """The Java object with the lists."""
+    return install._new(spark, install._loader(spark), "lancespark.Features")
 
 
-def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, internals: Any) -> None:
-    assert list(internals.missing(context_loader(spark))) == []
-    assert internals.columnarComplaint(context_loader(spark)) == ""
+def test_this_spark_has_everything_that_the_planner_uses(spark: SparkSession, features: Any) -> None:
+    assert list(features.names()) == FEATURES
+    assert {name: list(features.missing(name, context_loader(spark))) for name in FEATURES} == {name: [] for name in FEATURES}
 
 
-def test_the_list_matches_the_compiled_classes(spark: SparkSession, internals: Any) -> None:
+def test_the_lists_match_the_compiled_classes(spark: SparkSession, features: Any) -> None:
+    """Of each feature: what its folder refers to is in its list, or in that of a feature that it needs."""
     classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources())
-    used = {reference for name in classes.keySet() for reference in references(bytes(classes.get(name)))}
-    internal = {f"{name}#{member}" for name, member in used if name.startswith("org.apache.spark.") and not PUBLIC.match(name)}
-    listed = set(internals.used())
-    assert sorted(internal - listed) == []
-    assert sorted(listed - internal - by_name(listed)) == []
+    used: dict[str, set[str]] = {name: set() for name in FEATURES}
+    for name in classes.keySet():
+        found = references(bytes(classes.get(name)))
+        used[feature_of(name)] |= {f"{c}#{m}" for c, m in found if c.startswith("org.apache.spark.") and not PUBLIC.match(c)}
+    for name in FEATURES:
+        listed = set(features.used(name))
+        needed = {entry for other in features.needs(name) for entry in features.used(other)}
+        assert sorted(used[name] - needed) == [], name
+        assert sorted(listed - used[name] - by_name(listed)) == [], name
 
 
-def by_name(entries: set[str]) -> set[str]:
-    """The entries that the sources refer to by strings: private fields, and arguments of case classes."""
+def feature_of(path: str) -> str:
+    """The feature that has the source of a compiled class."""
+    name = path.rpartition("/")[2].removesuffix(".class").partition("$")[0]
+    declares = re.compile(rf"^(?:public |final |abstract )*(?:class|interface) {name}\b", re.MULTILINE)
+    (folder,) = {file.parent for file in PLANNER.rglob("*.java") if declares.search(file.read_text())}
+    return "scan" if folder == PLANNER else folder.relative_to(PLANNER).parts[0]
+
+
+@pytest.mark.parametrize("feature", FEATURES[1:])
+def test_the_other_features_compile_without_one(spark: SparkSession, features: Any, feature: str) -> None:
+    """So a renamed member of Spark costs the feature that uses it, and those that need this feature."""
+    without = [name for name in FEATURES if feature in features.needs(name)]
+    classes = install._compile(spark.sparkContext._gateway, context_loader(spark), install.sources(without))
+    assert {feature_of(name) for name in classes.keySet()} == set(FEATURES) - set(without)
+
+
+def test_the_lists_have_what_the_sources_refer_to_by_strings(features: Any) -> None:
+    listed = {entry.partition("#")[2] for name in FEATURES for entry in features.used(name)}
+    members, made = members_by_name()
+    assert made
+    assert len(members) > 10
+    assert members <= listed
+    assert made <= {member.partition("/")[0] for member in listed}
+
+
+def members_by_name() -> tuple[set[str], set[str]]:
+    """What the sources refer to by strings: private fields and arguments of case classes as members, and the names of methods."""
     source = "".join(install.sources().values())
     fields = set(re.findall(r'SparkInternals\.[gs]et\([^"]*?"([\w$]+)"', source))
     arguments = set(re.findall(r'SparkInternals\.(?:with|argument)\([^"]*?"(\w+)"', source))
-    assert fields
-    assert arguments
     made = set(re.findall(r'SparkInternals\.made\([^"]*?"(\w+)"', source))
-    assert made
-    members = {f".{name}" for name in fields} | {f"{name}/0" for name in arguments} | {"makeCopy/1"}
-    members |= {member for entry in entries if (member := entry.partition("#")[2]).partition("/")[0] in made}
-    assert members <= {entry.partition("#")[2] for entry in entries}
-    assert {member.partition("/")[0] for member in members} >= made
-    named = {entry for entry in entries if entry.partition("#")[2] in members}
+    return {f".{name}" for name in fields} | {f"{name}/0" for name in arguments} | {"makeCopy/1"}, made
+
+
+def by_name(entries: set[str]) -> set[str]:
+    """The entries that the sources refer to by strings."""
+    members, made = members_by_name()
+    named = {entry for entry in entries if (member := entry.partition("#")[2]) in members or member.partition("/")[0] in made}
     others = {entry.partition("#")[0] for entry in entries - named if not entry.endswith("#")}
     # A class of which only such members are in use is not named in the compiled classes either.
     return by_name_for_columns(entries) | named | {f"{owner}#" for owner in {entry.partition("#")[0] for entry in named} - others}
@@ -80,7 +113,7 @@ def by_name_for_columns(entries: set[str]) -> set[str]:
 
 def test_the_versions_of_spark_are_the_same_everywhere() -> None:
     """The sentence of the planner, those that are tested, and those that are installed."""
-    (sentence,) = re.findall(r'VERSIONS = "(.*?)"', install.sources()["SparkInternals.java"])
+    (sentence,) = re.findall(r'VERSIONS = "(.*?)"', install.sources()["Features.java"])
     (tested,) = re.findall(r"^SPARK_VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert re.findall(r"[\d.]+", sentence) == tested.split()
     (oldest, newest) = (tuple(map(int, v.split("."))) for v in (tested.split()[0], tested.split()[-1]))
@@ -88,9 +121,14 @@ def test_the_versions_of_spark_are_the_same_everywhere() -> None:
 
 
 def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:
-    text = install.sources()["SparkInternals.java"]
+    text = install.sources()["Features.java"]
     for old, new in (
-        ("SparkInternals", "OtherInternals"),  # py4j takes classes of one name for one class
+        ("Features", "OtherFeatures"),  # py4j takes classes of one name for one class
+        ("class Feature ", "class OtherFeature "),
+        ("Feature feature", "OtherFeature feature"),
+        ("(Feature)", "(OtherFeature)"),
+        ("new Feature(", "new OtherFeature("),
+        ("  Feature(", "  OtherFeature("),
         ('".ds", "name/0"', '".gone", "name/7"'),
         ('"PythonBatch"', '"Gone"'),
         ('"PythonWrite", "new/4"', '"PythonWrite", "new/9"'),
@@ -98,22 +136,22 @@ def test_missing_internals_are_found_by_name(spark: SparkSession) -> None:
         assert old in text
         text = text.replace(old, new)
     gateway, context = spark.sparkContext._gateway, context_loader(spark)
-    loader = install._class_loader(gateway, context, install._compile(gateway, context, {"OtherInternals.java": text}))
-    missing = install._new(spark, loader, "lancespark.OtherInternals").missing(context)
+    loader = install._class_loader(gateway, context, install._compile(gateway, context, {"OtherFeatures.java": text}))
+    missing = install._new(spark, loader, "lancespark.OtherFeatures").missing("scan", context)
     assert sorted(missing) == ["Gone", "PythonTable#.gone", "PythonTable#name/7", "PythonWrite#new/9"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new"),
-    [("SparkInternals.java", '".ds"', '".gone"'), ("LanceTable.java", "inner.capabilities()", "inner.gone()")],
+    [("Features.java", '".ds"', '".gone"'), ("LanceTable.java", "inner.capabilities()", "inner.gone()")],
     ids=["a private field", "a method"],
 )
 def test_with_missing_internals_queries_run_and_a_warning_names_them(tmp_path: Path, uri: str, file: str, old: str, new: str) -> None:
     Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
     shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
     java = tmp_path / "lance_spark" / "spark" / "planner"
-    for name, before, after in ((file, old, new), ("SparkInternals.java", '"capabilities/0"', '"gone/0"')):
+    for name, before, after in ((file, old, new), ("Features.java", '"capabilities/0"', '"gone/0"')):
         text = (java / name).read_text()
         assert before in text
         (java / name).write_text(text.replace(before, after))

@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Catalyst expressions are not translated here.
  *
  * Janino compiles the sources of this package at run time on Spark 4.0 to 4.3. It supports neither lambdas nor type inference, hence the
- * casts. SparkInternals lists everything that is not in Spark's public connector API.
+ * casts. Features lists everything that is not in Spark's public connector API.
  */
 public class LancePlanner extends Rule {
   static final String SOURCE = "lance";
@@ -45,11 +45,11 @@ public class LancePlanner extends Rule {
    * gets finished scans and repeats the push-down. After a failure the plan stays unchanged, which is slower but correct.
    */
   public TreeNode apply(TreeNode plan) {
-    if (!SparkInternals.areKnown()) return plan;
+    if (!Features.areKnown("scan")) return plan;
     try {
       Swap swap = new Swap();
       LogicalPlan swapped = swap.in((LogicalPlan) plan);
-      return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(ExtraConditions.given(swapped)) : swapped;
+      return swap.scans > 0 ? (LogicalPlan) V2ScanRelationPushDown$.MODULE$.apply(withConditions(swapped)) : swapped;
     } catch (Throwable t) {
       warn(t);
       return plan;
@@ -61,23 +61,45 @@ public class LancePlanner extends Rule {
     if (failures++ < WARNINGS) LOG.warn("push-down failed: the query reads whole lance tables", reason);
   }
 
+  /** The plan with the conditions that Spark does not push, if that feature is there; after a failure the plan as it is. */
+  static LogicalPlan withConditions(LogicalPlan plan) {
+    try {
+      Walk conditions = (Walk) Features.object("conditions", "ExtraConditions");
+      return conditions == null ? plan : conditions.in(plan);
+    } catch (Throwable t) {
+      warn(t);
+      return plan;
+    }
+  }
+
   /** Installs the rules through spark.sql.extensions, or into the extensions of an existing session. */
   public static class Extensions implements scala.Function1 {
     private static final Map done = Collections.synchronizedMap(new WeakHashMap());
 
     public Object apply(Object extensions) {
-      if (done.put(extensions, Boolean.TRUE) == null) {
-        SparkInternals.areKnown();
-        ((SparkSessionExtensions) extensions).injectResolutionRule(new ResolutionBuilder());
-        ((SparkSessionExtensions) extensions).injectParser(new StatementParser());
-        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new RowLevelCommands()));
-        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new CatalogTables()));
-        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new LancePlanner()));
-        ((SparkSessionExtensions) extensions).injectOptimizerRule(new Builder(new ReplaceGuard()));
-        ((SparkSessionExtensions) extensions).injectPreCBORule(new Builder(new PushDownTrial()));
-        LanceScanFunction.addTo((SparkSessionExtensions) extensions);
-      }
+      if (done.put(extensions, Boolean.TRUE) == null) add((SparkSessionExtensions) extensions);
       return scala.runtime.BoxedUnit.UNIT;
+    }
+
+    private static void add(SparkSessionExtensions extensions) {
+      add("resolution", "LanceResolution", extensions);
+      add("statements", "StatementParser", extensions);
+      addRule("row_level", "RowLevelCommands", extensions);
+      addRule("session_catalog", "CatalogTables", extensions);
+      extensions.injectOptimizerRule(new Builder(new LancePlanner()));
+      extensions.injectOptimizerRule(new Builder(new ReplaceGuard()));
+      extensions.injectPreCBORule(new Builder(new PushDownTrial()));
+      add("functions", "LanceScanFunction", extensions);
+    }
+
+    private static void add(String feature, String type, SparkSessionExtensions extensions) {
+      Object addition = Features.object(feature, type);
+      if (addition != null) ((Addition) addition).addTo(extensions);
+    }
+
+    private static void addRule(String feature, String type, SparkSessionExtensions extensions) {
+      Object rule = Features.object(feature, type);
+      if (rule != null) extensions.injectOptimizerRule(new Builder((Rule) rule));
     }
   }
 
@@ -87,18 +109,6 @@ public class LancePlanner extends Rule {
     Builder(Rule rule) { this.rule = rule; }
 
     public Object apply(Object session) { return rule; }
-  }
-
-  /** The session has its parser when it builds its rules: ours must come before those of extensions that were named later. */
-  static class ResolutionBuilder implements scala.Function1 {
-    public Object apply(Object session) {
-      try {
-        new StatementParser().addTo((SparkSession) session);
-      } catch (Exception e) {
-        LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
-      }
-      return new LanceResolution();
-    }
   }
 
   /** Replaces relations and finished scans, and counts them. */
@@ -144,4 +154,13 @@ abstract class Walk {
     }
     return isChanged ? (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq()) : plan;
   }
+}
+
+/** What a feature adds to sessions. */
+interface Addition {
+  /** To those that are built with these extensions. */
+  void addTo(SparkSessionExtensions extensions);
+
+  /** To one that is built. */
+  void addTo(SparkSession session) throws Exception;
 }

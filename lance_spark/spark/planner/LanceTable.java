@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import lancespark.columnar.Marks;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
@@ -34,6 +35,8 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   private static final String BASED_ON = "__lance_based_on";
   /** The option that reads changes instead of rows. */
   static final String FEED = "readChangeFeed";
+  /** The option with the call of a table function, see SearchFunction. */
+  static final String CALL = "__lance_function";
   private final PythonTable inner;
   private final String name;
   private final Map own;
@@ -70,20 +73,23 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   /** The same relation over LanceTable. */
   static LogicalPlan relation(DataSourceV2Relation relation, Object output) throws Exception {
     PythonTable opened = (PythonTable) relation.table();
-    Map stored = CatalogTables.options(relation);
+    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
     LanceTable table = stored == null ? opened(opened, relation.options()) : new LanceTable(opened, opened.name(), stored);
     return (LogicalPlan) SparkInternals.with(SparkInternals.with(relation, "table", table), "output", output);
   }
 
   /** A table of the session catalog. Spark does not pass its options and location. */
   static LanceTable inCatalog(Table table, Identifier identifier) throws Exception {
-    return new LanceTable((PythonTable) table, table.name(), CatalogTables.options(CatalogTables.entry(identifier)));
+    return new LanceTable((PythonTable) table, table.name(), SessionEntry.options(SessionEntry.of(identifier)));
   }
 
   public String name() { return name; }
   public StructType schema() { return inner.schema(); }
   public Set capabilities() { return new HashSet(inner.capabilities()); }
   public MetadataColumn[] metadataColumns() { return MetadataColumns.all(); }
+
+  /** This table with the properties that only DESCRIBE EXTENDED shows. */
+  Table detailed(CatalogPlugin catalog, Identifier id) { return this; }
 
   Source source(CaseInsensitiveStringMap options) { return new Source(inner, withOwn(options), isCatalogTable); }
 
@@ -93,12 +99,12 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
   private CaseInsensitiveStringMap withOwn(CaseInsensitiveStringMap options) { return WriteInfo.over(own, options); }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    Source source = source(ExtraConditions.without(options));
+    Source source = source(Request.without(options));
     return takesColumnsOnly || LancePlanner.isExcluded() || source.isCut() ? new ColumnsBuilder(source) : new LanceScanBuilder(source, options);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    if (isCatalogTable) return inner.newWriteBuilder(new WriteInfo(info, own, CatalogTables.declared(info.schema(), schema())));
+    if (isCatalogTable) return inner.newWriteBuilder(new WriteInfo(info, own, SessionEntry.declared(info.schema(), schema())));
     return inner.newWriteBuilder(new RowsInfo(basedOn(info.options()), info.schema(), info.queryId()));
   }
 
@@ -139,7 +145,7 @@ class Source {
   /** Spark opens tables of the session catalog without options. This has the sources opened with options, by PythonDataSourceV2 and options. */
   private static final Map opened = new WeakHashMap();
   /** A limit, and the options that make a search or a change feed of a read (lance_spark.spark.options), as the call of a table function does. */
-  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", LanceTable.FEED, SearchFunction.CALL };
+  private static final String[] CUTS = { "limit", "nearest", "fullTextQuery", "full_text_query", "hybrid", LanceTable.FEED, LanceTable.CALL };
   final PythonTable table;
   final CaseInsensitiveStringMap options;
   private final boolean isCatalogTable;

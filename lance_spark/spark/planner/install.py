@@ -11,7 +11,7 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -25,15 +25,19 @@ from lance_spark.spark.planner.warning import warn
 _PACKAGE = "lancespark"
 _PLANNER = f"{_PACKAGE}.LancePlanner"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
-_RULES = (f"{_PACKAGE}.RowLevelCommands", f"{_PACKAGE}.CatalogTables", _PLANNER, _GUARD)
-_RESOLUTION = f"{_PACKAGE}.LanceResolution"
-_STATEMENTS = f"{_PACKAGE}.StatementParser"
+_CORE = "scan"
+_RULES = (("row_level", f"{_PACKAGE}.RowLevelCommands"), ("session_catalog", f"{_PACKAGE}.CatalogTables"), (_CORE, _PLANNER), (_CORE, _GUARD))
+_ADDITIONS = (
+    ("resolution", f"{_PACKAGE}.LanceResolution"),
+    ("statements", f"{_PACKAGE}.StatementParser"),
+    ("functions", f"{_PACKAGE}.LanceScanFunction"),
+)
+"""Classes by the feature of `Features.java` that has them: the folder of its sources."""
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
-_SCAN_FUNCTION = f"{_PACKAGE}.LanceScanFunction"
 _CATALOG = f"{_PACKAGE}.LanceCatalog"
 _CATALOG_INSTALL = f"{_PACKAGE}.CatalogInstall"
-_INTERNALS = f"{_PACKAGE}.SparkInternals"
-_SELF_CONTAINED = ("SparkInternals.java", "ReplaceGuard.java")
+_FEATURES = f"{_PACKAGE}.Features"
+_SELF_CONTAINED = ("Features.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
@@ -59,10 +63,12 @@ def _install(spark: SparkSession) -> None:
         _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
     # This must come first: other calls build the session's planner, which reads the extensions when it is built.
     _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
-    _add_rules(spark, loader, _RULES)
-    _new(spark, loader, _RESOLUTION).addTo(session)
-    _new(spark, loader, _STATEMENTS).addTo(session)
-    _new(spark, loader, _SCAN_FUNCTION).addTo(session)
+    features = _new(spark, loader, _FEATURES)
+    known = {name for name in features.names() if features.areKnown(name)}
+    _add_rules(spark, loader, [name for feature, name in _RULES if feature in known or name == _GUARD])
+    for feature, name in _ADDITIONS:
+        if feature in known:
+            _new(spark, loader, name).addTo(session)
 
 
 def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
@@ -80,7 +86,7 @@ def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> 
     """
     try:
         loader = _loader(spark)
-        if complaint := _new(spark, loader, _INTERNALS).complaint(loader):
+        if complaint := _new(spark, loader, _FEATURES).complaint("catalog", loader):
             raise UnsupportedFeatureError(str(complaint))
         _new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings))
         if loader.equals(_context_loader(spark)):
@@ -123,7 +129,10 @@ def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None
 
 
 def _new(spark: SparkSession, loader: Any, name: str) -> Any:
-    gateway: Any = spark.sparkContext._gateway
+    return _made(spark.sparkContext._gateway, loader, name)
+
+
+def _made(gateway: Any, loader: Any, name: str) -> Any:
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     return loader.loadClass(name).getDeclaredConstructors()[0].newInstance(nothing)
 
@@ -153,7 +162,7 @@ def _compiled(gateway: Any, context: Any) -> Any:
 
     These are the format, the catalog, the metrics, and what executors run.
     """
-    classes = _compile(gateway, context, sources())
+    classes = _compile_known(gateway, context)
     loader = _class_loader(gateway, context, classes)
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     place = loader.loadClass(_CLASSES).getDeclaredConstructors()[0].newInstance(nothing).of(classes)
@@ -165,17 +174,36 @@ def _compiled(gateway: Any, context: Any) -> Any:
     return context
 
 
-def sources() -> dict[str, str]:
-    """The planner's Java sources by file name."""
-    return {file.name: file.read_text(encoding="ascii") for file in _java_files(importlib.resources.files(__package__))}
+def sources(without: Collection[str] = ()) -> dict[str, str]:
+    """The planner's Java sources by file name, except those in the folders `without`."""
+    return {file.name: file.read_text(encoding="ascii") for file in _java_files(importlib.resources.files(__package__), without)}
 
 
-def _java_files(folder: Traversable) -> Iterator[Traversable]:
+def _java_files(folder: Traversable, without: Collection[str]) -> Iterator[Traversable]:
     for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _java_files(entry)
+        if entry.is_dir() and entry.name not in without:
+            yield from _java_files(entry, without)
         elif entry.name.endswith(".java"):
             yield entry
+
+
+def _compile_known(gateway: Any, context: Any) -> Any:
+    """`_compile` the sources, without those of the features for which Spark lacks something."""
+    try:
+        return _compile(gateway, context, sources())
+    except Py4JJavaError:
+        features = _features(gateway, context)
+        unknown = [name for name in features.names() if features.missing(name, context)]
+        if not unknown or _CORE in unknown:
+            raise
+        return _compile(gateway, context, sources(unknown))
+
+
+def _features(gateway: Any, context: Any) -> Any:
+    """The lists of internals, whose class compiles in every version of Spark."""
+    texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
+    loader = _class_loader(gateway, context, _compile(gateway, context, texts))
+    return _made(gateway, loader, _FEATURES)
 
 
 def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:
@@ -209,10 +237,9 @@ def _after_failure(spark: SparkSession) -> str:
     try:
         gateway: Any = spark.sparkContext._gateway
         context = _context_loader(spark)
-        texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
-        loader = _class_loader(gateway, context, _compile(gateway, context, texts))
-        _add_rules(spark, loader, [_GUARD])
-        return str(_new(spark, loader, _INTERNALS).complaint(context))
+        features = _features(gateway, context)
+        _add_rules(spark, features.getClass().getClassLoader(), [_GUARD])
+        return str(features.complaint(_CORE, context))
     except (Py4JError, PySparkException):
         return ""
 
@@ -232,7 +259,7 @@ def write_jar(path: str) -> None:
     except PySparkException as e:
         raise UnsupportedFeatureError(f"Spark, which compiles the planner, does not start: {e}") from None
     gateway: Any = spark.sparkContext._gateway
-    classes = _compile(gateway, _context_loader(spark), sources())
+    classes = _compile_known(gateway, _context_loader(spark))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as jar:
         for name in sorted(classes.keySet()):
             jar.writestr(zipfile.ZipInfo(name), bytes(classes.get(name)))

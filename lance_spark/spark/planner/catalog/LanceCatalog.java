@@ -22,7 +22,7 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
   public LanceCatalog() {}
 
   public void initialize(String name, CaseInsensitiveStringMap options) {
-    String complaint = new SparkInternals().complaint(LanceCatalog.class.getClassLoader());
+    String complaint = Features.complaint("catalog");
     if (!complaint.isEmpty()) throw new UnsupportedOperationException("the catalog " + name + " cannot be used: " + complaint);
     this.name = name;
     this.python = new CatalogPython(options.asCaseSensitiveMap());

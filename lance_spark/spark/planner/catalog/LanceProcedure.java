@@ -174,7 +174,7 @@ class LanceProcedure implements UnboundProcedure, BoundProcedure {
 
   private static ObjectNode inSession(ObjectNode place, List parts) throws Exception {
     String database = parts.size() == 2 ? "default" : (String) parts.get(1);
-    Map options = CatalogTables.options(CatalogTables.entry(Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1))));
+    Map options = SessionEntry.options(SessionEntry.of(Identifier.of(new String[] { database }, (String) parts.get(parts.size() - 1))));
     return (ObjectNode) place.set("options", CatalogPython.texts(options));
   }
 }

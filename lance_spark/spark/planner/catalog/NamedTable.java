@@ -3,6 +3,9 @@ package lancespark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.*;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -56,7 +59,7 @@ class NamedTable extends LanceTable {
     this.properties.putAll(more);
   }
 
-  NamedTable with(Map more) { return new NamedTable(this, more); }
+  Table detailed(CatalogPlugin catalog, Identifier id) { return new NamedTable(this, ((LanceCatalog) catalog).details(id)); }
 
   public Map properties() { return properties; }
 

@@ -33,7 +33,7 @@ public class RowLevelCommands extends Rule {
 
   /** An error fails the command: without this rule it cannot run. */
   public TreeNode apply(TreeNode plan) {
-    if (!SparkInternals.areKnown()) return plan;
+    if (!Features.areKnown("row_level")) return plan;
     try {
       return new Commands().in((LogicalPlan) plan);
     } catch (Exception e) {

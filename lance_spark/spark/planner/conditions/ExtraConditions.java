@@ -38,19 +38,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * They become an option of the relation, beside what Spark pushes down. Spark's filter stays as it is and evaluates them again: the scan may
  * only leave out rows for which they are false or null.
  */
-class ExtraConditions extends Walk {
-  private static final String OPTION = "lance_spark.conditions";
+public class ExtraConditions extends Walk {
   private static final int MAX_DEPTH = 20, MAX_CHARACTERS = 1 << 20, MAX_PATTERN = 1000;
-
-  /** The plan with the conditions of its filters; after a failure the plan as it is. */
-  static LogicalPlan given(LogicalPlan plan) {
-    try {
-      return new ExtraConditions().in(plan);
-    } catch (Throwable t) {
-      LancePlanner.warn(t);
-      return plan;
-    }
-  }
 
   LogicalPlan changed(LogicalPlan plan) throws Exception {
     if (!(plan instanceof Filter)) return plan;
@@ -64,7 +53,7 @@ class ExtraConditions extends Walk {
     conditions.add((Expression) DataSourceStrategy$.MODULE$.normalizeExprs(parts, relation.output()).apply(0));
     if (conditions.found.isEmpty()) return plan;
     Map options = new HashMap(relation.options().asCaseSensitiveMap());
-    options.put(OPTION, PlanJson.text(conditions.found));
+    options.put(Request.CONDITIONS, PlanJson.text(conditions.found));
     List children = Collections.singletonList(SparkInternals.with(relation, "options", new CaseInsensitiveStringMap(options)));
     return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
   }
@@ -74,29 +63,6 @@ class ExtraConditions extends Walk {
     if (table instanceof LanceTable) return (LanceTable) table;
     boolean isCommand = table instanceof RowLevelOperationTable && ((RowLevelOperationTable) table).operation() instanceof LanceOperation;
     return isCommand ? ((LanceOperation) ((RowLevelOperationTable) table).operation()).table : null;
-  }
-
-  /** The options without the conditions, which are none of the table's. */
-  static CaseInsensitiveStringMap without(CaseInsensitiveStringMap options) {
-    if (!options.containsKey(OPTION)) return options;
-    Map others = new HashMap(options.asCaseSensitiveMap());
-    others.remove(OPTION);
-    return new CaseInsensitiveStringMap(others);
-  }
-
-  /** Adds the conditions in the options to a request. */
-  static void addTo(Request request, CaseInsensitiveStringMap options) {
-    if (!options.containsKey(OPTION)) return;
-    try {
-      Iterator conditions = new ObjectMapper().readTree(options.get(OPTION)).iterator();
-      while (conditions.hasNext()) {
-        JsonNode condition = (JsonNode) conditions.next();
-        request.extra.add(((JsonNode) (Object) condition.get(0)).asText());
-        request.filters.add((JsonNode) (Object) condition.get(1));
-      }
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException(e);
-    }
   }
 
   /** The conditions of one filter: their SQL and their JSON, see PlanJson. */

@@ -80,22 +80,3 @@ public class LastChange {
   /** The options of the command's table. */
   public Map options(SparkSession session) { return ((RowLevelWrite) last.get(session)).options; }
 }
-
-/** Spark's description of a write. */
-class RowsInfo implements LogicalWriteInfo {
-  private final CaseInsensitiveStringMap options;
-  private final StructType schema;
-  private final String id;
-
-  RowsInfo(CaseInsensitiveStringMap options, StructType schema, String id) {
-    this.options = options;
-    this.schema = schema;
-    this.id = id;
-  }
-
-  public CaseInsensitiveStringMap options() { return options; }
-  public String queryId() { return id; }
-  public StructType schema() { return schema; }
-  public Optional rowIdSchema() { return Optional.empty(); }
-  public Optional metadataSchema() { return Optional.empty(); }
-}

@@ -26,7 +26,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A statement of a lance table that Spark does not know, such as OPTIMIZE, before it is analysed. Only then it is known whose table it is: the
  * statement of another table goes to the next parser. What it means is known in Python, see lance_spark.spark.catalog.statements.
  */
-public class LanceStatement extends LogicalPlan {
+public class LanceStatement extends LogicalPlan implements OwnStatement {
   private final StatementText statement;
   private final String method;
   private final Object[] given;
@@ -59,7 +59,7 @@ public class LanceStatement extends LogicalPlan {
   }
 
   /** The rows of the statement, which runs now, or the plan of the next parser. */
-  LogicalPlan answer() {
+  public LogicalPlan answer() {
     try {
       Place place = Place.of(statement.name);
       if (place == null) return handedOver();

@@ -4,6 +4,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.codehaus.janino.SimpleCompiler;
 
@@ -13,7 +14,7 @@ import org.codehaus.janino.SimpleCompiler;
  * The methods of ParserInterface differ between versions of Spark, so Janino compiles its class for the version that runs. A proxy would not do:
  * it wraps errors that a method does not declare.
  */
-public class StatementParser implements scala.Function2 {
+public class StatementParser implements scala.Function2, Addition {
   private static final String NAME = "lancespark.InstalledStatementParser", TEXT = "java.lang.String";
   private static Class type = null;
 
@@ -21,6 +22,8 @@ public class StatementParser implements scala.Function2 {
 
   /** The builder of a session's parser, for injectParser. */
   public Object apply(Object session, Object next) { return before((ParserInterface) next); }
+
+  public void addTo(SparkSessionExtensions extensions) { extensions.injectParser(this); }
 
   /** Puts the parser in front of that of a session which is built, also if it is in front of only a part of it. */
   public void addTo(SparkSession session) throws Exception {

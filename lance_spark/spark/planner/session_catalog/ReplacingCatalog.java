@@ -33,7 +33,7 @@ class ReplacingCatalog extends DelegatingCatalogExtension implements StagingTabl
 
   public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties) {
     try {
-      CatalogTable old = CatalogTables.entry(name);
+      CatalogTable old = SessionEntry.of(name);
       return new ReplacedTable(old, Entry.of(old, CatalogV2Util.v2ColumnsToStructType(columns), properties), columns.length > 0);
     } catch (Exception e) {
       Platform.throwException(e);
@@ -117,7 +117,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
 
   /** Spark's overwriting write to a Python source. */
   Write write(LogicalWriteInfo info) {
-    LogicalWriteInfo full = new WriteInfo(info, CatalogTables.options(entry), CatalogTables.declared(info.schema(), schema()));
+    LogicalWriteInfo full = new WriteInfo(info, SessionEntry.options(entry), SessionEntry.declared(info.schema(), schema()));
     return new PythonWrite(Source.unopened(), LancePlanner.SOURCE, full, true);
   }
 
@@ -167,7 +167,7 @@ class ReplacedTable implements StagedTable, SupportsWrite {
       batch.createBatchWriterFactory(new NoRows(schema()));
       commit(batch, new WriterCommitMessage[0]);
     } else {
-      StructType schema = hasColumns ? schema() : Source.unopened().inferSchema(new CaseInsensitiveStringMap(CatalogTables.options(entry)));
+      StructType schema = hasColumns ? schema() : Source.unopened().inferSchema(new CaseInsensitiveStringMap(SessionEntry.options(entry)));
       Entry.store((CatalogTable) SparkInternals.with(entry, "schema", schema));
     }
   }
@@ -193,18 +193,6 @@ class ReplacingWrite implements WriteBuilder, SupportsTruncate, Write {
   public BatchWrite toBatch() { return new ReplacingBatch(table, inner.toBatch()); }
 }
 
-/** A batch that stays on the driver and has a commit of its own. Executors get Spark's own factory, so that they need no class of this package. */
-abstract class DriverBatch implements BatchWrite {
-  final BatchWrite inner;
-
-  DriverBatch(BatchWrite inner) { this.inner = inner; }
-
-  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
-  public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
-  public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
-  public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
-}
-
 class ReplacingBatch extends DriverBatch {
   private final ReplacedTable table;
 
@@ -214,11 +202,4 @@ class ReplacingBatch extends DriverBatch {
   }
 
   public void commit(WriterCommitMessage[] messages) { table.commit(inner, messages); }
-}
-
-/** Spark's description of a write without rows. */
-class NoRows extends RowsInfo implements PhysicalWriteInfo {
-  NoRows(StructType schema) { super(CaseInsensitiveStringMap.empty(), schema, UUID.randomUUID().toString()); }
-
-  public int numPartitions() { return 0; }
 }

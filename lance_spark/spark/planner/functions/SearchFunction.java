@@ -27,7 +27,6 @@ import scala.jdk.javaapi.CollectionConverters;
 public class SearchFunction implements scala.Function1 {
   private static final String[] NAMES = { "lance_vector_search", "lance_fts", "lance_hybrid_search", "vector_search", "search", "hybrid_search",
       "lance_changes", "table_changes" };
-  static final String CALL = "__lance_function";
   private static final String TABLE = "table";
   private final String name;
 
@@ -52,7 +51,7 @@ public class SearchFunction implements scala.Function1 {
     Object table = positional.isEmpty() ? named.get(TABLE) : positional.get(0);
     if (table == null) throw new IllegalArgumentException(name + " needs the table: its path or its name");
     Map options = options(table.toString());
-    options.put(CALL, json(positional, named));
+    options.put(LanceTable.CALL, json(positional, named));
     LanceTable found = LanceTable.reopened(new CaseInsensitiveStringMap(options));
     return DataSourceV2Relation$.MODULE$.create(found, scala.Option.empty(), scala.Option.empty());
   }
@@ -115,7 +114,7 @@ public class SearchFunction implements scala.Function1 {
   /** The options of a read of a lance table. */
   static Map options(DataSourceV2Relation relation) throws Exception {
     if (relation.table() instanceof LanceTable) return ((LanceTable) relation.table()).source(relation.options()).options.asCaseSensitiveMap();
-    Map stored = CatalogTables.options(relation);
+    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
     return stored == null ? relation.options().asCaseSensitiveMap() : stored;
   }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** The table function `lance_scan(path [, filter [, limit]])`. Its arguments are the options of a read; null and absent ones are not given. */
-public class LanceScanFunction implements scala.Function1 {
+public class LanceScanFunction implements scala.Function1, Addition {
   static final String NAME = "lance_scan";
   private static final String[] OPTIONS = { "path", "filter", "limit" };
 
@@ -39,13 +39,12 @@ public class LanceScanFunction implements scala.Function1 {
     return DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
   }
 
-  static void addTo(SparkSessionExtensions extensions) {
+  public void addTo(SparkSessionExtensions extensions) {
     ExpressionInfo info = new ExpressionInfo(LanceScanFunction.class.getName(), NAME);
-    extensions.injectTableFunction(new scala.Tuple3(new FunctionIdentifier(NAME), info, new LanceScanFunction()));
+    extensions.injectTableFunction(new scala.Tuple3(new FunctionIdentifier(NAME), info, this));
     SearchFunction.addTo(extensions);
   }
 
-  /** Adds the functions to a session that is already built. */
   public void addTo(SparkSession session) {
     org.apache.spark.sql.classic.SparkSession classic = (org.apache.spark.sql.classic.SparkSession) (Object) session;
     add(classic, NAME, this);

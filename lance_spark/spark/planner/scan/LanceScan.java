@@ -1,6 +1,8 @@
 package lancespark;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
@@ -19,6 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The request for one scan, as JSON for Python and as Spark's values for explain. See lance_spark.spark.planner.request. */
 class Request {
+  /** The option of a relation with conditions that Spark does not push, see ExtraConditions. */
+  static final String CONDITIONS = "lance_spark.conditions";
   final List predicates = new ArrayList();
   /** The SQL of conditions that Spark cannot express as predicates, and evaluates again. */
   final List extra = new ArrayList();
@@ -39,6 +43,29 @@ class Request {
     if (aggregates != null) json.set("keys", aggregates.keys);
     if (rowsOnly) json.put("rows_only", true);
     return PlanJson.text(json);
+  }
+
+  /** The options of a table without those of one relation. */
+  static CaseInsensitiveStringMap without(CaseInsensitiveStringMap options) {
+    if (!options.containsKey(CONDITIONS)) return options;
+    Map others = new HashMap(options.asCaseSensitiveMap());
+    others.remove(CONDITIONS);
+    return new CaseInsensitiveStringMap(others);
+  }
+
+  /** Adds the conditions in the options of a relation. */
+  void addConditions(CaseInsensitiveStringMap options) {
+    if (!options.containsKey(CONDITIONS)) return;
+    try {
+      Iterator conditions = new ObjectMapper().readTree(options.get(CONDITIONS)).iterator();
+      while (conditions.hasNext()) {
+        JsonNode condition = (JsonNode) conditions.next();
+        extra.add(((JsonNode) (Object) condition.get(0)).asText());
+        filters.add((JsonNode) (Object) condition.get(1));
+      }
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** The text that explain shows. */
@@ -108,7 +135,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
 
   LanceScanBuilder(Source source, CaseInsensitiveStringMap options) {
     super(source);
-    ExtraConditions.addTo(request, options);
+    request.addConditions(options);
   }
 
   public Predicate[] pushPredicates(Predicate[] predicates) {
@@ -182,7 +209,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   private final List runtimePredicates = new ArrayList();
   private final List runtimeFilters = new ArrayList();
   private LanceBatch batch;
-  private ColumnarMode columnarMode;
+  private HandOver handOver;
 
   LanceScan(Source source, StructType schema, Request request) {
     this.source = source;
@@ -193,12 +220,12 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   public StructType readSchema() { return schema; }
 
   public Scan.ColumnarSupportMode columnarSupportMode() {
-    return columnarMode().isColumnar() ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
+    return handOver().isColumnar() ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
   }
 
-  synchronized ColumnarMode columnarMode() {
-    if (columnarMode == null) columnarMode = ColumnarMode.of(schema);
-    return columnarMode;
+  synchronized HandOver handOver() {
+    if (handOver == null) handOver = HandOver.of(schema);
+    return handOver;
   }
 
   public String description() {
@@ -218,7 +245,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
   /** What explain shows; also the indexes that are used, and how many tables of a partitioned namespace are read, which planning tells. */
   private Map shown() {
     Map out = request.shown(schema, runtimePredicates);
-    out.put("Columnar", columnarMode().shown());
+    out.put("Columnar", handOver().shown());
     boolean isFiltered = !request.filters.isEmpty() || !runtimeFilters.isEmpty() || source.options.containsKey("filter");
     if (!source.isPartitioned() && !isFiltered) return out;
     try {
@@ -234,7 +261,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   private String json() {
     ObjectNode json = source.request();
-    return request.json(columnarMode().reports() ? json.put("reports", true) : json, runtimeFilters);
+    return request.json(handOver().reports() ? json.put("reports", true) : json, runtimeFilters);
   }
 
   int limit() { return request.limit; }
@@ -254,7 +281,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   public CustomMetric[] supportedCustomMetrics() {
     try {
-      return Metrics.ofScan(source.spark().source().createPythonMetrics(), source.isPartitioned(), columnarMode().reports());
+      return handOver().metrics(source.spark().source().createPythonMetrics(), source.isPartitioned());
     } catch (Exception e) {
       return new CustomMetric[0];
     }
@@ -262,7 +289,7 @@ class LanceScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filt
 
   public CustomTaskMetric[] reportDriverMetrics() {
     try {
-      return Metrics.skipped(((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition());
+      return handOver().skipped(((PythonInputPartition) toBatch().planInputPartitions()[0]).pickedPartition());
     } catch (Exception e) {
       return new CustomTaskMetric[0];
     }
@@ -337,7 +364,7 @@ class LanceBatch implements Batch {
   }
 
   public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-  public PartitionReaderFactory createReaderFactory() { return scan.columnarMode().factory(inner.createReaderFactory(), scan.limit()); }
+  public PartitionReaderFactory createReaderFactory() { return scan.handOver().factory(inner.createReaderFactory(), scan.limit()); }
   public boolean equals(Object other) {
     return other instanceof LanceBatch && ((LanceBatch) other).request.equals(request) && ((LanceBatch) other).scan.readsSameTable(scan);
   }

@@ -19,8 +19,8 @@ public class PushDownTrial extends Rule {
   public String ruleName() { return "lance_spark.PushDownTrial"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!SparkInternals.areKnown()) return plan;
-    LogicalPlan given = ExtraConditions.given((LogicalPlan) plan);
+    if (!Features.areKnown("scan")) return plan;
+    LogicalPlan given = LancePlanner.withConditions((LogicalPlan) plan);
     try {
       Sources sources = new Sources();
       LogicalPlan own = sources.in(given);

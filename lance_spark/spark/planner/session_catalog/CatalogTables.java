@@ -45,15 +45,13 @@ import scala.jdk.javaapi.CollectionConverters;
 public class CatalogTables extends Rule {
   static final String SETTING = "storage.";
   private static final String HIDDEN = SETTING + "secret.";
-  /** Before the names of TBLPROPERTIES, of which lance_spark.spark.options takes those that say how a new table is written. */
-  private static final String PROPERTY = "tblproperties.";
 
   public CatalogTables() {}
 
   public String ruleName() { return "lance_spark.CatalogTables"; }
 
   public TreeNode apply(TreeNode plan) {
-    if (!SparkInternals.areKnown()) return plan;
+    if (!Features.areKnown("session_catalog")) return plan;
     if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
     if (plan instanceof AlterTableCommand) refuseChanges((AlterTableCommand) plan);
     try {
@@ -96,38 +94,6 @@ public class CatalogTables extends Rule {
     return query == view.plan() ? view : (LogicalPlan) SparkInternals.with(view, "plan", query);
   }
 
-  /** The options of a table of the session catalog, with its location as `path`; null for other relations. */
-  static Map options(DataSourceV2Relation relation) throws Exception {
-    if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
-    if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
-    return options(entry((Identifier) relation.identifier().get()));
-  }
-
-  /** The same for a stream, with its own options; null for other relations. */
-  static CaseInsensitiveStringMap options(StreamingRelationV2 relation) throws Exception {
-    if (relation.identifier().isEmpty() || relation.catalog().isEmpty()) return null;
-    if (!((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog")) return null;
-    return WriteInfo.over(options(entry((Identifier) relation.identifier().get())), relation.extraOptions());
-  }
-
-  static Map options(CatalogTable entry) {
-    Map options = new HashMap();
-    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry property = (Map.Entry) it.next();
-      options.put(PROPERTY + property.getKey(), property.getValue());
-    }
-    options.putAll(CollectionConverters.asJava(entry.storage().properties()));
-    if (!entry.storage().locationUri().isEmpty()) options.put("path", entry.storage().locationUri().get().toString());
-    return options;
-  }
-
-  /** The entry of the session catalog. */
-  static CatalogTable entry(Identifier name) throws Exception {
-    TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
-    return (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
-  }
-
   /** Rejects partitions, because Spark's catalog would record them although the table has none. */
   private static void refusePartitions(V2CreateTablePlan plan) {
     if (isLance(plan) && !plan.partitioning().isEmpty()) {
@@ -157,15 +123,15 @@ public class CatalogTables extends Rule {
 
   /** With everything that the catalog has of the table, for SHOW CREATE TABLE, SHOW TBLPROPERTIES and DESCRIBE. */
   private static LogicalPlan described(ResolvedTable plan) throws Exception {
-    return (LogicalPlan) SparkInternals.with(plan, "table", new DescribedTable(plan.table(), new V1Table(entry(plan.identifier()))));
+    return (LogicalPlan) SparkInternals.with(plan, "table", new DescribedTable(plan.table(), new V1Table(SessionEntry.of(plan.identifier()))));
   }
 
   /** DESCRIBE EXTENDED shows more of a table of a LanceCatalog than its properties. */
   private static LogicalPlan detailed(DescribeRelation plan) {
-    if (!(plan.relation() instanceof ResolvedTable) || !(((ResolvedTable) plan.relation()).table() instanceof NamedTable)) return plan;
+    if (!(plan.relation() instanceof ResolvedTable) || !(((ResolvedTable) plan.relation()).table() instanceof LanceTable)) return plan;
     ResolvedTable table = (ResolvedTable) plan.relation();
-    Map details = ((LanceCatalog) table.catalog()).details(table.identifier());
-    return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", ((NamedTable) table.table()).with(details)));
+    Table detailed = ((LanceTable) table.table()).detailed(table.catalog(), table.identifier());
+    return (LogicalPlan) SparkInternals.with(plan, "relation", SparkInternals.with(table, "table", detailed));
   }
 
   /** True if a statement creates a lance table. */
@@ -237,7 +203,7 @@ public class CatalogTables extends Rule {
   private static LogicalPlan write(V2WriteCommand command) throws Exception {
     if (!(command.table() instanceof DataSourceV2Relation) || !(command instanceof scala.Product)) return (LogicalPlan) command;
     DataSourceV2Relation relation = (DataSourceV2Relation) command.table();
-    Map options = LancePlanner.isLance(relation.table()) ? options(relation) : null;
+    Map options = LancePlanner.isLance(relation.table()) ? SessionEntry.options(relation.catalog(), relation.identifier()) : null;
     if (options == null) return (LogicalPlan) command;
     Object[] arguments = SparkInternals.arguments((scala.Product) command);
     boolean changed = false;
@@ -248,7 +214,7 @@ public class CatalogTables extends Rule {
       if (info instanceof WriteInfo) continue;
       boolean truncate = ((Boolean) SparkInternals.get(write, "isTruncate")).booleanValue();
       String name = (String) SparkInternals.get(write, "shortName");
-      LogicalWriteInfo full = new WriteInfo(info, options, declared(info.schema(), relation.table().schema()));
+      LogicalWriteInfo full = new WriteInfo(info, options, SessionEntry.declared(info.schema(), relation.table().schema()));
       arguments[i] = new scala.Some(new PythonWrite((PythonDataSourceV2) SparkInternals.get(write, "ds"), name, full, truncate));
       changed = true;
     }
@@ -264,22 +230,10 @@ public class CatalogTables extends Rule {
       Object write = arguments[i] instanceof scala.Some ? ((scala.Some) arguments[i]).get() : null;
       boolean isPython = write instanceof PythonWrite && LancePlanner.SOURCE.equalsIgnoreCase((String) SparkInternals.get(write, "shortName"));
       if (!isPython && !(write instanceof RowLevelWrite) && !(write instanceof ReplacingWrite)) continue;
-      arguments[i] = new scala.Some(new MeasuredWrite((Write) write));
+      arguments[i] = new scala.Some(HandOver.ofWrites().measured((Write) write));
       changed = true;
     }
     return changed ? (LogicalPlan) SparkInternals.copy((scala.Product) command, arguments) : command;
-  }
-
-  /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
-  static StructType declared(StructType rows, StructType table) {
-    if (rows.length() != table.length()) return rows;
-    StructField[] fields = new StructField[rows.length()];
-    for (int i = 0; i < fields.length; i++) {
-      StructField row = rows.fields()[i], own = table.fields()[i];
-      if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
-      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
-    }
-    return new StructType(fields);
   }
 }
 
@@ -303,23 +257,5 @@ class DescribedTable implements Table {
     properties.keySet().removeAll(CollectionConverters.asJava(entry.options()).keySet());
     properties.putAll(CollectionConverters.asJava(entry.catalogTable().properties()));
     return properties;
-  }
-}
-
-/** Spark's description of a write, with the options and the schema of the catalog's table. */
-class WriteInfo extends RowsInfo {
-  private static final List PLACE = Arrays.asList(new String[] { "path", "table", "namespace" });
-
-  WriteInfo(LogicalWriteInfo info, Map stored, StructType schema) { super(over(stored, info.options()), schema, info.queryId()); }
-
-  /** Options of a statement over those of a table, from which the statement cannot redirect to another table. */
-  static CaseInsensitiveStringMap over(Map stored, CaseInsensitiveStringMap given) {
-    Map all = new HashMap(stored);
-    Iterator it = given.asCaseSensitiveMap().entrySet().iterator();
-    while (it.hasNext()) {
-      Map.Entry option = (Map.Entry) it.next();
-      if (!PLACE.contains(((String) option.getKey()).toLowerCase(Locale.ROOT))) all.put(option.getKey(), option.getValue());
-    }
-    return new CaseInsensitiveStringMap(all);
   }
 }

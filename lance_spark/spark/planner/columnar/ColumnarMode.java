@@ -13,8 +13,11 @@ import lancespark.columnar.ReportingReaderFactory;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
 import org.apache.spark.sql.types.StructType;
 
@@ -24,7 +27,7 @@ import org.apache.spark.sql.types.StructType;
  * The driver decides, once for each scan, because Spark plans the scan's parent accordingly. Executors need the classes of the package columnar:
  * in local mode they find them through the driver's class loader, in a cluster they get them as a jar.
  */
-class ColumnarMode {
+class ColumnarMode extends HandOver {
   static final String SETTING = "spark.lance.columnar";
   private static final String PACKAGE = "lancespark/columnar/";
   /** The classes that executors need. */
@@ -39,29 +42,29 @@ class ColumnarMode {
   private final String obstacle;
   private final boolean reports;
 
+  public ColumnarMode() { this(null, null, false); }
+
   private ColumnarMode(StructType schema, String obstacle, boolean reports) {
     this.schema = schema;
     this.obstacle = obstacle;
     this.reports = reports;
   }
 
-  static ColumnarMode of(StructType schema) {
+  HandOver in(StructType schema) {
     String setting = SparkSession.active().conf().get(SETTING, "true").trim();
     boolean isOff = setting.equalsIgnoreCase("false");
     if (!isOff && !setting.equalsIgnoreCase("true")) throw new IllegalArgumentException("invalid value of " + SETTING + ": expected true or false, found " + setting);
-    String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
-    if (!missing.isEmpty()) return new ColumnarMode(schema, isOff ? SETTING + " is false" : missing, false);
     String executors = executorsObstacle(LancePlanner.session().sparkContext()), type = ColumnarReaderFactory.obstacle(schema);
     return new ColumnarMode(schema, isOff ? SETTING + " is false" : type != null ? type : executors, executors == null && Metrics.areShown());
   }
 
   boolean isColumnar() { return obstacle == null; }
   boolean reports() { return reports; }
-
-  /** What explain shows. */
   String shown() { return obstacle == null ? "true" : "false (" + obstacle + ")"; }
+  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned) { return Metrics.ofScan(sparks, isPartitioned, reports); }
+  CustomTaskMetric[] skipped(byte[] partition) { return Metrics.skipped(partition); }
+  Write measured(Write write) { return new MeasuredWrite(write); }
 
-  /** The factory for executors, to be called where Spark runs the query. Spark may stop to read a partition after `limit` rows; -1 for none. */
   PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) {
     if (obstacle != null && !reports) return rows;
     ship(LancePlanner.session().sparkContext());
@@ -72,8 +75,7 @@ class ColumnarMode {
   static DataWriterFactory writers(DataWriterFactory sparks) {
     if (!(sparks instanceof PythonBatchWriterFactory) || !SparkSession.active().conf().get(SETTING, "true").trim().equalsIgnoreCase("true")) return sparks;
     SparkContext context = LancePlanner.session().sparkContext();
-    String missing = new SparkInternals().columnarComplaint(ColumnarMode.class.getClassLoader());
-    if (!missing.isEmpty() || executorsObstacle(context) != null) return sparks;
+    if (executorsObstacle(context) != null) return sparks;
     ship(context);
     return new PythonWriterFactory((PythonBatchWriterFactory) sparks);
   }

@@ -2,6 +2,7 @@ package lancespark;
 
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -27,15 +28,15 @@ import scala.jdk.javaapi.CollectionConverters;
  * The analyzer rule that makes lance tables known to Spark as LanceTable: so it finds the metadata columns, and rewrites row-level commands. It
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
-public class LanceResolution extends Rule {
+public class LanceResolution extends Rule implements Addition {
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
 
   /** After a failure the plan stays unchanged: queries still run, while row-level commands and metadata columns are unknown. */
   public TreeNode apply(TreeNode plan) {
-    if (!SparkInternals.areKnown()) return plan;
-    if (plan instanceof LanceStatement) return ((LanceStatement) (Object) plan).answer();
+    if (!Features.areKnown("resolution")) return plan;
+    if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
       return new Tables().in((LogicalPlan) plan);
     } catch (UnsupportedOperationException e) {
@@ -112,7 +113,7 @@ public class LanceResolution extends Rule {
     Table table = relation.table();
     CaseInsensitiveStringMap options = null;
     if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
-    else if (LancePlanner.isLance(table)) options = CatalogTables.options(relation);
+    else if (LancePlanner.isLance(table)) options = ofEntry(relation);
     if (options == null) return relation;
     PythonTable opened = LanceTable.python(options);
     Map values = new HashMap();
@@ -128,6 +129,12 @@ public class LanceResolution extends Rule {
       changed = SparkInternals.with(changed, (String) value.getKey(), value.getValue());
     }
     return (LogicalPlan) changed;
+  }
+
+  /** The options of a stream of a table of the session catalog, and of the table; null for other streams. */
+  private static CaseInsensitiveStringMap ofEntry(StreamingRelationV2 relation) throws Exception {
+    Map stored = SessionEntry.options(relation.catalog(), relation.identifier());
+    return stored == null ? null : WriteInfo.over(stored, relation.extraOptions());
   }
 
   /** The attributes, with those of `own` in the place of others with the same names and types: other parts of the statement may refer to them. */
@@ -168,7 +175,22 @@ public class LanceResolution extends Rule {
     return (LogicalPlan) SparkInternals.with(plan, "table", SparkInternals.with(table, "table", own));
   }
 
-  /** Adds this rule to a session that is already built, unless it has the rule. */
+  public void addTo(SparkSessionExtensions extensions) { extensions.injectResolutionRule(new ResolutionBuilder()); }
+
+  /** The session has its parser when it builds its rules: ours must come before those of extensions that were named later. */
+  static class ResolutionBuilder implements scala.Function1 {
+    public Object apply(Object session) {
+      try {
+        Object parser = Features.object("statements", "StatementParser");
+        if (parser != null) ((Addition) parser).addTo((SparkSession) session);
+      } catch (Exception e) {
+        LancePlanner.LOG.warn("statements of lance tables such as OPTIMIZE are unknown in this session", e);
+      }
+      return new LanceResolution();
+    }
+  }
+
+  /** Does nothing if the session has the rule. */
   public void addTo(SparkSession session) throws Exception {
     Object analyzer = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().analyzer();
     List rules = new ArrayList(CollectionConverters.asJava((scala.collection.Seq) SparkInternals.get(analyzer, "extendedResolutionRules")));
@@ -176,4 +198,10 @@ public class LanceResolution extends Rule {
     rules.add(this);
     SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
   }
+}
+
+/** A statement of a lance table that Spark does not know. */
+interface OwnStatement {
+  /** The plan of its rows. */
+  LogicalPlan answer();
 }

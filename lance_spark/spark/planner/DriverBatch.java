@@ -1,0 +1,15 @@
+package lancespark;
+
+import org.apache.spark.sql.connector.write.*;
+
+/** A batch that stays on the driver and has a commit of its own. Executors get Spark's own factory, so that they need no class of this package. */
+abstract class DriverBatch implements BatchWrite {
+  final BatchWrite inner;
+
+  DriverBatch(BatchWrite inner) { this.inner = inner; }
+
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) { return inner.createBatchWriterFactory(info); }
+  public boolean useCommitCoordinator() { return inner.useCommitCoordinator(); }
+  public void onDataWriterCommit(WriterCommitMessage message) { inner.onDataWriterCommit(message); }
+  public void abort(WriterCommitMessage[] messages) { inner.abort(messages); }
+}

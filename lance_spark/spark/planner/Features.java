@@ -1,0 +1,391 @@
+package lancespark;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.util.*;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The parts of the planner, and the internals of Spark beyond the public connector API that each of them uses.
+ *
+ * Another version of Spark may change any of them. Therefore the lists are checked against the running Spark before a plan is changed, and a test
+ * checks them against the compiled classes. What one feature uses costs that feature only: its sources are not compiled, and no others refer to
+ * them but by `object`. This class refers to Spark's classes only by name, so it loads in every version.
+ */
+public class Features {
+  /** The versions of Spark that contain everything in the list. */
+  public static final String VERSIONS = "4.0, 4.1, 4.2 and 4.3";
+
+  private static final String SQL = "org.apache.spark.sql.", CATALYST = SQL + "catalyst.", LOGICAL = CATALYST + "plans.logical.";
+  private static final String V2 = SQL + "execution.datasources.v2.", PYTHON = V2 + "python.";
+
+  private static final String FIELD = "." + (PYTHON + "PythonPartitionReaderFactory$$").replace('.', '$');
+
+  /**
+   * What each feature uses and those that it needs do not. Each row has a class and the members in use: `name/2` is a method and `new/2` a
+   * constructor with two parameters, `name/2|3` one with two or three, depending on the version; `.name` is a private field.
+   * All VERSIONS have them.
+   */
+  private static final String[][] SCAN = {
+    { PYTHON + "PythonTable", ".ds", "name/0", "schema/0", "capabilities/0", "newWriteBuilder/1", "new/3" },
+    { PYTHON + "PythonScan" },
+    { PYTHON + "PythonBatch", "new/4" },
+    { PYTHON + "PythonInputPartition", "pickedPartition/0" },
+    { PYTHON + "PythonDataSourceV2", "new/0", "setShortName/1", "source/0", "getOrCreateDataSourceInPython/3", "inferSchema/1",
+      ".dataSourceInPython" },
+    { PYTHON + "PythonDataSourceCreationResult", "new/2", "dataSource/0", "schema/0" },
+    { PYTHON + "UserDefinedPythonDataSource", "createPythonMetrics/0" },
+    { PYTHON + "PythonWrite", "new/4", ".ds" },
+    { V2 + "DataSourceV2Relation", "table/0", "output/0", "catalog/0", "identifier/0", "options/0" },
+    { V2 + "DataSourceV2ScanRelation", "relation/0", "scan/0", "output/0" },
+    { V2 + "V2ScanRelationPushDown$", "apply/1", ".MODULE$" },
+    { CATALYST + "trees.TreeNode", "children/0", "makeCopy/1", "withNewChildren/1" },
+    { CATALYST + "rules.Rule", "new/0" },
+    { LOGICAL + "LogicalPlan" },
+    { LOGICAL + "LocalRelation" },
+    { LOGICAL + "LocalRelation$", "apply/1", ".MODULE$" },
+    { CATALYST + "TableIdentifier", "new/2" },
+    { CATALYST + "catalog.SessionCatalog", "getTableMetadata/1" },
+    { CATALYST + "catalog.CatalogTable", "storage/0", "properties/0" },
+    { CATALYST + "catalog.CatalogStorageFormat", "properties/0", "locationUri/0" },
+    { SQL + "internal.connector.SupportsMetadata" },
+    { SQL + "internal.SessionState", "catalog/0" },
+    { SQL + "classic.SparkSession", "sessionState/0", "sparkContext/0" },
+    { SQL + "classic.SparkSession$", "active/0", ".MODULE$" },
+    { "org.apache.spark.unsafe.Platform", "throwException/1" },
+  };
+
+  private static final String[][] CONDITIONS = {
+    { CATALYST + "expressions.Expression", "sql/0", "dataType/0" },
+    { CATALYST + "expressions.Literal", "value/0" },
+    { CATALYST + "expressions.SpecializedGetters", "get/2", "isNullAt/1" },
+    { CATALYST + "util.ArrayData", "numElements/0" },
+    { CATALYST + "expressions.And" },
+    { CATALYST + "expressions.ArrayContains" },
+    { CATALYST + "expressions.ArraysOverlap" },
+    { CATALYST + "expressions.Cast" },
+    { CATALYST + "expressions.EqualTo" },
+    { CATALYST + "expressions.GetJsonObject" },
+    { CATALYST + "expressions.In" },
+    { CATALYST + "expressions.Like", "escapeChar/0" },
+    { CATALYST + "expressions.Not" },
+    { CATALYST + "expressions.Or" },
+    { LOGICAL + "Filter", "condition/0" },
+    { CATALYST + "util.V2ExpressionBuilder", "new/2", "build/0" },
+    { SQL + "execution.datasources.DataSourceStrategy$", "normalizeExprs/2", ".MODULE$" },
+  };
+
+  private static final String[][] RESOLUTION = {
+    { V2 + "DataSourceV2Relation", "withMetadataColumns/0" },
+    { CATALYST + "rules.Rule", "ruleName/0" },
+    { CATALYST + "streaming.StreamingRelationV2", "table/0", "output/0", "catalog/0", "identifier/0", "extraOptions/0" },
+    { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
+    { LOGICAL + "TruncateTable", "table/0" },
+    { SQL + "internal.BaseSessionStateBuilder$$anon$1", ".extendedResolutionRules" },
+    { CATALYST + "analysis.Analyzer" },
+    { CATALYST + "expressions.Expression", "dataType/0" },
+    { CATALYST + "plans.QueryPlan", "output/0" },
+    { SQL + "internal.SessionState", "analyzer/0" },
+    { CATALYST + "expressions.Attribute" },
+    { CATALYST + "expressions.NamedExpression", "name/0" },
+    { LOGICAL + "Project", "new/2" },
+    { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
+    { LOGICAL + "DeleteFromTable" },
+    { LOGICAL + "MergeIntoTable", "targetTable/0", "withSchemaEvolution/0" },
+    { LOGICAL + "SubqueryAlias", "child/0" },
+    { LOGICAL + "UpdateTable" },
+    { LOGICAL + "View", "child/0", "isTempView/0" },
+  };
+
+  private static final String[][] ROW_LEVEL = {
+    { CATALYST + "trees.TreeNode", "collectLeaves/0" },
+    { CATALYST + "analysis.NamedRelation" },
+    { LOGICAL + "V2WriteCommand", "table/0", "query/0" },
+    { LOGICAL + "AppendData" },
+    { LOGICAL + "AppendData$", "byPosition/3|4", ".MODULE$" },
+    { LOGICAL + "MergeRows", "checkCardinality/0", "output/0" },
+    { LOGICAL + "WriteDelta", "condition/0", "originalTable/0", "productElement/1", "query/0", "write/0" },
+    { CATALYST + "expressions.Expression", "sql/0", "dataType/0" },
+    { CATALYST + "plans.QueryPlan", "schema/0", "output/0", "subqueriesAll/0" },
+    { CATALYST + "expressions.Alias", "child/0" },
+    { CATALYST + "expressions.Ascending$", ".MODULE$" },
+    { CATALYST + "expressions.Attribute", "withNullability/1" },
+    { CATALYST + "expressions.AttributeReference" },
+    { CATALYST + "expressions.Coalesce", "new/1" },
+    { CATALYST + "expressions.ExprId", "equals/1" },
+    { CATALYST + "expressions.Literal", "new/2", "value/0" },
+    { CATALYST + "expressions.NamedExpression", "exprId/0", "name/0" },
+    { CATALYST + "expressions.Pmod", "new/2" },
+    { CATALYST + "expressions.ShiftRight", "new/2" },
+    { CATALYST + "expressions.SortDirection" },
+    { CATALYST + "expressions.SortOrder" },
+    { CATALYST + "expressions.SortOrder$", ".MODULE$", "apply/3" },
+    { CATALYST + "expressions.XxHash64", "new/1" },
+    { CATALYST + "plans.JoinType", "sql/0" },
+    { LOGICAL + "Join", "condition/0", "joinType/0", "right/0" },
+    { LOGICAL + "Project", "child/0", "new/2", "projectList/0" },
+    { LOGICAL + "RepartitionByExpression", "new/4" },
+    { LOGICAL + "Sort", "new/4" },
+  };
+
+  private static final String[][] SESSION_CATALOG = {
+    { PYTHON + "PythonWrite", ".shortName", ".info", ".isTruncate" },
+    { SQL + "execution.datasources.CreateTempViewUsing", "provider/0" },
+    { SQL + "execution.command.CreateViewCommand", "plan/0" },
+    { CATALYST + "analysis.NamedRelation" },
+    { CATALYST + "analysis.ResolvedIdentifier", "catalog/0", "identifier/0" },
+    { CATALYST + "analysis.ResolvedTable", "catalog/0", "identifier/0", "table/0" },
+    { LOGICAL + "AlterTableCommand", "table/0", "changes/0" },
+    { LOGICAL + "V2WriteCommand", "table/0" },
+    { LOGICAL + "V2CreateTablePlan", "name/0", "partitioning/0" },
+    { LOGICAL + "CreateTableAsSelect", "writeOptions/0" },
+    { LOGICAL + "DescribeRelation", "isExtended/0", "relation/0" },
+    { LOGICAL + "ReplaceTable" },
+    { LOGICAL + "ReplaceTableAsSelect" },
+    { LOGICAL + "TableSpec", "options/0" },
+    { LOGICAL + "TableSpecBase", "provider/0" },
+    { CATALYST + "TableIdentifier", "database/0", "table/0" },
+    { CATALYST + "catalog.SessionCatalog", "externalCatalog/0" },
+    { CATALYST + "catalog.ExternalCatalog", "alterTable/1", "alterTableDataSchema/3" },
+    { CATALYST + "catalog.CatalogTable", "identifier/0", "tableType/0", "location/0", "schema/0", "comment/0", "collation/0", "stats/0" },
+    { CATALYST + "catalog.CatalogTableType", "equals/1" },
+    { CATALYST + "catalog.CatalogTableType$", "MANAGED/0", "EXTERNAL/0", ".MODULE$" },
+    { CATALYST + "catalog.CatalogUtils$", "stringToURI/1", ".MODULE$" },
+    { SQL + "connector.catalog.CatalogV2Util", "v2ColumnsToStructType/1" },
+  };
+
+  private static final String[][] FUNCTIONS = {
+    { CATALYST + "expressions.Expression", "dataType/0", "eval/1", "foldable/0" },
+    { CATALYST + "plans.QueryPlan", "output/0" },
+    { SQL + "internal.SessionState", "tableFunctionRegistry/0" },
+    { SQL + "classic.SparkSession", "table/1" },
+    { CATALYST + "CatalystTypeConverters$", "convertToScala/2", ".MODULE$" },
+    { CATALYST + "FunctionIdentifier", "new/1", "funcName/0" },
+    { CATALYST + "InternalRow" },
+    { CATALYST + "analysis.FunctionRegistryBase", "createOrReplaceTempFunction/3", "listFunction/0" },
+    { CATALYST + "analysis.TableFunctionRegistry" },
+    { CATALYST + "expressions.ExpressionInfo", "new/2" },
+    { CATALYST + "expressions.NamedArgumentExpression", "key/0", "value/0" },
+    { LOGICAL + "Project", "children/0", "output/0" },
+    { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
+    { LOGICAL + "SubqueryAlias" },
+    { LOGICAL + "View" },
+    { SQL + "classic.Dataset", "queryExecution/0" },
+    { SQL + "execution.QueryExecution", "analyzed/0" },
+  };
+
+  private static final String[][] CATALOG = {
+    { PYTHON + "PythonDataSourceV2", ".source", ".bitmap$0" },
+    { PYTHON + "UserDefinedPythonDataSource", "new/1", "createDataSourceInPython/3", "createPythonFunction/1" },
+    { SQL + "connector.catalog.CatalogV2Util", "v2ColumnsToStructType/1" },
+    { SQL + "internal.SessionState", "catalogManager/0", "sqlParser/0" },
+    { CATALYST + "InternalRow" },
+    { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
+    { "org.apache.spark.unsafe.types.UTF8String", "fromString/1", "toString/0" },
+    { "org.apache.spark.SparkThrowable" },
+    { "org.apache.spark.api.python.PythonFunction" },
+    { SQL + "Row", "get/1" },
+    { SQL + "classic.Dataset", "collectAsList/0" },
+    { SQL + "classic.Dataset$", "ofRows/2", ".MODULE$" },
+    { CATALYST + "parser.ParserInterface", "parseMultipartIdentifier/1" },
+    { CATALYST + "analysis.NamespaceAlreadyExistsException", "new/1" },
+    { CATALYST + "analysis.NoSuchNamespaceException", "new/1" },
+    { CATALYST + "analysis.NoSuchTableException", "new/1" },
+    { CATALYST + "analysis.NonEmptyNamespaceException", "new/1" },
+    { CATALYST + "analysis.TableAlreadyExistsException", "new/1" },
+    { CATALYST + "expressions.GenericInternalRow", "new/1" },
+    { CATALYST + "expressions.SpecializedGetters", "getArray/1", "getBoolean/1", "getDouble/1", "getLong/1", "getUTF8String/1", "isNullAt/1" },
+    { CATALYST + "util.ArrayBasedMapData", "new/2" },
+    { CATALYST + "util.ArrayData", "numElements/0" },
+    { CATALYST + "util.GenericArrayData", "new/1" },
+  };
+
+  private static final String[][] STATEMENTS = {
+    { LOGICAL + "LogicalPlan", "new/0", "clone/0", "transformAllExpressionsWithPruning/3", "transformDownWithPruning/3",
+      "transformUpWithNewOutput/3", "transformUpWithPruning/3" },
+    { LOGICAL + "CommandResult", "new/4" },
+    { CATALYST + "rules.RuleId" },
+    { SQL + "execution.SparkPlan" },
+    { LOGICAL + "LocalRelation", "data/0" },
+    { SQL + "internal.SessionState", ".sqlParser" },
+    { SQL + "classic.SparkSession", "createDataFrame/2", "sql/1" },
+    { SQL + "Row", "getLong/1", "isNullAt/1" },
+    { SQL + "execution.QueryExecution", "executedPlan/0" },
+  };
+
+  private static final String[][] COLUMNAR = {
+    { CATALYST + "InternalRow" },
+    { "org.apache.spark.InterruptibleIterator", "delegate/0" },
+    { "org.apache.spark.api.python.BasePythonRunner$ReaderIterator", ".worker" },
+    { "org.apache.spark.api.python.PythonWorker", "channel/0" },
+    { "org.apache.spark.JobArtifactSet$", "getCurrentJobArtifactState/0", ".MODULE$" },
+    { "org.apache.spark.unsafe.Platform", "getByte/2", "getShort/2", "getInt/2", "getLong/2", "getFloat/2", "getDouble/2", "putLong/3",
+      "copyMemory/5", "setMemory/3", ".BYTE_ARRAY_OFFSET", ".SHORT_ARRAY_OFFSET", ".INT_ARRAY_OFFSET", ".LONG_ARRAY_OFFSET", ".FLOAT_ARRAY_OFFSET",
+      ".DOUBLE_ARRAY_OFFSET" },
+    { "org.apache.spark.unsafe.types.UTF8String", "fromAddress/3" },
+    { PYTHON + "PythonPartitionReaderFactory", "new/4|5", FIELD + "source", FIELD + "pickledReadFunc", FIELD + "outputSchema",
+      FIELD + "jobArtifactUUID" },
+    { PYTHON + "PythonCustomMetric$", "pythonMetrics/0", ".MODULE$" },
+    { PYTHON + "PythonBatchWriterFactory", "inputSchema/0", "jobArtifactUUID/0", "pickledWriteFunc/0", "source/0" },
+    { PYTHON + "PythonWriterCommitMessage", "new/1", "pickledMessage/0" },
+    { CATALYST + "expressions.GenericInternalRow", "new/1" },
+    { CATALYST + "expressions.UnsafeRow", "getSizeInBytes/0" },
+    { "org.apache.spark.api.python.PythonFunction", "broadcastVars/0", "command/0", "envVars/0", "pythonExec/0", "pythonIncludes/0", "pythonVer/0" },
+    { "org.apache.spark.api.python.SimplePythonFunction", "new/7" },
+    { "org.apache.spark.util.AccumulatorV2", "value/0" },
+    { "org.apache.spark.util.CollectionAccumulator", "new/0" },
+    { "org.apache.spark.util.MetricUtils", "stringValue/3" },
+    { PYTHON + "UserDefinedPythonDataSource", "new/1", "dataSourceCls/0", "createMapInBatchEvaluatorFactory/6|7",
+      "createPythonTaskMetrics/1" },
+    { PYTHON + "UserDefinedPythonDataSource$", "readInputSchema/0", "writeOutputSchema/0", ".MODULE$" },
+    { SQL + "execution.metric.SQLMetric", "value/0" },
+    { "org.apache.spark.api.python.BasePythonRunner", "funcs/0", ".org$apache$spark$api$python$BasePythonRunner$$daemonModule" },
+    { "org.apache.spark.api.python.ChainedPythonFunctions", "funcs/0" },
+    { SQL + "execution.python.MapInBatchEvaluatorFactory", "createEvaluator/0" },
+    { SQL + "execution.python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1", "new/2", "compute/3" },
+  };
+
+  /** The parts of the planner. Each is a folder of sources; "scan", which all others need, is also what is in the planner's own folder. */
+  private static final Map FEATURES = new LinkedHashMap();
+
+  static {
+    add("scan", "queries read whole lance tables without push-down; to read less, use the options columns, filter and limit", "", SCAN);
+    add("conditions", "indexes of lance tables do not answer array_contains, arrays_overlap, LIKE and get_json_object", "", CONDITIONS);
+    add("resolution", "DELETE, UPDATE, MERGE, metadata columns, and streams of named lance tables are unknown", "", RESOLUTION);
+    add("row_level", "DELETE, UPDATE and MERGE INTO fail on lance tables; use those of LanceTable", "resolution", ROW_LEVEL);
+    add("session_catalog", "statements on lance tables of the session catalog run without their options", "", SESSION_CATALOG);
+    add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
+    add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
+    add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);
+    add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);
+  }
+
+  public Features() {}
+
+  private static void add(String name, String lost, String needs, String[][] used) { FEATURES.put(name, new Feature(name, lost, needs, used)); }
+
+  static Feature feature(String name) { return (Feature) FEATURES.get(name); }
+
+  /** The names of the features. */
+  public List names() { return new ArrayList(FEATURES.keySet()); }
+
+  /** The entries of a feature: classes as `class#`, members as `class#member`. */
+  public List used(String feature) {
+    String[][] used = feature(feature).used;
+    List out = new ArrayList();
+    for (int i = 0; i < used.length; i++) {
+      out.add(used[i][0] + "#");
+      for (int k = 1; k < used[i].length; k++) out.add(used[i][0] + "#" + used[i][k]);
+    }
+    return out;
+  }
+
+  /** The features that a feature needs, directly or not, and itself. */
+  public List needs(String feature) { return new ArrayList(feature(feature).needed()); }
+
+  /** The entries of a feature and of those that it needs that are missing in the Spark of `loader`. */
+  public List missing(String feature, ClassLoader loader) {
+    List out = new ArrayList();
+    Iterator needed = feature(feature).needed().iterator();
+    while (needed.hasNext()) out.addAll(missing(feature((String) needed.next()).used, loader));
+    return out;
+  }
+
+  private static List missing(String[][] used, ClassLoader loader) {
+    List out = new ArrayList();
+    for (int i = 0; i < used.length; i++) {
+      String name = used[i][0].substring(used[i][0].lastIndexOf('.') + 1);
+      try {
+        Class type = Class.forName(used[i][0], false, loader);
+        for (int k = 1; k < used[i].length; k++) if (!has(type, used[i][k])) out.add(name + "#" + used[i][k]);
+      } catch (ClassNotFoundException e) {
+        out.add(name);
+      }
+    }
+    return out;
+  }
+
+  private static boolean has(Class type, String member) {
+    if (member.startsWith(".")) return declares(type, member.substring(1));
+    String name = member.substring(0, member.indexOf('/'));
+    List parameters = Arrays.asList(member.substring(name.length() + 1).split("\\|"));
+    if (name.equals("new")) {
+      Constructor[] all = type.getConstructors();
+      for (int i = 0; i < all.length; i++) if (parameters.contains("" + all[i].getParameterTypes().length)) return true;
+      return false;
+    }
+    Method[] all = type.getMethods();
+    for (int i = 0; i < all.length; i++) {
+      if (all[i].getName().equals(name) && parameters.contains("" + all[i].getParameterTypes().length)) return true;
+    }
+    return false;
+  }
+
+  static boolean declares(Class type, String field) {
+    try {
+      type.getDeclaredField(field);
+      return true;
+    } catch (NoSuchFieldException e) {
+      return false;
+    }
+  }
+
+  /** A sentence with the entries that the Spark of `loader` lacks for a feature, and what to do; empty if it lacks none. */
+  public String complaint(String feature, ClassLoader loader) {
+    List missing = missing(feature, loader);
+    return missing.isEmpty() ? "" : "this version of Spark lacks " + String.join(", ", (String[]) missing.toArray(new String[0])) + ", which Spark "
+        + VERSIONS + " have. Upgrade lance-spark, or use one of these versions";
+  }
+
+  /** Why a feature is not there; empty if it is. */
+  static String complaint(String feature) { return new Features().complaint(feature, Features.class.getClassLoader()); }
+
+  /** True if Spark has all entries of a feature. Otherwise logs one warning for each. */
+  public static boolean areKnown(String feature) { return feature(feature).isKnown(); }
+
+  /** A new object of a class of a feature; null if this Spark lacks what the feature uses. No other source refers to the classes of a feature. */
+  static Object object(String feature, String type) {
+    if (!areKnown(feature)) return null;
+    try {
+      return Class.forName("lancespark." + type).getDeclaredConstructor(new Class[0]).newInstance(new Object[0]);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}
+
+/** A part of the planner that a Spark without some of its internals does without. */
+class Feature {
+  final String[][] used;
+  private final String name, lost, needs;
+  private Boolean known = null;
+
+  /** `lost` says what is lost without it, and `needs` has the names of the features that it needs besides "scan". */
+  Feature(String name, String lost, String needs, String[][] used) {
+    this.name = name;
+    this.lost = lost;
+    this.needs = needs;
+    this.used = used;
+  }
+
+  /** The names of the features that this one needs, directly or not, and its own. */
+  Set needed() {
+    Set all = new LinkedHashSet();
+    all.add("scan");
+    String[] names = needs.isEmpty() ? new String[0] : needs.split(" ");
+    for (int i = 0; i < names.length; i++) all.addAll(Features.feature(names[i]).needed());
+    all.add(name);
+    return all;
+  }
+
+  synchronized boolean isKnown() {
+    if (known == null) {
+      String complaint = Features.complaint(name);
+      known = Boolean.valueOf(complaint.isEmpty());
+      // Without scans nothing else is there.
+      boolean isTold = !name.equals("scan") && !Features.areKnown("scan");
+      if (!known.booleanValue() && !isTold) LoggerFactory.getLogger("lance_spark").warn(lost + ": " + complaint);
+    }
+    return known.booleanValue();
+  }
+}

@@ -1,0 +1,42 @@
+package lancespark;
+
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.types.StructType;
+
+/** How scans and writes hand over rows, and which metrics they have: Spark's own way. ColumnarMode is the other one. */
+class HandOver {
+  /** For a scan of these columns. */
+  static HandOver of(StructType schema) { return known().in(schema); }
+
+  /** For writes. */
+  static HandOver ofWrites() { return known(); }
+
+  private static HandOver known() {
+    Object columnar = Features.object("columnar", "ColumnarMode");
+    return columnar == null ? new HandOver() : (HandOver) columnar;
+  }
+
+  HandOver in(StructType schema) { return this; }
+  boolean isColumnar() { return false; }
+
+  /** True if tasks report what they have read. */
+  boolean reports() { return false; }
+
+  /** What explain shows. */
+  String shown() { return "false (" + Features.complaint("columnar") + ")"; }
+
+  /** The factory for executors, to be called where Spark runs the query. Spark may stop to read a partition after `limit` rows; -1 for none. */
+  PartitionReaderFactory factory(PartitionReaderFactory rows, long limit) { return rows; }
+
+  /** The metrics of a scan: `sparks` and others. */
+  CustomMetric[] metrics(CustomMetric[] sparks, boolean isPartitioned) { return sparks; }
+
+  /** What planning has skipped; `partition` is any pickled partition of the scan. */
+  CustomTaskMetric[] skipped(byte[] partition) { return new CustomTaskMetric[0]; }
+
+  /** The write with metrics, whose tasks may get their rows faster. */
+  Write measured(Write write) { return write; }
+}

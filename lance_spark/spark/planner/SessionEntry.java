@@ -1,0 +1,52 @@
+package lancespark;
+
+import java.util.*;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The entry of a lance table in the session catalog. Spark itself passes neither its options nor its location to a Python source. */
+class SessionEntry {
+  /** Before the names of TBLPROPERTIES, of which lance_spark.spark.options takes those that say how a new table is written. */
+  private static final String PROPERTY = "tblproperties.";
+
+  /** The options of a relation of the session catalog, with its location as `path`; null for other relations. */
+  static Map options(scala.Option catalog, scala.Option identifier) throws Exception {
+    if (identifier.isEmpty() || catalog.isEmpty() || !((CatalogPlugin) catalog.get()).name().equals("spark_catalog")) return null;
+    return options(of((Identifier) identifier.get()));
+  }
+
+  static Map options(CatalogTable entry) {
+    Map options = new HashMap();
+    Iterator it = CollectionConverters.asJava(entry.properties()).entrySet().iterator();
+    while (it.hasNext()) {
+      Map.Entry property = (Map.Entry) it.next();
+      options.put(PROPERTY + property.getKey(), property.getValue());
+    }
+    options.putAll(CollectionConverters.asJava(entry.storage().properties()));
+    if (!entry.storage().locationUri().isEmpty()) options.put("path", entry.storage().locationUri().get().toString());
+    return options;
+  }
+
+  static CatalogTable of(Identifier name) throws Exception {
+    TableIdentifier identifier = new TableIdentifier(name.name(), new scala.Some(name.namespace()[0]));
+    return (CatalogTable) (Object) LancePlanner.session().sessionState().catalog().getTableMetadata(identifier);
+  }
+
+  /** The rows' schema, nullable where the catalog's schema is: that a query returns no nulls does not restrict the table. */
+  static StructType declared(StructType rows, StructType table) {
+    if (rows.length() != table.length()) return rows;
+    StructField[] fields = new StructField[rows.length()];
+    for (int i = 0; i < fields.length; i++) {
+      StructField row = rows.fields()[i], own = table.fields()[i];
+      if (!row.name().equalsIgnoreCase(own.name()) || !DataType.equalsIgnoreNullability(row.dataType(), own.dataType())) return rows;
+      fields[i] = new StructField(row.name(), own.dataType(), own.nullable(), row.metadata());
+    }
+    return new StructType(fields);
+  }
+}
