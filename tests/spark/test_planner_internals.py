@@ -177,3 +177,47 @@ print(spark.sql("SHOW TABLES").collect())
     assert len(re.findall(r"refused: .*default\.t was not replaced.*INSERT OVERWRITE default\.t", out)) == 2
     assert "tableName='t'" in out
     assert Dataset.open(uri).count_rows() == 10
+
+
+PROBES = """
+spark = builder.master("local[1]").config("spark.sql.warehouse.dir", sys.argv[2]).getOrCreate()
+lance_spark.enable(spark)
+def probe(name, act):
+    try:
+        print(f"<{name}: {act()}>")
+    except Exception as e:
+        print(f"<{name}: lost>")
+def plan():
+    return spark.read.format("lance").load(sys.argv[1]).where("id = 3")._jdf.queryExecution().executedPlan().toString()
+probe("scan", lambda: "PushedFilters: [id IS NOT NULL, id = 3]" in plan())
+probe("columnar", lambda: "Columnar: true" in plan() or "lost")
+spark.read.format("lance").load(sys.argv[1]).createOrReplaceTempView("v")
+probe("row_level", lambda: spark.sql("DELETE FROM v WHERE id = 9").count())
+probe("functions", lambda: spark.sql(f"SELECT * FROM lance_scan('{sys.argv[1]}')").count())
+probe("statements", lambda: spark.sql(f"OPTIMIZE lance.`{sys.argv[1]}`").count() > 0)
+probe("catalog", lambda: lance_spark.catalog(spark, "here", root=sys.argv[2]) or spark.sql("SHOW TABLES IN here").count())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("listed", "file", "used", "lost"),
+    [
+        ('SimplePythonFunction", "new/7"', "WorkerReport", "new SimplePythonFunction(", {"columnar"}),
+        ('WriteDelta", "condition/0"', "RowLevelCommands", "delta.condition()", {"row_level"}),
+        ('CommandResult", "new/4"', "LanceStatement", "new CommandResult(", {"statements"}),
+        ('NoSuchNamespaceException", "new/1"', "CatalogPython", "new NoSuchNamespaceException(", {"catalog", "statements"}),
+    ],
+)
+def test_a_renamed_member_costs_one_feature(tmp_path: Path, uri: str, listed: str, file: str, used: str, lost: set[str]) -> None:
+    Dataset.write(uri, pa.table({"id": range(10), "s": list("abcdefghij")}))
+    shutil.copytree(ROOT / "lance_spark", tmp_path / "lance_spark")
+    for name, before, after in (("Features", listed, re.sub(r'/\d"$', '/9"', listed)), (file, used, f"gone.{used}")):
+        (source,) = (tmp_path / "lance_spark" / "spark" / "planner").rglob(f"{name}.java")
+        assert before in source.read_text()
+        source.write_text(source.read_text().replace(before, after))
+    out = run(START + PROBES, uri, f"{tmp_path}/warehouse", path=tmp_path)
+    found = dict(re.findall(r"<(\w+): (\w+)>", out))
+    assert {name for name, answer in found.items() if answer == "lost"} == lost, out
+    assert found["scan"] == "True"
+    assert re.search(rf"this version of Spark lacks {listed.partition(chr(34))[0]}#\w+/9", out)

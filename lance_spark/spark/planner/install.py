@@ -26,7 +26,12 @@ _PACKAGE = "lancespark"
 _PLANNER = f"{_PACKAGE}.LancePlanner"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
 _CORE = "scan"
-_RULES = (("row_level", f"{_PACKAGE}.RowLevelCommands"), ("session_catalog", f"{_PACKAGE}.CatalogTables"), (_CORE, _PLANNER), (_CORE, _GUARD))
+_RULES = (
+    ("row_level", f"{_PACKAGE}.RowLevelCommands"),
+    ("session_catalog", f"{_PACKAGE}.CatalogTables"),
+    (_CORE, _PLANNER),
+    (_CORE, _GUARD),
+)
 _ADDITIONS = (
     ("resolution", f"{_PACKAGE}.LanceResolution"),
     ("statements", f"{_PACKAGE}.StatementParser"),

@@ -1,1 +1,1 @@
-"""SQL's row-level commands on lance tables, in Java: DELETE, UPDATE, MERGE INTO and TRUNCATE, and the columns that they need."""
+"""SQL's row-level commands on lance tables, in Java: DELETE, UPDATE and MERGE INTO, and the rows with their changes."""
