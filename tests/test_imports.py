@@ -25,6 +25,7 @@ ROOMS = [
     "spark/planner",
     "spark/workers",
     "spark/planner/statements",
+    "spark/planner/alteration",
     "spark/planner/functions",
     "spark/planner/catalog",
     "spark/planner/session_catalog",

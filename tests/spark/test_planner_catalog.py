@@ -192,23 +192,24 @@ def test_a_column_of_the_catalog_only_is_a_clear_error(sql: Sql, uri: str) -> No
     assert sql("SELECT max(id) FROM t") == [(9,)]
 
 
-CHANGES = {
-    "AddColumn": "ADD COLUMN z INT",
-    "DeleteColumn": "DROP COLUMN s",
-    "RenameColumn": "RENAME COLUMN s TO z",
-    "UpdateColumnType": "ALTER COLUMN id TYPE BIGINT",
-    "UpdateColumnPosition": "ALTER COLUMN s FIRST",
-}
-
-
-@pytest.mark.parametrize(("change", "statement"), CHANGES.items(), ids=CHANGES)
-def test_changes_of_columns_are_refused_with_what_to_call_instead(sql: Sql, change: str, statement: str) -> None:
-    sql("CREATE TABLE t USING lance AS SELECT 1 AS id, 'a' AS s")
-    with pytest.raises(
-        UnsupportedOperationException, match=rf"{change} would change only Spark's catalog.*alter_columns.*CREATE OR REPLACE"
-    ):
-        sql(f"ALTER TABLE t {statement}")
-    assert sql("SELECT id, s FROM t") == [(1, "a")]
+def test_columns_are_altered_in_the_table_and_in_sparks_catalog(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE t (id INT COMMENT 'the key', st STRUCT<a: INT>) USING lance")
+    sql("INSERT INTO t VALUES (1, named_struct('a', 2))")
+    sql("ALTER TABLE t ADD COLUMNS (st.b INT, w STRING DEFAULT 'x' COMMENT 'with a default')")
+    sql("ALTER TABLE t ALTER COLUMN id TYPE BIGINT")
+    sql("ALTER TABLE t RENAME COLUMN id TO key")
+    sql("ALTER TABLE t DROP COLUMN st.a")
+    sql("ALTER TABLE t ALTER COLUMN key SET NOT NULL")
+    sql("INSERT INTO t VALUES (2, named_struct('b', 3), DEFAULT)")
+    assert sql("SELECT * FROM t ORDER BY key") == [(1, None, "x"), (2, (3,), "x")]
+    assert sql("DESCRIBE t")[:3] == [("key", "bigint", "the key"), ("st", "struct<b:int>", None), ("w", "string", "with a default")]
+    assert "key BIGINT NOT NULL" in str(sql("SHOW CREATE TABLE t"))
+    location = spark.sql("DESCRIBE DETAIL t").collect()[0].location
+    assert Dataset.open(location).schema.field("key").nullable is False
+    with pytest.raises(UnsupportedOperationException, match="do not support UpdateColumnPosition"):
+        sql("ALTER TABLE t ALTER COLUMN st FIRST")
+    sql("UPDATE t SET w = 'y' WHERE key = 2")
+    assert sql("SELECT w FROM t WHERE key > 1") == [("y",)]
 
 
 def test_changes_of_the_catalog_alone_are_taken(sql: Sql) -> None:

@@ -28,7 +28,18 @@ def context_loader(spark: SparkSession) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-FEATURES = ["scan", "conditions", "resolution", "row_level", "session_catalog", "functions", "catalog", "statements", "columnar"]
+FEATURES = [
+    "scan",
+    "conditions",
+    "resolution",
+    "row_level",
+    "session_catalog",
+    "functions",
+    "catalog",
+    "statements",
+    "alteration",
+    "columnar",
+]
 
 
 @pytest.fixture(scope="module")

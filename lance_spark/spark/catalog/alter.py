@@ -15,7 +15,7 @@ from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.declared_types import DECLARED
 from lance_spark.schema.schema import quoted
 from lance_spark.spark.catalog.definition import declared_columns
-from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.field_metadata import COMMENT, CURRENT_DEFAULT, EXISTS_DEFAULT, is_checked
 from lance_spark.spark.options import OF_EACH_WRITE, is_of_new_table, main_name
@@ -33,15 +33,50 @@ NO_SIZES: Mapping[str, int] = {}
 """The sizes of lists of a field without fixed-size lists."""
 
 
-def alter_table(catalog: Catalog, id: Sequence[str], changes: Sequence[Change]) -> None:
+def alter_table(catalog: Catalog, place: Place, changes: Sequence[Change]) -> None:
     """Apply the changes, in order. Raises UnsupportedFeatureError before the first one if there is no way to make one of them."""
     if unknown := [c["change"] for c in changes if c["change"] not in _STEPS]:
         raise UnsupportedFeatureError(f"ALTER TABLE: lance tables do not support {', '.join(unknown)}")
-    snapshot = latest_version(catalog, id)
+    snapshot = latest_at(catalog, place)
+    changes = _without_replacement(snapshot, changes)
     _check_new_columns(changes)
     _check_properties(snapshot, changes)
     for step, group in groupby(changes, key=lambda c: _STEPS[c["change"]]):
         snapshot = step(snapshot, list(group))
+
+
+def _without_replacement(snapshot: Snapshot, changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes that REPLACE COLUMNS means. For Spark it drops all columns and adds those of the statement; here, columns of the same
+    name keep their values.
+
+    Raises UnsupportedFeatureError for an order of columns that a table cannot get, and SchemaMismatchError for a name in another case.
+    """
+    own = {f.name: f for f in to_spark(snapshot.manifest.schema.to_arrow()).fields}
+    added = [c for c in changes if c["change"] == "AddColumn" and len(c["path"]) == 1]
+    dropped = [c for c in changes if c["change"] == "DeleteColumn" and len(c["path"]) == 1]
+    if not added or len(changes) != len(added) + len(dropped) or {c["path"][0] for c in dropped} != own.keys():
+        return changes
+    names = [c["path"][0] for c in added]
+    folded = {name.lower(): name for name in own}
+    if alike := [name for name in names if name not in own and name.lower() in folded]:
+        raise SchemaMismatchError(f"REPLACE COLUMNS: the table has {folded[alike[0].lower()]!r}, not {alike[0]!r}; use RENAME COLUMN")
+    kept = [name for name in own if name in names]
+    if names[: len(kept)] != kept:
+        order = ", ".join([*kept, *(name for name in names if name not in own)])
+        raise UnsupportedFeatureError(f"REPLACE COLUMNS: columns keep their order, and new ones become the last ones: {order}")
+    edits = [e for c in added[: len(kept)] for e in _differences(own[c["path"][0]], c)]
+    return [*edits, *(c for c in dropped if c["path"][0] not in names), *added[len(kept) :]]
+
+
+def _differences(old: StructField, change: Change) -> list[Change]:
+    """The changes that make a column the one that `change` would add. REPLACE COLUMNS cannot say NOT NULL, so a column keeps it."""
+    new, path = _field(change), change["path"]
+    found: list[Change] = []
+    if new.dataType != old.dataType:
+        found.append({"change": "UpdateColumnType", "path": path, "type": json.dumps(new.dataType.jsonValue())})
+    if new.metadata.get(COMMENT) != old.metadata.get(COMMENT):
+        found.append({"change": "UpdateColumnComment", "path": path, "comment": new.metadata.get(COMMENT)})
+    return found
 
 
 def _check_new_columns(changes: Sequence[Change]) -> None:

@@ -15,15 +15,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_spark.dataset import Dataset
-from lance_spark.errors import InvalidOptionError, LanceError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, LanceError
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.definition import shown_properties
-from lance_spark.spark.catalog.tables import latest_version
+from lance_spark.spark.catalog.tables import Place, latest_at
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.options import ReadOptions
-from lance_spark.spark.source import open_version
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.update import rows_by_fragment
@@ -45,8 +42,6 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopene
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 from lance_spark.table.write.options import DESCRIBED, NOTED, WriteOptions
 
-Place = Mapping[str, Any]
-"""A table: its `id` in the catalog, or the `options` of the format lance that locate it."""
 Rows = Iterable[Sequence[Any]]
 Results = Sequence[Sequence[Any]]
 """The results of each stage of a job so far."""
@@ -103,7 +98,7 @@ def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any]
     """
     work = PROCEDURES[name].work
     given = {key: value for key, value in arguments.items() if value is not None}
-    snapshot = _latest(catalog, place)
+    snapshot = latest_at(catalog, place)
     if not isinstance(work, Job):
         return [list(row) for row in work(snapshot, **given)]
     if job is None:
@@ -117,7 +112,7 @@ def tasks(
     """The tasks, pickled, of the stage of a procedure's job that follows those with these results."""
     job = PROCEDURES[name].work
     assert isinstance(job, Job)
-    snapshot = reopened(_latest(catalog, place), version)
+    snapshot = reopened(latest_at(catalog, place), version)
     given = {key: value for key, value in arguments.items() if value is not None}
     return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **given)]
 
@@ -141,15 +136,6 @@ def _result(text: str) -> Any:
     if isinstance(value, LanceError):
         raise value
     return value
-
-
-def _latest(catalog: Catalog, place: Place) -> Snapshot:
-    if "id" in place:
-        return latest_version(catalog, place["id"])
-    found = open_version(ReadOptions.parse(place["options"]))
-    if isinstance(found, PartitionedVersion):
-        raise UnsupportedFeatureError(f"{found.shape.root.uri} is a partitioned namespace; use lance_spark.namespace")
-    return found
 
 
 def _reference(version: str | None) -> Reference | None:
@@ -309,6 +295,10 @@ def _verify(snapshot: Snapshot, decode: bool = True) -> Rows:
 
 def _set_primary_key(snapshot: Snapshot, columns: Sequence[str], **noted: Any) -> Rows:
     return [(alter.set_primary_key(snapshot, columns, _noted(noted).noted).version,)]
+
+
+def _set_not_null(snapshot: Snapshot, columns: Sequence[str], **noted: Any) -> Rows:
+    return [(alter.alter_columns(snapshot, [{"path": c, "nullable": False} for c in columns], _noted(noted)).version,)]
 
 
 def _shallow_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
@@ -472,6 +462,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         "version bigint, files bigint, ok boolean, problems array<string>, orphans array<string>", _verify, {"decode": "boolean"}
     ),
     "set_primary_key": Procedure("version bigint", _set_primary_key, {"columns": "array<string>", **_NOTED}, 1),
+    "set_not_null": Procedure("version bigint", _set_not_null, {"columns": "array<string>", **_NOTED}, 1),
     "shallow_clone": Procedure("path string, version bigint", _shallow_clone, {"path": "string", "version": "string"}, 1),
     "deep_clone": Procedure("path string, version bigint", _deep_clone, {"path": "string", "version": "string"}, 1),
 }

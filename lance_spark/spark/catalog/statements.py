@@ -49,7 +49,11 @@ def statement(
     rest.end()
     if call.procedure not in _READING:
         _check_whole(place)
-    columns = call.columns or [{"name": name, "column": name} for name in _names(PROCEDURES[call.procedure].columns)]
+    columns = (
+        call.columns
+        if call.columns is not None
+        else [{"name": name, "column": name} for name in _names(PROCEDURES[call.procedure].columns)]
+    )
     at = place if call.branch is None else _on_branch(place, call.branch)
     return {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
 
@@ -169,6 +173,8 @@ def _alter(rest: Tokens) -> Call:
         columns = rest.paths()
         shown = [{"name": "status", "text": "OK"}, {"name": "primary_key_columns", "text": ", ".join(columns)}]
         return Call("set_primary_key", {"columns": columns}, shown)
+    if rest.take("ALTER") or rest.take("CHANGE"):
+        return _not_null(rest)
     verb = rest.take_one_of("CREATE", "REPLACE", "DROP", "REFRESH", "OPTIMIZE")
     replaces = verb == "REPLACE" or (verb == "CREATE" and rest.take("OR REPLACE"))
     kind = rest.take_one_of(*(("INDEX", "TAG", "BRANCH") if verb in ("CREATE", "DROP") else ("TAG",) if replaces else ("INDEX",)))
@@ -177,6 +183,15 @@ def _alter(rest: Tokens) -> Call:
     if verb == "DROP":
         return _dropped(kind, rest)
     return _tag(rest, replaces) if kind == "TAG" else _branch(rest)
+
+
+def _not_null(rest: Tokens) -> Call:
+    rest.take("COLUMN") or rest.take("COLUMNS")
+    columns: list[str] = []
+    while not columns or rest.take(","):
+        columns.append(rest.path())
+        rest.need("SET NOT NULL")
+    return Call("set_not_null", {"columns": columns}, [])
 
 
 def _index(verb: str, rest: Tokens) -> Call:

@@ -21,12 +21,13 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
+from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
 from lance_spark.spark.metadata_source import MetadataSource
-from lance_spark.spark.options import SparkWriteOptions
-from lance_spark.spark.source import LanceDataSource
+from lance_spark.spark.options import ReadOptions, SparkWriteOptions
+from lance_spark.spark.source import LanceDataSource, open_version
 from lance_spark.spark.types import to_spark
 from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -35,6 +36,8 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
 from lance_spark.table.versions.tags_and_branches import TABLE_FOLDERS
 
 Id = Sequence[str]
+Place = Mapping[str, Any]
+"""A table: its `id` in the catalog, or the `options` of the format lance that locate it."""
 LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provider", "is_managed_location", "external"
 NOW: Mapping[str, str] = {}
 """The options of the latest version."""
@@ -259,6 +262,16 @@ def latest_version(catalog: Catalog, id: Id) -> Snapshot:
     if source.is_partitioned:
         raise UnsupportedFeatureError(f"{shown(id)} is a partitioned namespace, whose tables cannot be changed together")
     return source.opened()
+
+
+def latest_at(catalog: Catalog, place: Place) -> Snapshot:
+    """The latest version of the table at a place."""
+    if "id" in place:
+        return latest_version(catalog, place["id"])
+    found = open_version(ReadOptions.parse(place["options"]))
+    if isinstance(found, PartitionedVersion):
+        raise UnsupportedFeatureError(f"{found.shape.root.uri} is a partitioned namespace; use lance_spark.namespace")
+    return found
 
 
 def _at(catalog: Catalog, location: str | None) -> Snapshot | None:

@@ -257,6 +257,7 @@ public class Features {
     add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);
+    add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);
   }
 

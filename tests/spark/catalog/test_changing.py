@@ -95,6 +95,21 @@ def test_fields_in_structs_and_lists_are_added_dropped_renamed_and_retyped(own: 
     assert rows == [(1, 2, None, 3, 5), (3, None, None, None, None), (4, 2, None, 3, 6)]
 
 
+def test_replaced_columns_of_the_same_name_keep_their_values(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, int(id * 2) AS n, 'x' AS s FROM range(3)")
+    own.sql("ALTER TABLE lance.ns.t ALTER COLUMN id SET NOT NULL")
+    own.sql("ALTER TABLE lance.ns.t REPLACE COLUMNS (id BIGINT, n BIGINT COMMENT 'wider', d DATE)")
+    assert own.spark.table("lance.ns.t").schema.simpleString() == "struct<id:bigint,n:bigint,d:date>"
+    assert own.pylance("ns.t") == [{"id": i, "n": 2 * i, "d": None} for i in range(3)]
+    with pytest.raises(SPARK_ERRORS, match="NOT_NULL_ASSERT_VIOLATION"):
+        own.sql("INSERT INTO lance.ns.t VALUES (NULL, 1, NULL)")
+    for columns, message in {"d DATE, id BIGINT": "keep their order.*: id, d", "ID BIGINT": "RENAME COLUMN", "n STRING": "cannot"}.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(f"ALTER TABLE lance.ns.t REPLACE COLUMNS ({columns})")
+    with pytest.raises(SPARK_ERRORS, match="column 'd' has nulls"):
+        own.sql("ALTER TABLE lance.ns.t ALTER COLUMN n SET NOT NULL, d SET NOT NULL")
+
+
 def test_properties_and_comments_are_set_and_unset(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t (a INT)")
     own.sql("ALTER TABLE lance.ns.t SET TBLPROPERTIES ('x'='1', 'y'='2')")

@@ -9,6 +9,12 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 
 /** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
 class Changes {
+  static ArrayNode json(TableChange[] changes) {
+    ArrayNode all = PlanJson.array();
+    for (int i = 0; i < changes.length; i++) all.add(json(changes[i]));
+    return all;
+  }
+
   static ObjectNode json(TableChange change) {
     ObjectNode json = PlanJson.object().put("change", change.getClass().getSimpleName());
     if (change instanceof TableChange.ColumnChange) json.set("path", CatalogPython.names(((TableChange.ColumnChange) change).fieldNames()));

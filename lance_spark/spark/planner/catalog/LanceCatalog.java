@@ -1,7 +1,6 @@
 package lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.connector.catalog.*;
@@ -26,6 +25,13 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
     if (!complaint.isEmpty()) throw new UnsupportedOperationException("the catalog " + name + " cannot be used: " + complaint);
     this.name = name;
     this.python = new CatalogPython(options.asCaseSensitiveMap());
+  }
+
+  /** A catalog without a namespace, for tables that are named by their options. */
+  static LanceCatalog ofPaths() {
+    LanceCatalog none = new LanceCatalog();
+    none.initialize(LancePlanner.SOURCE, new CaseInsensitiveStringMap(new HashMap()));
+    return none;
   }
 
   public String name() { return name; }
@@ -108,10 +114,11 @@ public class LanceCatalog implements StagingTableCatalog, SupportsNamespaces, Pr
 
   /** Returns null: Spark loads the table when it needs it. */
   public Table alterTable(Identifier id, TableChange[] changes) {
-    ObjectNode arguments = PlanJson.object();
-    ArrayNode all = arguments.putArray("changes");
-    for (int i = 0; i < changes.length; i++) all.add(Changes.json(changes[i]));
-    python.ask("alter", arguments, id);
+    ObjectNode place = PlanJson.object(), request = PlanJson.object();
+    place.set("id", CatalogPython.names(id));
+    request.set("place", place);
+    request.set("changes", Changes.json(changes));
+    python.ask("alter", request, id, id.namespace());
     return null;
   }
 

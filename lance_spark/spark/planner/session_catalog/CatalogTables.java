@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -53,9 +54,10 @@ public class CatalogTables extends Rule {
   public TreeNode apply(TreeNode plan) {
     if (!Features.areKnown("session_catalog")) return plan;
     if (plan instanceof V2CreateTablePlan) refusePartitions((V2CreateTablePlan) plan);
-    if (plan instanceof AlterTableCommand) refuseChanges((AlterTableCommand) plan);
     try {
       return new Statements().in((LogicalPlan) plan);
+    } catch (UnsupportedOperationException e) {
+      throw e;
     } catch (Throwable t) {
       LancePlanner.LOG.warn("a statement on a lance table failed to get the table's options and runs without them", t);
       return plan;
@@ -65,6 +67,7 @@ public class CatalogTables extends Rule {
   /** A statement with several INSERTs is one plan with several children. */
   static class Statements extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
+      if (plan instanceof AlterTableCommand) return alteration((AlterTableCommand) plan);
       if (plan instanceof CreateTableAsSelect) plan = creation((CreateTableAsSelect) plan);
       if (plan instanceof ReplaceTable || plan instanceof ReplaceTableAsSelect) plan = replacement(plan);
       if (plan instanceof V2CreateTablePlan && isLance((V2CreateTablePlan) plan)) return withHiddenSettings(plan);
@@ -102,20 +105,23 @@ public class CatalogTables extends Rule {
     }
   }
 
-  /** Spark's catalog would record columns that the table does not have. */
-  private static void refuseChanges(AlterTableCommand plan) {
-    if (!(plan.table() instanceof ResolvedTable) || !isInCatalog((ResolvedTable) plan.table())) return;
+  /** Changes of columns are made in the table, too: Spark changes only what its catalog has of them. */
+  private static LogicalPlan alteration(AlterTableCommand plan) {
+    if (!(plan.table() instanceof ResolvedTable) || !isInCatalog((ResolvedTable) plan.table())) return (LogicalPlan) plan;
+    ResolvedTable table = (ResolvedTable) plan.table();
+    if (table.catalog().getClass().getName().equals("lancespark.AlteringCatalog")) return (LogicalPlan) plan;
+    boolean isOfCatalog = true;
     Iterator it = CollectionConverters.asJava(plan.changes()).iterator();
     while (it.hasNext()) {
       Object change = it.next();
-      boolean isOfCatalog = change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty
+      isOfCatalog &= change instanceof TableChange.SetProperty || change instanceof TableChange.RemoveProperty
           || change instanceof TableChange.UpdateColumnComment || change instanceof TableChange.UpdateColumnDefaultValue;
-      if (isOfCatalog) continue;
-      String name = ((ResolvedTable) plan.table()).identifier().toString();
-      throw new UnsupportedOperationException("ALTER TABLE " + name + ": " + change.getClass().getSimpleName() + " would change only Spark's catalog, not "
-          + "the lance table. Use LanceTable.addColumns, or add_columns, drop_columns and alter_columns of lance_spark.Dataset, and then CREATE OR REPLACE "
-          + "TABLE " + name + " USING lance, which takes over the table's columns and keeps its rows. ALTER TABLE works on tables of a catalog of lance_spark.catalog");
     }
+    if (isOfCatalog) return (LogicalPlan) plan;
+    DelegatingCatalogExtension altering = (DelegatingCatalogExtension) Features.object("alteration", "AlteringCatalog");
+    if (altering == null) throw new UnsupportedOperationException("ALTER TABLE would change only Spark's catalog: " + Features.complaint("alteration"));
+    altering.setDelegateCatalog(table.catalog());
+    return (LogicalPlan) SparkInternals.with((scala.Product) plan, "table", SparkInternals.with(table, "catalog", altering));
   }
 
   /** A lance table of the session catalog. */

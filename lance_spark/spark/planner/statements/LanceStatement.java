@@ -15,10 +15,10 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -70,7 +70,10 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
       evaluate(CatalogPython.at(meaning, "times"), values);
-      return result(procedure, procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values), CatalogPython.at(meaning, "columns"));
+      JsonNode rows = procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values);
+      TableCatalog entries = place.entry == null ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
+      if (entries != null) entries.invalidateTable(place.entry);
+      return result(procedure, rows, CatalogPython.at(meaning, "columns"));
     } catch (Throwable t) {
       Platform.throwException(t);
       return null;
@@ -105,13 +108,13 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   private LogicalPlan result(LanceProcedure procedure, JsonNode rows, JsonNode columns) throws Exception {
     StructType own = procedure.columns(), shown = new StructType();
     ArrayNode all = PlanJson.array();
-    for (int i = 0; i < rows.size(); i++) all.add(PlanJson.array());
+    for (int i = 0; i < rows.size() && columns.size() > 0; i++) all.add(PlanJson.array());
     for (int k = 0; k < columns.size(); k++) {
       JsonNode column = CatalogPython.at(columns, k);
       boolean isText = column.has("text");
       int from = isText ? -1 : own.fieldIndex(CatalogPython.at(column, "column").asText());
       shown = shown.add(CatalogPython.at(column, "name").asText(), isText ? DataTypes.StringType : own.fields()[from].dataType(), true);
-      for (int i = 0; i < rows.size(); i++) {
+      for (int i = 0; i < all.size(); i++) {
         ((ArrayNode) CatalogPython.at(all, i)).add(isText ? CatalogPython.at(column, "text") : CatalogPython.at(CatalogPython.at(rows, i), from));
       }
     }
@@ -129,11 +132,14 @@ class Place {
   final LanceCatalog catalog;
   final ObjectNode json = PlanJson.object();
   final Identifier id;
+  /** The entry of a table of the session catalog, else null. */
+  final Identifier entry;
 
-  private Place(LanceCatalog catalog, String key, JsonNode value, Identifier id) {
+  private Place(LanceCatalog catalog, String key, JsonNode value, Identifier id, Identifier entry) {
     this.catalog = catalog;
     this.json.set(key, value);
     this.id = id;
+    this.entry = entry;
   }
 
   /** The place of the table, or of the table of a view, with these names; null if it is not a lance table. Raises the error of a LanceCatalog. */
@@ -141,7 +147,7 @@ class Place {
     CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
     String first = (String) names.get(0), last = (String) names.get(names.size() - 1);
     boolean isPath = names.size() == 2 && first.equalsIgnoreCase(LancePlanner.SOURCE) && last.indexOf('/') >= 0;
-    if (isPath && !manager.isCatalogRegistered(first)) return at(Collections.singletonMap("path", last), names);
+    if (isPath && !manager.isCatalogRegistered(first)) return at(Collections.singletonMap("path", last), names, null);
     StringBuilder quoted = new StringBuilder();
     for (int i = 0; i < names.size(); i++) quoted.append(i > 0 ? "." : "").append('`').append(((String) names.get(i)).replace("`", "``")).append('`');
     DataSourceV2Relation relation;
@@ -154,14 +160,17 @@ class Place {
     }
     if (relation == null) return null;
     Object catalog = relation.catalog().isEmpty() ? null : relation.catalog().get();
-    if (!(catalog instanceof LanceCatalog)) return at(SearchFunction.options(relation), names);
+    if (!(catalog instanceof LanceCatalog)) return at(SearchFunction.options(relation), names, entry(relation));
     Identifier id = (Identifier) relation.identifier().get();
-    return new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id);
+    return new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id, null);
   }
 
-  private static Place at(Map options, List names) {
-    LanceCatalog none = new LanceCatalog();
-    none.initialize(LancePlanner.SOURCE, new CaseInsensitiveStringMap(new HashMap()));
-    return new Place(none, "options", CatalogPython.texts(options), Identifier.of(new String[0], String.join(".", names)));
+  private static Identifier entry(DataSourceV2Relation relation) {
+    boolean isInSession = !relation.catalog().isEmpty() && ((CatalogPlugin) relation.catalog().get()).name().equals("spark_catalog");
+    return isInSession ? (Identifier) relation.identifier().get() : null;
+  }
+
+  private static Place at(Map options, List names, Identifier entry) {
+    return new Place(LanceCatalog.ofPaths(), "options", CatalogPython.texts(options), Identifier.of(new String[0], String.join(".", names)), entry);
   }
 }

@@ -40,7 +40,16 @@ class StatementText {
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
     if (!second.equals("TABLE") || !hasName(2)) return false;
     String verb = word(rest), object = word(rest + 1);
+    if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
     return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
+  }
+
+  /** True if the text ends with these words, which Spark knows in other statements. */
+  private boolean isEndOf(String words) {
+    String[] all = words.split(" ");
+    while (token(tokens.size()) != null) {}
+    for (int i = 0; i < all.length; i++) if (!is(tokens.size() - all.length + i, all[i])) return false;
+    return true;
   }
 
   /** Reads the name of the table from a token on. */
