@@ -55,9 +55,10 @@ coverage-compiled:
 
 test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
 
-test-planner-versions: ## Only what the planner pushes down and tables of the catalog, with every PySpark but the newest
+test-planner-versions: ## Only the planner: what it uses and pushes down, columns, SQL and catalogs, with every PySpark but the newest
 	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
-	SPARK_TESTS="tests/spark/test_planner_pushdown.py tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py"
+	SPARK_TESTS="tests/spark/test_planner_internals.py tests/spark/test_planner_pushdown.py tests/spark/test_columnar_modes.py \
+	tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py"
 
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test
