@@ -82,25 +82,37 @@ public class LancePlanner extends Rule {
     }
 
     private static void add(SparkSessionExtensions extensions) {
-      add("resolution", "LanceResolution", extensions);
-      add("statements", "StatementParser", extensions);
-      addRule("row_level", "RowLevelCommands", extensions);
-      addRule("session_catalog", "CatalogTables", extensions);
-      extensions.injectOptimizerRule(new Builder(new LancePlanner()));
-      extensions.injectOptimizerRule(new Builder(new ReplaceGuard()));
+      List additions = additions(), rules = rules();
+      for (int i = 0; i < additions.size(); i++) ((Addition) additions.get(i)).addTo(extensions);
+      for (int i = 0; i < rules.size(); i++) extensions.injectOptimizerRule(new Builder((Rule) rules.get(i)));
       extensions.injectPreCBORule(new Builder(new PushDownTrial()));
-      add("functions", "LanceScanFunction", extensions);
     }
 
-    private static void add(String feature, String type, SparkSessionExtensions extensions) {
-      Object addition = Features.object(feature, type);
-      if (addition != null) ((Addition) addition).addTo(extensions);
+    /** The optimizer rules of the features that are there, in their order. */
+    public static List rules() {
+      return all(new Object[] { Features.object("row_level", "RowLevelCommands"), Features.object("session_catalog", "CatalogTables"), new LancePlanner(),
+          new ReplaceGuard() });
     }
 
-    private static void addRule(String feature, String type, SparkSessionExtensions extensions) {
-      Object rule = Features.object(feature, type);
-      if (rule != null) extensions.injectOptimizerRule(new Builder((Rule) rule));
+    private static List additions() {
+      return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
+          Features.object("functions", "LanceScanFunction") });
     }
+
+    private static List all(Object[] found) {
+      List out = new ArrayList(Arrays.asList(found));
+      out.removeAll(Collections.singletonList(null));
+      return out;
+    }
+
+    /** Adds to a session that is built what is not an optimizer rule. */
+    public void addTo(SparkSession session) throws Exception {
+      List additions = additions();
+      for (int i = 0; i < additions.size(); i++) ((Addition) additions.get(i)).addTo(session);
+    }
+
+    /** Why a feature is not there; empty if it is. */
+    public String complaint(String feature) { return Features.complaint(feature); }
   }
 
   static class Builder implements scala.Function1 {

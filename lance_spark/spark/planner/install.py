@@ -11,7 +11,7 @@ import importlib.resources
 import logging
 import weakref
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -24,20 +24,9 @@ from lance_spark.spark.planner.warning import warn
 
 _PACKAGE = "lancespark"
 _PLANNER = f"{_PACKAGE}.LancePlanner"
+_EXTENSIONS = f"{_PLANNER}$Extensions"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
 _CORE = "scan"
-_RULES = (
-    ("row_level", f"{_PACKAGE}.RowLevelCommands"),
-    ("session_catalog", f"{_PACKAGE}.CatalogTables"),
-    (_CORE, _PLANNER),
-    (_CORE, _GUARD),
-)
-_ADDITIONS = (
-    ("resolution", f"{_PACKAGE}.LanceResolution"),
-    ("statements", f"{_PACKAGE}.StatementParser"),
-    ("functions", f"{_PACKAGE}.LanceScanFunction"),
-)
-"""Classes by the feature of `Features.java` that has them: the folder of its sources."""
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
 _CATALOG = f"{_PACKAGE}.LanceCatalog"
 _CATALOG_INSTALL = f"{_PACKAGE}.CatalogInstall"
@@ -67,13 +56,10 @@ def _install(spark: SparkSession) -> None:
     if any(loader.getResource(name) is not None for name in _JVM_CONNECTORS):
         _LOG.warning("the JVM connector for Lance is on the class path, so the format lance refers to it and not to this package")
     # This must come first: other calls build the session's planner, which reads the extensions when it is built.
-    _new(spark, loader, f"{_PLANNER}$Extensions").apply(session.extensions())
-    features = _new(spark, loader, _FEATURES)
-    known = {name for name in features.names() if features.areKnown(name)}
-    _add_rules(spark, loader, [name for feature, name in _RULES if feature in known or name == _GUARD])
-    for feature, name in _ADDITIONS:
-        if feature in known:
-            _new(spark, loader, name).addTo(session)
+    extensions = _new(spark, loader, _EXTENSIONS)
+    extensions.apply(session.extensions())
+    _add_rules(spark, extensions.rules())
+    extensions.addTo(session)
 
 
 def last_change(spark: SparkSession) -> tuple[str, dict[str, str]] | None:
@@ -91,7 +77,7 @@ def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> 
     """
     try:
         loader = _loader(spark)
-        if complaint := _new(spark, loader, _FEATURES).complaint("catalog", loader):
+        if complaint := _new(spark, loader, _EXTENSIONS).complaint("catalog"):
             raise UnsupportedFeatureError(str(complaint))
         _new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings))
         if loader.equals(_context_loader(spark)):
@@ -119,7 +105,7 @@ def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -
         application.set(key, value)
 
 
-def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None:
+def _add_rules(spark: SparkSession, new: Iterable[Any]) -> None:
     """Add rules as extra optimizations, except those that exist."""
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
@@ -127,7 +113,7 @@ def _add_rules(spark: SparkSession, loader: Any, classes: Sequence[str]) -> None
     experimental = session.experimental()
     rules = jvm.java.util.ArrayList(converters.asJava(experimental.extraOptimizations()))
     there = {rule.ruleName() for rule in rules}
-    for rule in (_new(spark, loader, name) for name in classes):
+    for rule in new:
         if rule.ruleName() not in there:
             rules.add(rule)
     getattr(experimental, "extraOptimizations_$eq")(converters.asScala(rules).toSeq())
@@ -141,6 +127,9 @@ def _made(gateway: Any, loader: Any, name: str) -> Any:
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     return loader.loadClass(name).getDeclaredConstructors()[0].newInstance(nothing)
 
+
+_lists: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""The lists of internals for each JVM where they were needed. py4j takes classes of one name for one class, so there must be only one."""
 
 _loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The class loader of the compiled classes for each JVM, so that every `install` uses the same classes."""
@@ -199,16 +188,18 @@ def _compile_known(gateway: Any, context: Any) -> Any:
     except Py4JJavaError:
         features = _features(gateway, context)
         unknown = [name for name in features.names() if features.missing(name, context)]
-        if not unknown or _CORE in unknown:
+        if not unknown or "scan" in unknown:
             raise
         return _compile(gateway, context, sources(unknown))
 
 
 def _features(gateway: Any, context: Any) -> Any:
     """The lists of internals, whose class compiles in every version of Spark."""
-    texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
-    loader = _class_loader(gateway, context, _compile(gateway, context, texts))
-    return _made(gateway, loader, _FEATURES)
+    if gateway not in _lists:
+        texts = {name: text for name, text in sources().items() if name in _SELF_CONTAINED}
+        loader = _class_loader(gateway, context, _compile(gateway, context, texts))
+        _lists[gateway] = _made(gateway, loader, _FEATURES)
+    return _lists[gateway]
 
 
 def _compile(gateway: Any, context: Any, texts: Mapping[str, str]) -> Any:
@@ -243,8 +234,8 @@ def _after_failure(spark: SparkSession) -> str:
         gateway: Any = spark.sparkContext._gateway
         context = _context_loader(spark)
         features = _features(gateway, context)
-        _add_rules(spark, features.getClass().getClassLoader(), [_GUARD])
-        return str(features.complaint(_CORE, context))
+        _add_rules(spark, [_made(gateway, features.getClass().getClassLoader(), _GUARD)])
+        return str(features.complaint("scan", context))
     except (Py4JError, PySparkException):
         return ""
 
