@@ -21,7 +21,7 @@ from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
-from lance_spark.table.changes.merge_insert import MergeInsert, MergeInsertBuilder, key_names
+from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
 from lance_spark.table.commit.commit import commit_operation

@@ -20,6 +20,7 @@ from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import ColumnsAdded
 from lance_spark.table.changes.add_columns import add_columns as add_files
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
+from lance_spark.table.changes.merge.rows import When
 from lance_spark.table.changes.new_columns import Compute
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.maintenance.cleanup import CleanupStats
@@ -35,7 +36,6 @@ from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
 from lance_spark.verbs.merge import merge
 from lance_spark.verbs.merge.clauses import Clause, Merge
-from lance_spark.verbs.merge.rows import When
 from lance_spark.verbs.near_duplicates import DuplicateVerbs
 from lance_spark.verbs.nearest_join import JoinVerbs
 from lance_spark.verbs.search import SearchVerbs

@@ -42,6 +42,7 @@ ROOMS = [
     "inspection",
     "table/compaction",
     "table/feed",
+    "table/changes/merge",
     "table/changes",
     "table/indexes",
     "table/join",

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from lance_spark import LanceTable
 from lance_spark.lance_table import MergeBuilder
 from lance_spark.table.changes.delta import UPDATED
+from lance_spark.table.changes.merge import rows as merge_rows
 from lance_spark.verbs import collect
 from lance_spark.verbs.collect import collected
 from lance_spark.verbs.merge import merge
-from lance_spark.verbs.merge import rows as merge_rows
 from lance_spark.verbs.merge.clauses import Clause, Merge
 from lance_spark.verbs.merge.pairs import own_merge
 from lance_spark.verbs.target import Target

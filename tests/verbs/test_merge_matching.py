@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 from lance_spark import LanceTable
 from lance_spark.errors import AmbiguousMergeError
 from lance_spark.spark.types import to_spark
+from lance_spark.table.changes.merge import rows as merge_rows
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.verbs.merge import matching, merge
-from lance_spark.verbs.merge import rows as merge_rows
 from lance_spark.verbs.merge.matching import Keys, equal_columns, used_columns
 
 NEVER = 1 << 60

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from pyspark.sql import Column, DataFrame
 
-from lance_spark.errors import AmbiguousMergeError, check_type
+from lance_spark.errors import check_type
 from lance_spark.metadata.inserted_keys import names_column, primary_key_in
-from lance_spark.schema.schema import Field, Schema, quoted
+from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.changes.delta import DELETED, INSERTED
-from lance_spark.table.scan.rows_at import read_rows
-from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.changes.merge.rows import When
 from lance_spark.verbs.condition import Condition
-from lance_spark.verbs.merge.rows import When
 from lance_spark.verbs.target import Target
 
 
@@ -68,12 +65,6 @@ def key_of(merge: Merge, schema: Schema) -> tuple[Field, ...]:
     return primary_key_in(schema, str(merge.on)) if inserts else ()
 
 
-def with_key(error: AmbiguousMergeError, merge: Merge, snapshot: Snapshot) -> AmbiguousMergeError:
-    """The error with the key values of the row."""
-    names = [f.name for f in snapshot.manifest.schema.fields if names_column(str(merge.on), f.name)]
-    if not names:
-        return error
-    fields = snapshot.manifest.schema.select([quoted([name]) for name in names])
-    row = read_rows(snapshot, np.array([error.address], dtype=np.uint64), fields).to_pylist()[0]
-    key = ", ".join(f"{name} = {value!r}" for name, value in row.items())
-    return AmbiguousMergeError(f"{snapshot}: more than one row of the source changes the row with {key}", error.address)
+def key_columns(merge: Merge, schema: Schema) -> list[str]:
+    """The columns of the table that the condition names."""
+    return [f.name for f in schema.fields if names_column(str(merge.on), f.name)]

@@ -18,6 +18,7 @@ from lance_spark.errors import AmbiguousMergeError, SchemaMismatchError
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.delta import DELETED, INSERTED, OPERATION, ROW_ADDRESS, UPDATED, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.merge.rows import When, ambiguous_row
 from lance_spark.table.changes.row_changes import DeltaPlan, RowPlan
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.versions.snapshot import Snapshot
@@ -25,9 +26,8 @@ from lance_spark.table.write.merge_schema import widened
 from lance_spark.verbs.assignment import assignments, checked, without_alias
 from lance_spark.verbs.condition import as_column, check_deterministic
 from lance_spark.verbs.job import write_delta
-from lance_spark.verbs.merge.clauses import Clause, Merge, key_of, with_key
+from lance_spark.verbs.merge.clauses import Clause, Merge, key_columns, key_of
 from lance_spark.verbs.merge.matching import matching_rows, used_columns
-from lance_spark.verbs.merge.rows import When
 from lance_spark.verbs.nested_values import completed
 
 _CLAUSE, _IN_TARGET, _IN_SOURCE, _GROUP = "__lance_clause", "__lance_in_target", "__lance_in_source", "__lance_group"
@@ -81,7 +81,7 @@ def _plan_for(merge: Merge, snapshot: Snapshot, target: DataFrame) -> RowPlan:
         try:
             return write_delta(ordered, delta)
         except AmbiguousMergeError as e:
-            raise with_key(e, merge, snapshot) from e
+            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
     return RowPlan(
         DeltaPlan(

@@ -1,7 +1,7 @@
 """MERGE: pairs of rows of the table and of a source decide which rows are updated, deleted and inserted, in one commit.
 
 If the source is small, and our own formulas can evaluate the condition and all clauses, tasks find the rows that match it and change them
-(see `rows`). Else Spark joins the table with the source (see `join`).
+(see `table.changes.merge.rows`). Else Spark joins the table with the source (see `join`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from lance_spark.errors import AmbiguousMergeError
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.merge.pairing import ByCondition
+from lance_spark.table.changes.merge.rows import MergeRows, ambiguous_row, merge_in_tasks, plan_merge, table_bytes
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.scan.runner import Here
@@ -22,10 +24,9 @@ from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.verbs.collect import collected
 from lance_spark.verbs.job import OnExecutors
-from lance_spark.verbs.merge.clauses import Merge, key_of, with_key
+from lance_spark.verbs.merge.clauses import Merge, key_columns, key_of
 from lance_spark.verbs.merge.join import plan_join
 from lance_spark.verbs.merge.pairs import OwnMerge, own_merge
-from lance_spark.verbs.merge.rows import MergeRows, merge_in_tasks, plan_merge, table_bytes
 
 _UNNAMED = "__lance_target"
 
@@ -53,7 +54,7 @@ def _plan(merge: Merge, stack: ExitStack, source: Callable[[tuple[str, ...]], pa
 
 def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot: Snapshot) -> RowPlan:
     """The plan for a source that is in memory: tasks find and change the rows that match it."""
-    spark, cores, rows = merge.target.spark, merge.target.cores(), MergeRows(source, own.on, own.clauses)
+    spark, cores, rows = merge.target.spark, merge.target.cores(), MergeRows(ByCondition(source, own.on), own.clauses)
 
     def parts(delta: DeltaTarget) -> list[DeltaPart]:
         tasks = plan_merge(rows, snapshot, cores)
@@ -61,7 +62,7 @@ def _plan_in_tasks(merge: Merge, own: OwnMerge, source: pa.RecordBatch, snapshot
         try:
             return merge_in_tasks(rows, snapshot, delta, Here() if here else OnExecutors(spark, cores), tasks)
         except AmbiguousMergeError as e:
-            raise with_key(e, merge, snapshot) from e
+            raise ambiguous_row(e.address, snapshot, key_columns(merge, snapshot.manifest.schema)) from e
 
     schema = snapshot.manifest.schema
     intent = Intent(assigned=assigned_ids(schema, own.updated))

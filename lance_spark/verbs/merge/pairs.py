@@ -21,12 +21,13 @@ from lance_spark.schema.schema import Field, Schema, from_arrow, quoted
 from lance_spark.spark.types import stored
 from lance_spark.table.changes.columns_in_place import nullable
 from lance_spark.table.changes.delta import DELETED, INSERTED, UPDATED
+from lance_spark.table.changes.merge.pairing import SOURCE, TARGET, columns_of, equal_values
+from lance_spark.table.changes.merge.rows import MergeClause, column
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits
 from lance_spark.verbs.assignment import without_alias
 from lance_spark.verbs.condition import Condition, has_own_meaning, is_independent, is_plain, may_divide, may_divide_by_zero
 from lance_spark.verbs.merge.clauses import Clause, Merge
-from lance_spark.verbs.merge.rows import SOURCE, TARGET, MergeClause, columns_of, equal_values
 
 _FIRST_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^.`]+))(?:\.(.+))?", re.DOTALL)
 _QUALIFIER = re.compile(r"(?<![\w.`])(?:`((?:[^`]|``)+)`|\b([^\W\d]\w*))\s*\.")
@@ -133,7 +134,7 @@ class _Translation:
         for clause, given in zip(clauses, values):
             if clause.operation == UPDATED:
                 # A column that only other clauses assign keeps its value.
-                given = {name: given.get(name) or self._column(TARGET, name) for name in names}
+                given = {name: given.get(name) or column(TARGET, name) for name in names}
             made.append(MergeClause(clause.when, clause.operation, self._condition(clause.condition), given))
             self._check_sides(made[-1])
         return OwnMerge(on, tuple(made), names)
@@ -162,10 +163,6 @@ class _Translation:
         if absent is not None and columns_of(clause.formulas, absent):
             raise SchemaMismatchError(f"a clause for {clause.when} rows uses columns of the {absent}")
 
-    def _column(self, side: str, name: str) -> Formula:
-        """A column as it is."""
-        return Formula(Column((side, name), pa.null()), name)
-
     def _values(self, clause: Clause) -> dict[str, Formula]:
         """The values that the clause assigns, by exact column name."""
         if clause.operation == DELETED:
@@ -183,7 +180,7 @@ class _Translation:
     def _all(self) -> dict[str, Formula]:
         names = {name.lower(): name for name in self.definition.source.columns}
         found = [(f.name, names[f.name.lower()]) for f in self._schema.fields if f.name.lower() in names]
-        return {own: self._column(SOURCE, name) for own, name in found}
+        return {own: column(SOURCE, name) for own, name in found}
 
     def _assigned(self, values: Mapping[str, Condition]) -> dict[str, Formula]:
         given: dict[str, Formula] = {}
@@ -193,7 +190,7 @@ class _Translation:
                 raise SchemaMismatchError(f"{name!r} is a nested field, or is assigned twice")
             formula = parse_formula(str(text), self.pairs, self._zone)
             if isinstance(formula.root, Column) and len(formula.root.path) == 2:
-                given[path[0].name] = self._column(*formula.root.path)
+                given[path[0].name] = column(*formula.root.path)
             elif is_plain(self._schema, path[0].name):
                 self._check_independent(formula, may_divide(formula))
                 given[path[0].name] = formula
