@@ -36,11 +36,11 @@ class Quantizer(Protocol):
     def codes(self, batch: pa.RecordBatch, what: str) -> Codes:
         """The codes of a partition from these columns; `what` names the file in errors. Raises CorruptFileError."""
 
-    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
-        """About the distances (float32) of queries to the vectors of a partition around this centroid: a row for each query.
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """Queries as `distances` takes them, made once for all partitions: a row for each. Under cosine, queries have the length 1."""
 
-        Under cosine, queries have the length 1.
-        """
+    def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+        """About the distances (float32) of queries to the vectors of a partition around this centroid: a row for each query."""
 
 
 class GraphQuantizer(Quantizer, Protocol):

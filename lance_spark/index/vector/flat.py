@@ -25,9 +25,13 @@ class Flat:
         values = byte_rows(batch.column("flat"), what)
         return Codes(values.astype(computed_in(values.dtype), copy=False))
 
-    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """See `codes.Quantizer`: the queries in the type in which they are compared."""
+        return queries.astype(computed_in(queries.dtype), copy=False)
+
+    def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
         """The distances of queries to the vectors."""
-        return np.stack([distances(query, codes.values, self.metric) for query in queries.astype(codes.values.dtype)])
+        return np.stack([distances(query, codes.values, self.metric) for query in forms.astype(codes.values.dtype, copy=False)])
 
     def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
         """The same for single vectors."""

@@ -67,10 +67,15 @@ class VectorIndex:
         """A partition, which stays in memory. Raises CorruptFileError."""
         return self.files.cached(f"partition {number}", lambda: self.read(number), lambda p: p.nbytes)
 
-    def distances(self, queries: np.ndarray, number: int, partition: Partition) -> np.ndarray:
-        """About the distances (float32) of prepared queries to the rows of a partition; NaN for codes of no vector."""
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """Prepared queries in the form in which `distances` takes them: a row for each."""
         with np.errstate(all="ignore"):  # what is damaged may have any values
-            return self.quantizer.distances(queries, self.centroids.vectors[number], partition.codes)
+            return self.quantizer.forms(queries)
+
+    def distances(self, forms: np.ndarray, number: int, partition: Partition) -> np.ndarray:
+        """About the distances (float32) of queries to the rows of a partition; NaN for codes of no vector."""
+        with np.errstate(all="ignore"):  # what is damaged may have any values
+            return self.quantizer.distances(forms, self.centroids.vectors[number], partition.codes)
 
     def nearest(
         self, query: np.ndarray, number: int, graph: Graph, partition: Partition, keep: int, allowed: np.ndarray | None

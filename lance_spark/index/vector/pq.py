@@ -54,13 +54,17 @@ class ProductQuantizer:
             rows = np.stack([rows & 15, rows >> 4], axis=1).reshape(parts, -1)
         return Codes(np.ascontiguousarray(rows))
 
-    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """See `codes.Quantizer`: the queries as they are."""
+        return queries
+
+    def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
         """The sums of the distances of the parts of a query to the codewords. Those of cosine are those of l2: about twice as large.
 
         What is left of a query beside the centroid is rounded to their type, as pylance does.
         """
-        found = np.full((len(queries), codes.values.shape[1]), self._constant, np.float32)
-        add_from_tables(self._tables(queries, centroid), codes.values, found)
+        found = np.full((len(forms), codes.values.shape[1]), self._constant, np.float32)
+        add_from_tables(self._tables(forms, centroid), codes.values, found)
         return found
 
     def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:

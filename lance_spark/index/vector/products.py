@@ -86,7 +86,21 @@ def add_products(queries: np.ndarray, columns: np.ndarray, out: np.ndarray) -> N
     For small matrices, this is as fast as a product by BLAS, whose threads would wait for each other; and sums do not depend on their size.
     """
     size, count = columns.shape
-    for q in range(queries.shape[0]):
+    fours = queries.shape[0] // 4 * 4
+    for q in range(0, fours, 4):  # a number of a column is read once for four queries
+        first, second, third, fourth = out[q], out[q + 1], out[q + 2], out[q + 3]
+        for d in range(0, size, 2):
+            some, more = columns[d], columns[min(d + 1, size - 1)]
+            of = queries[q : q + 4, d : d + 2]
+            last = of.shape[1] - 1
+            for i in range(count):
+                x = np.float32(some[i])
+                y = np.float32(more[i]) if last else np.float32(0)
+                first[i] = first[i] + of[0, 0] * x + of[0, last] * y
+                second[i] = second[i] + of[1, 0] * x + of[1, last] * y
+                third[i] = third[i] + of[2, 0] * x + of[2, last] * y
+                fourth[i] = fourth[i] + of[3, 0] * x + of[3, last] * y
+    for q in range(fours, queries.shape[0]):
         query, own = queries[q], out[q]
         for d in range(0, size - 3, 4):  # the sums of four dimensions stay in a register
             for i in range(count):

@@ -59,13 +59,17 @@ class RaBitQuantizer:
             factors["ex"] = np.ascontiguousarray(ex_codes(byte_rows(batch.column(3), what, width), self.bits - 1, size).T)
         return Codes(np.ascontiguousarray((signs(stored) if self.packed else stored).T), factors)
 
-    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """See `codes.Quantizer`: the queries, and beside them, what they are rotated."""
+        queries = queries.astype(np.float32)
+        return queries if self.residual else np.concatenate([queries, self._rotated(queries)], axis=1)
+
+    def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
         """See `codes.Quantizer`. Those of cosine are those of l2: about twice as large."""
-        queries, centroid = queries.astype(np.float32), centroid.astype(np.float32)
+        centroid = centroid.astype(np.float32)
+        queries = forms[:, : len(centroid)]
         apart = queries - centroid
-        rotated = np.zeros((len(queries), len(self.rotation)), np.float32)
-        add_products(apart if self.residual else queries, self._by_dimension, rotated)
-        constant = -(queries @ centroid) if self.metric == "dot" else np.einsum("ij,ij->i", apart, apart)
+        rotated = self._rotated(apart) if self.residual else forms[:, len(centroid) :]
         along = np.empty((len(queries), codes.values.shape[1]), np.float32)
         sums_of_signs(rotated, codes.values, along)
         total = rotated.sum(axis=1)[:, None]
@@ -76,7 +80,18 @@ class RaBitQuantizer:
             along = along * scale - (scale - np.float32(0.5)) * total
             if self.bits > 1:
                 add_products(rotated, codes.factors["ex"], along)
-        return np.asarray(constant[:, None] + codes.factors["add"] + codes.factors["scale"] * along, np.float32)
+        add = codes.factors["add"]
+        if self.metric != "dot":
+            return np.asarray(np.einsum("ij,ij->i", apart, apart)[:, None] + add + codes.factors["scale"] * along, np.float32)
+        # The part of a query that is along the centroid is not estimated: its product with a vector follows from `add`.
+        product, squared = queries @ centroid, centroid @ centroid
+        share = product / squared if squared else np.zeros_like(product)
+        return np.asarray((1 - product)[:, None] + share[:, None] * (add - 1) + codes.factors["scale"] * along, np.float32)
+
+    def _rotated(self, queries: np.ndarray) -> np.ndarray:
+        rotated = np.zeros((len(queries), len(self.rotation)), np.float32)
+        add_products(queries, self._by_dimension, rotated)
+        return rotated
 
     @cached_property
     def _by_dimension(self) -> np.ndarray:

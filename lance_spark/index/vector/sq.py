@@ -35,14 +35,18 @@ class ScalarQuantizer:
             raise CorruptFileError(f"{what}: expected codes of bytes, found {values.dtype}")
         return Codes(np.ascontiguousarray(values))
 
-    def distances(self, queries: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
+    def forms(self, queries: np.ndarray) -> np.ndarray:
+        """See `codes.Quantizer`: the codes of the queries; under dot, the queries themselves."""
+        return queries.astype(np.float32) if self.metric == "dot" else self.steps(queries)
+
+    def distances(self, forms: np.ndarray, centroid: np.ndarray, codes: Codes) -> np.ndarray:
         """The distances of the codes to those of the queries; under dot, to the queries themselves. Those of cosine are those of l2."""
         step = self.step
         if self.metric == "dot":
-            along = queries.astype(np.float32) @ codes.values.astype(np.float32).T
-            return np.asarray(1 - (along * step + self.low * queries.sum(axis=1)[:, None]), np.float32)
-        found = np.empty((len(queries), len(codes.values)), np.int64)
-        squared_steps(codes.values, self.steps(queries), found)
+            along = forms @ codes.values.astype(np.float32).T
+            return np.asarray(1 - (along * step + self.low * forms.sum(axis=1)[:, None]), np.float32)
+        found = np.empty((len(forms), len(codes.values)), np.int64)
+        squared_steps(codes.values, forms, found)
         return (found * step**2).astype(np.float32)
 
     def compared(self, query: np.ndarray, centroid: np.ndarray, codes: Codes) -> Compared:
@@ -51,7 +55,7 @@ class ScalarQuantizer:
         if self.metric == "dot":
             # 1 - (along * step + rest), where the kernel tells 1 - along
             own = query.astype(np.float32)
-            return Compared(DOT, codes.values, own, NO_TABLE, scale=step, offset=float(1 - step - self.low * query.sum()))
+            return Compared(DOT, codes.values, own, NO_TABLE, scale=step, offset=float(1 - step - self.low * own.sum()))
         return Compared(SQUARES, codes.values, self.steps(query), NO_TABLE, scale=step**2)
 
     @property

@@ -81,6 +81,7 @@ class _Probes:
         self._searched, self._snapshot, self._nearest, self._allowed = searched, snapshot, nearest, allowed
         self.heap = heap
         self._query = searched.index.prepared(query)
+        self._form = searched.index.forms(self._query[None])
         self._order = searched.index.nearest_partitions(self._query)
         self.taken = 0
 
@@ -99,7 +100,7 @@ class _Probes:
         whole = bool(exist.all())
         allowed = None if whole else exist
         if partition.graph is None:
-            self.heap.add(index.distances(self._query[None], number, partition)[0], addresses, allowed)
+            self.heap.add(index.distances(self._form, number, partition)[0], addresses, allowed)
             return
         found, distances = self._searched.walk(self._nearest, self._query, number, partition, allowed)
         self.heap.add(distances, addresses[found])

@@ -197,6 +197,7 @@ def nearest_of_pairs(task: PairsTask) -> tuple[np.ndarray, np.ndarray, np.ndarra
     index = searched.index
     numbers, own = np.unique(task.queries, return_inverse=True)
     queries, kept = index.prepared(nearest.queries[numbers]), _Kept(len(numbers), task.room, task.within)
+    forms = index.forms(queries)
     for which in np.split(np.arange(len(own)), np.flatnonzero(np.diff(task.partitions)) + 1):
         number, of = int(task.partitions[which[0]]), own[which]
         partition = searched.partition(number)
@@ -210,7 +211,7 @@ def nearest_of_pairs(task: PairsTask) -> tuple[np.ndarray, np.ndarray, np.ndarra
         block = max(_BLOCK_BYTES // (4 * len(addresses)), 1)
         for start in range(0, len(of), block):
             some = of[start : start + block]
-            distances = index.distances(queries[some], number, partition)
+            distances = index.distances(forms[some], number, partition)
             if not exist.all():
                 distances[:, ~exist] = np.nan
             kept.add(distances, addresses, some)
