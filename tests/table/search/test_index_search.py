@@ -33,6 +33,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("IVF_RQ", "l2", {}),
     ("IVF_RQ", "l2", {"num_bits": 1}),
     ("IVF_RQ", "cosine", {"num_bits": 8}),
+    ("IVF_RQ", "dot", {}),
+    ("IVF_RQ", "dot", {"num_bits": 1}),
 ]
 
 
@@ -57,6 +59,13 @@ def test_every_kind_of_index_gives_the_rows_of_pylance(tmp_path: Path, kind: str
         near = {"column": "vec", "q": query(), "k": 10, **search}
         same(*both(tmp_path / "t", near, columns=["id"]))
     assert f"({kind})" in Dataset.open(str(tmp_path / "t")).scan(nearest={"column": "vec", "q": query()}).explain()
+
+
+@pytest.mark.parametrize("kind", ["IVF_SQ", "IVF_HNSW_SQ"])
+def test_products_of_halves_are_as_exact_as_those_of_pylance(tmp_path: Path, kind: str) -> None:
+    values = vectors("float16", ROWS)
+    lance.write_dataset(table(values), tmp_path / "t").create_index("vec", kind, metric="dot", num_partitions=2)
+    same(*both(tmp_path / "t", {"column": "vec", "q": values[40], "k": 10, "nprobes": 2}, columns=["id"]))
 
 
 def test_bytes_are_searched_by_an_index(tmp_path: Path) -> None:
