@@ -134,7 +134,7 @@ class LanceDataSource(DataSource):
             what = f"the session catalog has other columns than the table with its options ({adopt})"
             raise SchemaMismatchError(f"{what}: {e}") from e
 
-    def _reader(self, schema: StructType) -> LanceReader:
+    def _reader(self, schema: StructType) -> DataSourceReader:
         snapshot = self.opened()
         plan = self._plan(snapshot)
         self._read.feed.check_batch()
@@ -159,13 +159,20 @@ class LanceDataSource(DataSource):
         request = self._request
         return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
 
-    def _search_reader(self, search: Search, schema: StructType) -> LanceReader:
+    def _search_reader(self, search: Search, schema: StructType) -> DataSourceReader:
         """The reader of the rows that a search finds. What Spark filters, limits and aggregates is these rows: it is never pushed down."""
         request, snapshot = self._request, search.snapshot
+        if request.schema is not None:
+            schema = StructType.fromJson(json.loads(request.schema))
         plan = self._selected(search.plan, snapshot, _found(search), search.query.columns.names, schema)
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         found = replace(search, plan=plan, columns=None)
-        return LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, search=found)
+        reader = LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, search=found)
+        if request.results is None:
+            return reader
+        from lance_spark.spark.planner.search_reader import SearchReader  # most reads are scans
+
+        return SearchReader(reader.found, request.results, request.parallelism or 1)
 
     def _changes_reader(self, snapshot: Snapshot, plan: ScanPlan, schema: StructType) -> LanceReader:
         """The reader of the changes that the options ask for. As with a search, Spark pushes nothing but columns down."""

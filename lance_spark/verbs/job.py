@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.errors import LanceError, StorageError
+from lance_spark.errors import LanceError
 from lance_spark.spark.workers.import_cache import start_task
+from lance_spark.spark.workers.outcome import value_or_error
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget
 from lance_spark.table.changes.delta_writer import write_rows
 
@@ -36,7 +37,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], function: Callable[[Ta
         start_task()
         for batch in batches:
             for i in batch.column(0).to_pylist():
-                yield _row((i, _value_or_error(partial(function, pickle.loads(data[i])))))
+                yield _row((i, value_or_error(partial(function, pickle.loads(data[i])))))
 
     numbers = spark.range(0, len(data), 1, len(data) if cores is None else min(len(data), cores * _GROUPS_PER_CORE))
     results = dict(_results(numbers.mapInArrow(work, "result binary")))
@@ -61,7 +62,7 @@ def write_partitions(rows: DataFrame, function: Callable[[Iterator[pa.RecordBatc
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         start_task()
-        yield _row((0, _value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
+        yield _row((0, value_or_error(partial(function, (_renamed(batch, names) for batch in batches)))))
 
     # mapInArrow takes names with dots or backticks as paths.
     plain = rows.toDF(*(f"c{i}" for i in range(len(names))))
@@ -76,16 +77,6 @@ def _renamed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 def write_delta(rows: DataFrame, target: DeltaTarget) -> list[DeltaPart]:
     """Write delta rows (see `table.changes.delta`) on the executors and return the result of each writer."""
     return write_partitions(rows, partial(write_rows, target))
-
-
-def _value_or_error(function: Callable[[], Result]) -> Result | LanceError:
-    """The result of `function`, or the LanceError that it raised: Spark would wrap the error and retry the task in vain."""
-    try:
-        return function()
-    except StorageError:
-        raise
-    except LanceError as e:
-        return e
 
 
 def _row(value: object) -> pa.RecordBatch:

@@ -176,6 +176,9 @@ class Source {
     return false;
   }
 
+  /** True if the options search for vectors, as the call of a table function does. */
+  boolean searchesVectors() { return options.containsKey("nearest") || SearchFunction.isForVectors(options.get(SearchFunction.CALL)); }
+
   /** A new PythonDataSourceV2 that Spark has not opened. */
   static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
@@ -195,6 +198,8 @@ class Source {
       return result;
     }
   }
+
+  byte[] pickle() throws Exception { return inPython().dataSource(); }
 
   /** Spark's own batch over the source with the request. */
   Batch batch(String request, StructType schema) throws Exception {

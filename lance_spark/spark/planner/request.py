@@ -26,7 +26,8 @@ class Request:
 
     `rows_only`: only the number of rows matters, not their values. `parallelism` is the number of concurrent tasks. `declared` is the
     schema of the table in the session catalog, as Spark's JSON; a declared table without data has no rows. `reports`: tasks report what
-    they have read. Columns and conditions have the form of `predicate.from_json`.
+    they have read. `results` asks for the rows of a search, of the `schema` (Spark's JSON): they are what its tasks have returned, in
+    base 64, each time that tasks were run (see `planner.search_reader`). Columns and conditions have the form of `predicate.from_json`.
     """
 
     filter: Sequence[Any] = ()
@@ -38,6 +39,8 @@ class Request:
     parallelism: int | None = None
     declared: str | None = None
     reports: bool = False
+    results: Sequence[Sequence[str]] | None = None
+    schema: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Request:

@@ -122,7 +122,10 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
     return found;
   }
 
-  public Scan build() { return new LanceScan(source, schema, request); }
+  public Scan build() {
+    Scan found = source.searchesVectors() ? FoundRows.of(source, schema) : null;
+    return found == null ? new LanceScan(source, schema, request) : found;
+  }
 }
 
 /**

@@ -1,0 +1,128 @@
+"""The rows of a search that the driver finds for Spark's planner (FoundRows.java): alone, or with tasks on the executors.
+
+The planner asks with what tasks have returned so far, at first nothing. The answer is the rows, or that a scan finds them, or tasks to be run:
+then the planner runs them and asks again, and the search takes their results instead of running them.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lance_spark.errors import LanceError
+from lance_spark.spark.workers.import_cache import brief_errors, start_task
+from lance_spark.spark.workers.outcome import value_or_error
+from lance_spark.table.scan.runner import Runner
+
+MARK = b"LanceFound:"
+"""In the pickle of an answer, before the number of bytes of the rows, or one of those below: FoundRows.java looks for it."""
+_BY_A_SCAN, _TASKS = -1, -2
+_RESULT = pa.schema([pa.field("result", pa.binary(), nullable=False)])
+_GROUPS_PER_CORE = 4
+"""Spark tasks per core: with several, a long one does not keep the other cores waiting."""
+
+
+class FoundPartition(InputPartition):
+    """The rows of a search as an Arrow stream, or that a scan finds them."""
+
+    def __init__(self, rows: bytes | None) -> None:
+        super().__init__(None)
+        self._rows = rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        size = _BY_A_SCAN if self._rows is None else len(self._rows)
+        return FoundPartition, (MARK + struct.pack("<q", size) + (self._rows or b""),)
+
+
+class TasksPartition(InputPartition):
+    """Pickled tasks of a search, which an executor runs one after the other."""
+
+    def __init__(self, tasks: Sequence[bytes]) -> None:
+        super().__init__(None)
+        self.tasks = tasks
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_tasks, (MARK + struct.pack("<q", _TASKS), self.tasks)
+
+
+def _of_tasks(_: bytes, tasks: Sequence[bytes]) -> TasksPartition:
+    return TasksPartition(tasks)
+
+
+class SearchReader(DataSourceReader):
+    """Answers the planner, which has the `results` of all tasks so far (see `planner.request`); `cores` run tasks at once.
+
+    `found` are the rows of the search, whose tasks a runner runs; None if a scan is to find them.
+    """
+
+    def __init__(self, found: Callable[[Runner], pa.Table | None], results: Sequence[Sequence[str]], cores: int) -> None:
+        self._found, self._results, self._cores = found, results, cores
+
+    @brief_errors()
+    def partitions(self) -> list[InputPartition]:
+        """The answer: one partition with the rows, or the tasks."""
+        try:
+            found = self._found(_Recorded(self._cores, iter(self._results)))
+        except _WantedError as wanted:
+            groups = np.array_split(np.arange(len(wanted.tasks)), min(len(wanted.tasks), self._cores * _GROUPS_PER_CORE))
+            return [TasksPartition([wanted.tasks[i] for i in group]) for group in groups]
+        if found is None:
+            return [FoundPartition(None)]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, found.schema) as stream:
+            stream.write_table(found)
+        return [FoundPartition(sink.getvalue().to_pybytes())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Run tasks; a row for each, with the pickle of its result."""
+        start_task()
+        assert isinstance(partition, TasksPartition)
+        for task in partition.tasks:
+            function, argument = pickle.loads(task)
+            result = pickle.dumps(value_or_error(partial(function, argument)))
+            yield pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], schema=_RESULT)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class _WantedError(Exception):
+    """A search needs the results of these tasks."""
+
+    def __init__(self, tasks: Sequence[bytes]) -> None:
+        super().__init__(f"{len(tasks)} tasks are to be run")
+        self.tasks = tasks
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A runner (see `table.scan.runner.Runner`) that has the results of tasks which have been run, and raises _WantedError for others."""
+
+    cores: int
+    results: Iterator[Sequence[str]]
+
+    def run(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+        """The result of `function` for each task, in order."""
+        if not tasks:
+            return []
+        known = next(self.results, None)
+        if known is None:
+            raise _WantedError([pickle.dumps((function, task)) for task in tasks])
+        if len(known) != len(tasks):
+            raise LanceError(f"a search has {len(tasks)} tasks, but had {len(known)} before: files of an index have changed; search again")
+        return [_value(pickle.loads(base64.b64decode(result))) for result in known]
+
+
+def _value(result: Any) -> Any:
+    if isinstance(result, LanceError):
+        raise result
+    return result
