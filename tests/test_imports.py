@@ -27,6 +27,7 @@ ROOMS = [
     "spark/planner/statements",
     "spark/planner/alteration",
     "spark/planner/functions",
+    "spark/planner/search",
     "spark/planner/catalog",
     "spark/planner/session_catalog",
     "spark/planner/row_level",

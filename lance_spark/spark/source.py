@@ -40,7 +40,7 @@ from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader, Partitioning
 from lance_spark.spark.table_location import store_of, store_to_write
 from lance_spark.spark.types import promised, stored, to_spark
-from lance_spark.spark.workers.import_cache import brief_errors, keep_import_cache_small
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning
 from lance_spark.storage.store import Store
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
@@ -73,7 +73,7 @@ class LanceDataSource(DataSource):
 
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
-        keep_import_cache_small()
+        start_planning()
         self._command = Command.of(options)
         self._overwritten = options.get(OVERWRITE)
         self._based_on = options.get(BASED_ON) if self._command is None else self._command.truncated
@@ -298,6 +298,11 @@ class LanceDataSource(DataSource):
                 self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
                 check_identity(self._partitioned, identity)
                 self._snapshot = self._partitioned.shape
+            elif self._searches:
+                from lance_spark.table.search.segments import opened as opened_before  # loads the decoders
+
+                read = self._read
+                self._snapshot = opened_before(store, version, identity, read.allow_other_stores, read.verify_checksums)
             else:
                 snapshot = open_pinned(store, version, identity, self._read.allow_other_stores)
                 self._snapshot = replace(snapshot, verify_checksums=self._read.verify_checksums)
@@ -353,7 +358,7 @@ class LanceDataSource(DataSource):
         return {"_mark": self._mark, **self.__dict__, "_snapshot": None, "_partitioned": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        keep_import_cache_small()
+        start_planning()
         self.__dict__.update(state)
 
 

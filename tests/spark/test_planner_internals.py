@@ -35,6 +35,7 @@ FEATURES = [
     "row_level",
     "session_catalog",
     "functions",
+    "search",
     "catalog",
     "statements",
     "alteration",

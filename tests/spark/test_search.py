@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -264,10 +265,47 @@ def test_the_rows_of_a_search_have_the_types_of_a_read(spark: SparkSession, inde
     assert here.select("nested.a", "_distance").collect() == read.select("nested.a", "_distance").collect()
     assert here.select("price", "local").columns == ["price", "local"]
     assert here.toDF().where("_distance < 5").count() == read.where("_distance < 5").count() > 0
+    ids = [row.id for row in read.collect()]
+    scanned = spark.read.format("lance").load(indexed).where(f"id IN ({', '.join(map(str, ids))})").collect()
+    assert sorted(read.drop("_distance").collect()) == sorted(scanned)
 
 
-def test_a_search_of_many_rows_runs_with_the_data_frame(spark: SparkSession, indexed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lance_spark.table.search.task._FOUND_BYTES", 100)
-    near = {"column": "v", "q": [0.5] * 8, "k": 7}
-    found, number = jobs(spark, lambda: rows(LanceTable.forPath(spark, indexed).search("v").nearest(near["q"], k=7).toDF(), "id"))
-    assert (found, number) == (expected(indexed, "id", nearest=near), 1)
+def test_a_search_that_may_find_many_rows_runs_with_the_data_frame(spark: SparkSession, indexed: str) -> None:
+    near = {"column": "v", "q": [0.5] * 8, "k": 10_000_000}
+    wanted = expected(indexed, "id", nearest=near)
+    here = LanceTable.forPath(spark, indexed).search("v").nearest(near["q"], k=10_000_000).toDF()
+    for df in (here, searched(spark, indexed, nearest=near)):
+        assert jobs(spark, partial(rows, df, "id")) == (wanted, 1)
+
+
+def test_options_and_functions_need_no_job_for_their_rows(spark: SparkSession, indexed: str) -> None:
+    near = {"column": "v", "q": [0.5] * 8, "k": 5, "nprobes": 3}
+    call = f"lance_vector_search('{indexed}', 'v', array_repeat(0.5, 8), 5, nprobes => 3, filter => 'id > 300', prefilter => true)"
+    wanted = expected(indexed, "id", "_distance", nearest=near, filter="id > 300", prefilter=True)
+    for df in (searched(spark, indexed, nearest=near, filter="id > 300", prefilter="true"), spark.sql(f"SELECT * FROM {call}")):
+        found, number = jobs(spark, partial(rows, df, "id", "_distance"))
+        assert (found, number) == (wanted, 0)
+        assert df.join(df.select("id"), "id").count() == 5
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with an index of four partitions, and two fragments without one."""
+    uri = str(tmp_path_factory.mktemp("compared") / "t")
+    vectors = np.random.default_rng(6).normal(size=(9000, 8)).astype(np.float32)
+    rows = pa.table({"id": range(9000), "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8)})
+    Dataset.write(uri, rows.slice(0, 3000)).create_index("v", "IVF_PQ", metric="l2", num_partitions=4, num_sub_vectors=4)
+    for start in (3000, 6000):
+        Dataset.write(uri, rows.slice(start, 3000), mode="append")
+    return uri
+
+
+@pytest.mark.parametrize("more", [{"use_index": False}, {"nprobes": 2}, {"nprobes": 2, "refine_factor": 3}])
+def test_a_search_that_compares_much_runs_by_tasks(spark: SparkSession, compared: str, more: dict[str, Any]) -> None:
+    queries = np.random.default_rng(7).normal(size=(1500, 8)).astype(np.float32)  # 256 MB are compared without an index, or beside it
+    near = {"column": "v", "q": queries.tolist(), "k": 2, **more}
+    df = spark.read.format("lance").options(nearest=json.dumps(near), filter="id % 3 = 1", prefilter="true").load(compared)
+    columns = ("query_index", "id", "_distance")
+    found, number = jobs(spark, lambda: rows(df, *columns))
+    assert found == expected(compared, *columns, nearest=near, filter="id % 3 = 1", prefilter=True)
+    assert number == (1 if "use_index" in more else 2)  # for the index, and for the fragments without one

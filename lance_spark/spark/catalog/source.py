@@ -26,7 +26,7 @@ from lance_spark.errors import (
 from lance_spark.spark.catalog import alter, namespaces, procedures, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
-from lance_spark.spark.workers.import_cache import brief_errors, keep_import_cache_small, start_task
+from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
 from lance_spark.spark.writer import LanceWriter
 
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -62,7 +62,7 @@ class CatalogSource(DataSource):
 
     @brief_errors()
     def __init__(self, options: Mapping[str, str]) -> None:
-        keep_import_cache_small()
+        start_planning()
         super().__init__(dict(options))
         request = json.loads(options["request"])
         self._operation: str = request["operation"]

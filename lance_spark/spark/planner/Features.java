@@ -174,6 +174,17 @@ public class Features {
     { SQL + "execution.QueryExecution", "analyzed/0" },
   };
 
+  private static final String[][] SEARCH = {
+    { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
+    { SQL + "Row", "get/1" },
+    { SQL + "classic.Dataset", "collectAsList/0" },
+    { SQL + "classic.Dataset$", "ofRows/2", ".MODULE$" },
+    { CATALYST + "InternalRow" },
+    { CATALYST + "expressions.UnsafeProjection", "apply/1" },
+    { CATALYST + "expressions.UnsafeProjection$", "create/1", ".MODULE$" },
+    { CATALYST + "expressions.UnsafeRow", "copy/0" },
+  };
+
   private static final String[][] CATALOG = {
     { PYTHON + "PythonDataSourceV2", ".source", ".bitmap$0" },
     { PYTHON + "UserDefinedPythonDataSource", "new/1", "createDataSourceInPython/3", "createPythonFunction/1" },
@@ -255,6 +266,7 @@ public class Features {
     add("row_level", "DELETE, UPDATE and MERGE INTO fail on lance tables; use those of LanceTable", "resolution", ROW_LEVEL);
     add("session_catalog", "statements on lance tables of the session catalog run without their options", "", SESSION_CATALOG);
     add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
+    add("search", "the option nearest and the functions that search for vectors run in one task", "", SEARCH);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);
     add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);

@@ -176,9 +176,6 @@ class Source {
     return false;
   }
 
-  /** True if the options search for vectors, as the call of a table function does. */
-  boolean searchesVectors() { return options.containsKey("nearest") || SearchFunction.isForVectors(options.get(SearchFunction.CALL)); }
-
   /** A new PythonDataSourceV2 that Spark has not opened. */
   static PythonDataSourceV2 unopened() {
     PythonDataSourceV2 source = new PythonDataSourceV2();

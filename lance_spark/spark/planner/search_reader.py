@@ -1,7 +1,7 @@
 """The rows of a search that the driver finds for Spark's planner (FoundRows.java): alone, or with tasks on the executors.
 
-The planner asks with what tasks have returned so far, at first nothing. The answer is the rows, or that a scan finds them, or tasks to be run:
-then the planner runs them and asks again, and the search takes their results instead of running them.
+The planner asks with what tasks have returned so far, at first nothing. The answer is the rows, or that a scan finds them, or tasks to be
+run: then the planner runs them and asks again, and the search takes their results instead of running them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@ package lancespark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.*;
 import org.apache.spark.sql.SparkSession;
@@ -67,15 +66,6 @@ public class SearchFunction implements scala.Function1 {
       return new ObjectMapper().writer().without(JsonWriteFeature.WRITE_NAN_AS_STRINGS).with(JsonWriteFeature.ESCAPE_NON_ASCII).writeValueAsString(call);
     } catch (JsonProcessingException e) {
       throw new IllegalArgumentException(e.getMessage());
-    }
-  }
-
-  /** True for the JSON of a call that searches for vectors alone; it may be null. */
-  static boolean isForVectors(String call) {
-    try {
-      return call != null && ((JsonNode) new ObjectMapper().readTree(call)).get("name").textValue().endsWith("vector_search");
-    } catch (JsonProcessingException e) {
-      return false;
     }
   }
 

@@ -83,6 +83,12 @@ class Request {
   }
 }
 
+/** Plans searches that Spark has the rows of when it plans a query. */
+interface SearchPlan {
+  /** The scan of these rows; null for what is no such search. */
+  Scan scan(Source source, StructType schema);
+}
+
 /** Accepts only columns. */
 class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
   final Source source;
@@ -123,7 +129,8 @@ class ColumnsBuilder implements ScanBuilder, SupportsPushDownRequiredColumns {
   }
 
   public Scan build() {
-    Scan found = source.searchesVectors() ? FoundRows.of(source, schema) : null;
+    SearchPlan search = source.isCut() ? (SearchPlan) Features.object("search", "VectorSearch") : null;
+    Scan found = search == null ? null : search.scan(source, schema);
     return found == null ? new LanceScan(source, schema, request) : found;
   }
 }

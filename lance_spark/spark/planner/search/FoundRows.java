@@ -1,5 +1,8 @@
 package lancespark;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.ByteArrayInputStream;
 import java.util.*;
@@ -10,6 +13,8 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -29,6 +34,22 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
+
+/** Plans searches for vectors: those of the option nearest, and of table functions. */
+class VectorSearch implements SearchPlan {
+  public Scan scan(Source source, StructType schema) {
+    String call = source.options.get(LanceTable.CALL);
+    return source.options.containsKey("nearest") || call != null && isForVectors(call) ? FoundRows.of(source, schema) : null;
+  }
+
+  private static boolean isForVectors(String call) {
+    try {
+      return ((JsonNode) new ObjectMapper().readTree(call)).get("name").textValue().endsWith("vector_search");
+    } catch (JsonProcessingException e) {
+      return false;
+    }
+  }
+}
 
 /**
  * The rows of a search for vectors, which Spark has when the query is planned: then the query needs no job for them.
@@ -73,7 +94,6 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
       }
       return found.isHere() ? found : null;
     } catch (Exception e) {
-      e.printStackTrace();
       return null;
     }
   }
@@ -97,7 +117,7 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
         results.add(run(tasks));
         ask();
       }
-      if (rows == null) rows = decoded(answer);
+      if (rows == null) rows = decoded(answer, schema);
     } catch (Exception e) {
       Platform.throwException(e);
     }
@@ -113,7 +133,8 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
     return out;
   }
 
-  private static InternalRow[] decoded(byte[] stream) throws Exception {
+  private static InternalRow[] decoded(byte[] stream, StructType schema) throws Exception {
+    UnsafeProjection copy = UnsafeProjection$.MODULE$.create(schema);
     List out = new ArrayList();
     BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("rows of a lance search", 0, Long.MAX_VALUE);
     ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator);
@@ -123,7 +144,7 @@ class FoundRows implements LocalScan, SupportsReportStatistics {
         ColumnVector[] columns = new ColumnVector[root.getFieldVectors().size()];
         for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector((FieldVector) root.getFieldVectors().get(i));
         Iterator it = new ColumnarBatch(columns, root.getRowCount()).rowIterator();
-        while (it.hasNext()) out.add(((InternalRow) it.next()).copy());
+        while (it.hasNext()) out.add(copy.apply((InternalRow) it.next()).copy());
       }
     } finally {
       reader.close();
