@@ -170,7 +170,7 @@ class LanceDataSource(DataSource):
         reader = LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, search=found)
         if request.results is None:
             return reader
-        from lance_spark.spark.planner.search_reader import SearchReader  # most reads are scans
+        from lance_spark.spark.planner.search.search_reader import SearchReader  # most reads are scans
 
         return SearchReader(reader.found, request.results, request.parallelism or 1)
 

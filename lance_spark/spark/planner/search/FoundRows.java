@@ -54,7 +54,7 @@ class VectorSearch implements SearchPlan {
 /**
  * The rows of a search for vectors, which Spark has when the query is planned: then the query needs no job for them.
  *
- * A Python process of the driver finds them (lance_spark.spark.planner.search_reader). If there is much to compare, it names tasks, and gets
+ * A Python process of the driver finds them (lance_spark.spark.planner.search.search_reader). If there is much to compare, it names tasks, and gets
  * their results when it is asked again.
  */
 class FoundRows implements LocalScan, SupportsReportStatistics {

@@ -1,1 +1,1 @@
-"""Searches for vectors, in Java: Spark has their rows when it plans a query, which needs no job for them."""
+"""Searches for vectors: Spark has their rows when it plans a query, which needs no job for them."""
