@@ -65,8 +65,8 @@ def plan_join(snapshot: Snapshot, nearest: Nearest, predicate: Predicate | None,
     index = index_search(snapshot, nearest)
     others = query.others(snapshot, index)
     scans: Sequence[ScanTask] = ()
-    if others or (index is None and not fast_search):
-        plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=None if index is None else others)
+    if others is None or others:
+        plan = ScanPlan((quoted(nearest.path), "_rowaddr"), predicate, fragments=others)
         scans = [task for task in plan_tasks(snapshot, plan, cores) if task.parts]
     allowed = None
     if index is not None and predicate is not None:
@@ -105,7 +105,7 @@ def _groups(index: IndexSearch | None, cores: int) -> tuple[tuple[np.ndarray, ..
     return tuple(np.split(group, np.cumsum([len(own) for own in rows])[:-1])), count
 
 
-def _told(join: NearestJoin, index: IndexSearch | None, others: frozenset[int]) -> str:
+def _told(join: NearestJoin, index: IndexSearch | None, others: frozenset[int] | None) -> str:
     """What is searched, in words."""
     nearest = join.nearest
     what = f"the {nearest.k} nearest by {join.metric} in column {'.'.join(nearest.path)!r}"

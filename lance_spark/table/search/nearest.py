@@ -14,9 +14,12 @@ from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.index.vector.distances import METRICS, computed_in
 from lance_spark.index.vector.vectors import ELEMENTS, vector_type
 from lance_spark.schema.schema import Field, quoted
+from lance_spark.table.scan.indexed import segments_of
 from lance_spark.table.versions.snapshot import Snapshot
 
 DEFAULT_K = 10
+_OF_LISTS = "cosine"
+"""The metric of every index of lists of vectors."""
 _SYNONYMS = {"euclidean": "l2"}
 _LEAST = {
     "k": 1,
@@ -93,6 +96,9 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         raise InvalidOptionError(f"minimum_nprobes must be at most maximum_nprobes, but {minimum} > {maximum}")
     use_index = given.get("use_index", True)
     check_type("the parameter 'use_index' of nearest", use_index, bool, "True or False")
+    metric = _metric(given.get("metric"), queries.dtype)
+    if metric is None and several and use_index and _is_indexed(snapshot, field):
+        metric = _OF_LISTS
     return Nearest(
         path=tuple(f.name for f in steps),
         field=field,
@@ -100,7 +106,7 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         many=many,
         several=several,
         k=numbers["k"] or DEFAULT_K,
-        metric=_metric(given.get("metric"), queries.dtype),
+        metric=metric,
         minimum_nprobes=minimum,
         maximum_nprobes=maximum,
         refine_factor=numbers["refine_factor"],
@@ -108,6 +114,10 @@ def nearest_of(snapshot: Snapshot, given: Mapping[str, Any]) -> Nearest:
         use_index=use_index,
         distance_range=_range(given.get("distance_range")),
     )
+
+
+def _is_indexed(snapshot: Snapshot, field: Field) -> bool:
+    return bool(snapshot.manifest.indexes and segments_of(snapshot).searched("VECTOR", field))
 
 
 def only_column(snapshot: Snapshot) -> str:

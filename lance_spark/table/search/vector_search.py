@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
-from lance_spark.table.scan.indexed import segments_of
+from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.nearest import Nearest
@@ -84,9 +85,9 @@ class VectorSearch:
         others = self.others(snapshot, index)
         if index is not None:
             self._search_index(snapshot, plan, index, best, bool(others))
-        if others or (index is None and not self.fast_search):
+        if others is None or others:
             predicate = plan.predicate if self.prefilter else None
-            search(snapshot, nearest, self.metric(index), predicate, None if index is None else others, best, self.runner)
+            search(snapshot, nearest, self.metric(index), predicate, others, best, self.runner)
         return best
 
     def _search_index(self, snapshot: Snapshot, plan: ScanPlan, index: IndexSearch, best: Sequence[Best], among_others: bool) -> None:
@@ -119,16 +120,26 @@ class VectorSearch:
             share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
         live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
-        others = None if index is None else self.others(snapshot, index)
+        others = self.others(snapshot, index)
         rows = sum(rows for fragment, rows in live if others is None or fragment in others)
-        return int(total) + rows * nearest.queries.nbytes * (index is not None or not self.fast_search)
+        return int(total) + rows * nearest.queries.nbytes
 
-    def others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int]:
-        """The fragments with rows that the index does not cover, which are searched by brute force."""
-        if index is None or self.fast_search:
-            return frozenset()
+    def others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int] | None:
+        """The fragments whose vectors are compared with the query (None: all): those with rows that the index does not cover.
+
+        Of lists of vectors, these are also the rows that an index covers: it is not searched.
+        """
+        if self.fast_search:
+            return frozenset(BitMap().union(*(s.covered for s in self._of_lists(snapshot))))
+        if index is None:
+            return None
         live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
         return frozenset(fragment for fragment, rows in live if rows and fragment not in index.covered)
+
+    def _of_lists(self, snapshot: Snapshot) -> Sequence[Segment]:
+        """The segments of the index of a column of lists of vectors, which are not searched."""
+        nearest = self.nearest
+        return segments_of(snapshot).searched("VECTOR", nearest.field) if nearest.several and nearest.use_index else ()
 
     def metric(self, index: IndexSearch | None) -> str:
         """The metric of the search: the requested one, or else that of the index, or else that of the type."""
@@ -143,17 +154,23 @@ class VectorSearch:
         live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
         lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index)}", f"filter: {text}"]
-        left = "left out" if self.fast_search else "compared with every vector"
-        if index is None:
-            return [*lines, "indexes: none", f"{left}: {sum(live.values())} rows in {len(live)} fragments"]
-        for searched in index.segments:
+        for searched in () if index is None else index.segments:
+            name, covered = searched.segment.index.name, searched.segment.covered
             first, there = searched.first_probes(nearest), len(searched.index.partitions)
-            rows = sum(live[f] for f in searched.segment.covered)
             lines.append(
-                f"index: {index.name} ({searched.index.kind}), a segment of {rows} rows in {len(searched.segment.covered)} fragments; "
+                f"index: {name} ({searched.index.kind}), a segment of {sum(live[f] for f in covered)} rows in {len(covered)} fragments; "
                 f"{first} of {there} partitions are searched, and up to {searched.most_probes(nearest)} until {nearest.k} rows are found"
             )
-        if nearest.refine_factor is not None or others:
+        if index is None:
+            names = sorted({segment.index.name for segment in self._of_lists(snapshot)})
+            lines += [f"index: {name} is not searched: it is of lists of vectors" for name in names] or ["indexes: none"]
+        elif nearest.refine_factor is not None or others:
             lines.append(f"distances are computed from the vectors of {nearest.k * (nearest.refine_factor or 1)} rows of the index")
-        outside = {f: rows for f, rows in live.items() if f not in index.covered}
-        return [*lines, f"{left}: {sum(outside.values())} rows in {len(outside)} fragments"]
+        compared = {f for f in live if others is None or f in others}
+        found = compared if index is None else compared | {*index.covered}
+        if compared or not self.fast_search:
+            lines.append(f"compared with every vector: {sum(live[f] for f in compared)} rows in {len(compared)} fragments")
+        if self.fast_search:
+            left = [rows for f, rows in live.items() if f not in found]
+            lines.append(f"left out: {sum(left)} rows in {len(left)} fragments")
+        return lines
