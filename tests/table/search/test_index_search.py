@@ -55,7 +55,8 @@ def query(number: int = 40) -> np.ndarray:
 @pytest.mark.parametrize(("kind", "metric", "parameters"), KINDS)
 def test_every_kind_of_index_gives_the_rows_of_pylance(tmp_path: Path, kind: str, metric: str, parameters: dict[str, Any]) -> None:
     indexed(tmp_path / "t", kind, metric, **parameters)
-    for search in ({"nprobes": 1}, {"nprobes": 4}, {"nprobes": 4, "refine_factor": 3}, {"nprobes": 2, "ef": 60}):
+    # Many rows have the same code of 4 bits; with this refine_factor, it does not matter which of them are refined.
+    for search in ({"nprobes": 1}, {"nprobes": 4}, {"nprobes": 4, "refine_factor": 30}, {"nprobes": 2, "ef": 60}):
         near = {"column": "vec", "q": query(), "k": 10, **search}
         same(*both(tmp_path / "t", near, columns=["id"]))
     assert f"({kind})" in Dataset.open(str(tmp_path / "t")).scan(nearest={"column": "vec", "q": query()}).explain()
