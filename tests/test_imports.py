@@ -26,6 +26,7 @@ ROOMS = [
     "spark/planner/search",
     "spark/workers",
     "spark/planner/statements",
+    "spark/planner/changelog",
     "spark/planner/alteration",
     "spark/planner/functions",
     "spark/planner/catalog",

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
     from lance_spark.spark.writer import LanceWriter
     from lance_spark.table.feed.changes import Changes
+    from lance_spark.table.feed.stream import TableStream
     from lance_spark.table.search.search import Search
 
 # Each function imports what only some reads and writes need: workers import this module often, and must start fast.
@@ -190,7 +191,7 @@ class LanceDataSource(DataSource):
         if self._partitioned is not None:
             what = "is a partitioned namespace, whose changes cannot be read; read those of its tables"
             raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
-        return feed(snapshot, plan, self._read.filter, begin, self._read.feed.net)
+        return feed(snapshot, plan, self._read.filter, begin, self._read.feed)
 
     def _selected(self, plan: ScanPlan, snapshot: Snapshot, own: pa.Schema, added: Sequence[str], schema: StructType) -> ScanPlan:
         """The plan for those columns of `schema` that the table has; `added` are others of `own`, which the read returns."""
@@ -203,10 +204,16 @@ class LanceDataSource(DataSource):
         known = own if all(name in own.names for name in wanted.names) else _shown(plan.known(snapshot))
         return replace(plan, columns=paths(known, wanted) if wanted.fields else (), with_row_id=False, with_row_address=False)
 
-    @brief_errors()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the rows of the table, or with readChangeFeed of its changes, that follows its versions."""
-        from lance_spark.spark.stream_reader import LanceStreamReader
+        from lance_spark.spark.stream_reader import LanceStreamReader, RefusedStream
+
+        try:
+            return LanceStreamReader(*self._stream(schema))
+        except LanceError as e:
+            return RefusedStream(e)
+
+    def _stream(self, schema: StructType) -> tuple[TableStream, Conversion]:
         from lance_spark.table.feed.changes import CHANGE_COLUMNS, Changes
         from lance_spark.table.feed.stream import TableStream
 
@@ -222,7 +229,7 @@ class LanceDataSource(DataSource):
         own = _shown(found.fields if read.feed.changes else plan.fields(snapshot))
         found = replace(found, plan=self._selected(found.plan, snapshot, own, [f.name for f in CHANGE_COLUMNS], schema))
         stream = TableStream(found, read.feed, os.cpu_count() or 1, read.max_partition_bytes)
-        return LanceStreamReader(stream, Conversion(promised(schema), read.nanoseconds == "truncate"))
+        return stream, Conversion(promised(schema), read.nanoseconds == "truncate")
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -28,6 +28,32 @@ else:
         SupportsTriggerAvailableNow = object
 
 
+class RefusedStream(DataSourceStreamReader):
+    """Raises why a stream cannot be read. Spark hides an error of `streamReader` itself behind one of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @brief_errors()
+    def initialOffset(self) -> dict[str, Any]:
+        """Raises the error."""
+        raise self._error
+
+    @brief_errors()
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """Raises the error."""
+        raise self._error
+
+    @brief_errors()
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Raises the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raises the error."""
+        raise self._error
+
+
 class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the batches of a stream. Only the conversion is pickled for the executors."""
 

@@ -17,6 +17,7 @@ from lance_spark.spark.source import IDENTITY
 from lance_spark.storage.location import absolute
 from lance_spark.storage.store import Store
 from lance_spark.table.changes.delta import ROW_ADDRESS
+from lance_spark.table.feed.options import FeedOptions
 from lance_spark.table.feed.request import feed
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
@@ -84,7 +85,7 @@ class Target:
         latest = self.latest()
         last = latest if end is None else reopened(latest, end)
         plan = ScanPlan(names(columns), blob_handling="bytes")
-        feed(last, plan, filter, begin, net)  # raises errors of the arguments here
+        feed(last, plan, filter, begin, FeedOptions(net=net))  # raises errors of the arguments here
         options = {**self.options, IDENTITY: last.identity, "readChangeFeed": "true", "netChanges": str(net).lower()}
         options |= {"startingVersion": str(begin + 1), "endingVersion": str(last.version)}
         options |= {} if columns is None else {"columns": json.dumps(list(columns))}

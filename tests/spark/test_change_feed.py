@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -130,3 +132,61 @@ def test_options_that_describe_no_range_are_refused(place: str, options: dict[st
 def test_rows_are_not_written_to_a_feed(spark: SparkSession, place: str) -> None:
     with pytest.raises(SPARK_ERRORS, match="applies only to reads"):
         spark.range(1).write.format("lance").option("readChangeFeed", "true").mode("append").save(place)
+
+
+HAS_CHANGES = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
+"""Spark has a change feed in its own words from version 4.2."""
+
+
+@pytest.mark.skipif(not HAS_CHANGES, reason="Spark has CHANGES from version 4.2")
+@pytest.mark.usefixtures("doors")
+def test_changes_in_sparks_own_words(spark: SparkSession, place: str) -> None:
+    """The bounds of Spark, with which updates are deletes and inserts unless they are asked for."""
+    images = spark.read.option("startingVersion", "2").option("endingVersion", "4").option("computeUpdates", "true").changes("feeds.t")
+    assert plain(rows(images)) == expected(place, 1, 4)
+    table = "SELECT id, _change_type FROM feeds.t CHANGES"
+    updated, deleted, inserted = [(2, "delete"), (2, "insert")], [(3, "delete")], [(5, "insert")]
+    times = {row["_commit_version"]: row["_commit_timestamp"].isoformat() for row in Dataset.open(place).changes(0).to_table().to_pylist()}
+    for clause, wanted in {
+        "FROM VERSION 2 TO VERSION 4": updated + deleted + inserted,
+        "FROM VERSION 2 EXCLUSIVE TO VERSION 4 EXCLUSIVE": deleted,
+        "FROM VERSION 3": deleted + inserted,
+        f"FROM TIMESTAMP '{times[3]}' TO TIMESTAMP '{times[4]}'": deleted + inserted,
+        f"FROM TIMESTAMP '{times[3]}' EXCLUSIVE": inserted,
+        "FROM VERSION 3 WITH (deduplicationMode = 'netChanges')": deleted + inserted,
+    }.items():
+        assert sorted(tuple(row) for row in spark.sql(f"{table} {clause}").collect()) == sorted(wanted), clause
+    net = spark.read.option("startingVersion", "1").option("deduplicationMode", "netChanges").changes("feeds.t").where("id > 1")
+    assert sorted(tuple(row) for row in net.select("id", "_change_type").collect()) == [(2, "insert"), (4, "insert"), (5, "insert")]
+
+
+@pytest.mark.skipif(not HAS_CHANGES, reason="Spark has CHANGES from version 4.2")
+@pytest.mark.usefixtures("doors")
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("FROM VERSION 'first'", "CHANGES takes the numbers of versions, not first"),
+        ("FROM VERSION 9", "the changes begin with version 9, after the last version"),
+    ],
+)
+def test_changes_of_no_versions_are_refused(spark: SparkSession, clause: str, message: str) -> None:
+    with pytest.raises(SPARK_ERRORS, match=message):
+        spark.sql(f"SELECT * FROM feeds.t CHANGES {clause}").collect()
+
+
+@pytest.mark.skipif(not HAS_CHANGES, reason="Spark has CHANGES from version 4.2")
+@pytest.mark.usefixtures("doors")
+def test_a_stream_of_changes_in_sparks_own_words(spark: SparkSession, tmp_path: Path) -> None:
+    seen: list[tuple[Any, ...]] = []
+    changes = spark.readStream.option("startingVersion", "2").option("computeUpdates", "true").changes("feeds.t")
+
+    def collect(stream: DataFrame) -> None:
+        writer = stream.writeStream.foreachBatch(lambda batch, _: seen.extend(map(tuple, batch.collect())))
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+
+    collect(changes.select("id", "_change_type"))
+    collect(changes.select("id", "_change_type"))
+    assert sorted(seen) == [(2, "update_postimage"), (2, "update_preimage"), (3, "delete"), (5, "insert")]
+    net = spark.readStream.option("startingVersion", "2").option("deduplicationMode", "netChanges").changes("feeds.t")
+    with pytest.raises(StreamingQueryException, match="the option 'netChanges' does not apply to readStream"):
+        net.writeStream.format("noop").start().awaitTermination()

@@ -224,6 +224,11 @@ public class Features {
     { SQL + "execution.QueryExecution", "executedPlan/0" },
   };
 
+  private static final String[][] CHANGELOG = {
+    { SQL + "connector.catalog.Changelog" },
+    { V2 + "ChangelogTable", "changelog/0" },
+  };
+
   private static final String[][] COLUMNAR = {
     { CATALYST + "InternalRow" },
     { "org.apache.spark.InterruptibleIterator", "delegate/0" },
@@ -270,6 +275,7 @@ public class Features {
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);
     add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);
+    add("changelog", "", "resolution catalog", CHANGELOG);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);
   }
 
@@ -373,7 +379,7 @@ class Feature {
   private final String name, lost, needs;
   private Boolean known = null;
 
-  /** `lost` says what is lost without it, and `needs` has the names of the features that it needs besides "scan". */
+  /** `lost` says what is lost without it, "" for what not all VERSIONS have; and `needs` has the names of the features that it needs besides "scan". */
   Feature(String name, String lost, String needs, String[][] used) {
     this.name = name;
     this.lost = lost;
@@ -397,7 +403,7 @@ class Feature {
       known = Boolean.valueOf(complaint.isEmpty());
       // Without scans nothing else is there.
       boolean isTold = !name.equals("scan") && !Features.areKnown("scan");
-      if (!known.booleanValue() && !isTold) LoggerFactory.getLogger("lance_spark").warn(lost + ": " + complaint);
+      if (!known.booleanValue() && !isTold && !lost.isEmpty()) LoggerFactory.getLogger("lance_spark").warn(lost + ": " + complaint);
     }
     return known.booleanValue();
   }

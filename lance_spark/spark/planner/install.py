@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -28,12 +29,13 @@ _EXTENSIONS = f"{_PLANNER}$Extensions"
 _GUARD = f"{_PACKAGE}.ReplaceGuard"
 _CORE = "scan"
 _LAST_CHANGE = f"{_PACKAGE}.LastChange"
-_CATALOG = f"{_PACKAGE}.LanceCatalog"
 _CATALOG_INSTALL = f"{_PACKAGE}.CatalogInstall"
 _FEATURES = f"{_PACKAGE}.Features"
 _SELF_CONTAINED = ("Features.java", "ReplaceGuard.java")
 _JVM_CONNECTORS = ("com/lancedb/lance/spark/LanceDataSource.class", "org/lance/spark/LanceDataSource.class")
 _CLASSES = f"{_PACKAGE}.CompiledClasses"
+_SINCE = {"changelog": (4, 2)}
+"""The versions of Spark that have the interfaces of a feature."""
 _JAVA_8 = 8  # the lowest class file version that can call static interface methods
 _LOG = logging.getLogger("lance_spark")
 
@@ -79,9 +81,9 @@ def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> 
         loader = _loader(spark)
         if complaint := _new(spark, loader, _EXTENSIONS).complaint("catalog"):
             raise UnsupportedFeatureError(str(complaint))
-        _new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings))
+        made = str(_new(spark, loader, _CATALOG_INSTALL).add(spark._jsparkSession, name, dict(settings)))
         if loader.equals(_context_loader(spark)):
-            _configure(spark, f"spark.sql.catalog.{name}", settings)
+            _configure(spark, f"spark.sql.catalog.{name}", {"": made, **settings})
     except (Py4JError, PySparkException) as e:
         raise UnsupportedFeatureError(
             f"the catalog {name} cannot be added to this session ({_first_line(e)}); set spark.sql.catalog.{name}=lancespark.LanceCatalog "
@@ -92,6 +94,8 @@ def add_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> 
 def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -> None:
     """Set a catalog's settings, in place of others, in the session, which cloned ones copy, and in the application, which new ones copy.
 
+    The setting "" is the class of the catalog.
+
     Spark then makes the catalogs of these sessions itself, of the class that its class loader finds.
     """
     application = spark.sparkContext._jsc.sc().conf()
@@ -100,7 +104,7 @@ def _configure(spark: SparkSession, catalog: str, settings: Mapping[str, str]) -
             spark.conf.unset(key)
     for setting in application.getAllWithPrefix(f"{catalog}."):
         application.remove(f"{catalog}.{setting._1()}")
-    for key, value in {catalog: _CATALOG, **{f"{catalog}.{key}": value for key, value in settings.items()}}.items():
+    for key, value in ((f"{catalog}.{key}" if key else catalog, value) for key, value in settings.items()):
         spark.conf.set(key, value)
         application.set(key, value)
 
@@ -183,8 +187,9 @@ def _java_files(folder: Traversable, without: Collection[str]) -> Iterator[Trave
 
 def _compile_known(gateway: Any, context: Any) -> Any:
     """`_compile` the sources, without those of the features for which Spark lacks something."""
+    new = [name for name, version in _SINCE.items() if tuple(map(int, pyspark.__version__.split(".")[:2])) < version]
     try:
-        return _compile(gateway, context, sources())
+        return _compile(gateway, context, sources(new))
     except Py4JJavaError:
         features = _features(gateway, context)
         unknown = [name for name in features.names() if features.missing(name, context)]

@@ -26,6 +26,7 @@ _CHANGES = {
     "starting_timestamp": "startingTimestamp",
     "ending_timestamp": "endingTimestamp",
     "net_changes": "netChanges",
+    "compute_updates": "computeUpdates",
     "filter": "filter",
     "columns": "columns",
     "branch": "branch",

@@ -41,7 +41,7 @@ class Changes:
     """The changes of the versions after `begin`, up to `end`, from `Dataset.changes`. Rows are read on request.
 
     They have the columns of `snapshot`, which is the version `end` or a later one. With `net`, there is one change for each row: from what
-    it was in the version `begin` to what it is in the version `end`.
+    it was in the version `begin` to what it is in the version `end`. Without `updates`, an update is a delete and an insert.
     """
 
     snapshot: Snapshot
@@ -50,6 +50,7 @@ class Changes:
     plan: ScanPlan
     predicate: Predicate | None = None
     net: bool = False
+    updates: bool = True
 
     @cached_property
     def fields(self) -> Schema:
@@ -115,12 +116,15 @@ class Changes:
         for part in found.deleted:
             yield from self._labelled(DELETE, part.snapshot, part.read, found.after)
         old, new = found.updated
+        labels = (UPDATE_PREIMAGE, UPDATE_POSTIMAGE) if self.updates else (DELETE, INSERT)
         order = np.argsort(new)
         for start in range(0, len(order), BATCH_ROWS):
             rows = order[start : start + BATCH_ROWS]
             if found.before is not None:
-                yield from self._labelled(UPDATE_PREIMAGE, found.before, _at(found.before, old[rows]), found.after)
-            yield from self._labelled(UPDATE_POSTIMAGE, found.after, _at(found.after, new[rows]), found.after)
+                yield from self._labelled(
+                    UPDATE_PREIMAGE if self.updates else DELETE, found.before, _at(found.before, old[rows]), found.after
+                )
+            yield from self._labelled(labels[1], found.after, _at(found.after, new[rows]), found.after)
         for part in found.inserted:
             yield from self._labelled(INSERT, part.snapshot, part.read, found.after)
 

@@ -67,6 +67,15 @@ class FeedOptions:
     net: bool = field(
         default=False, metadata=_said("netChanges", "flag", "batch", "`true` reads one change for each row, over all versions.")
     )
+    updates: bool = field(
+        default=True,
+        metadata=_said(
+            "computeUpdates",
+            "flag",
+            "both",
+            "`false` reads an update as the delete of the row before it and the insert of the row after it (default: `true`).",
+        ),
+    )
     max_files: int | None = field(
         default=None,
         metadata=_said("maxFilesPerTrigger", "count", "stream", "At most so many fragments in one batch of a stream, but at least one."),

@@ -11,9 +11,10 @@ from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot, version_since
 
 
-def feed(snapshot: Snapshot, plan: ScanPlan, filter: str | None, begin: int, net: bool = False) -> Changes:
+def feed(snapshot: Snapshot, plan: ScanPlan, filter: str | None, begin: int, options: FeedOptions) -> Changes:
     """The changes after the version `begin`, up to that of `snapshot`, in the columns of `plan`."""
-    return replace(changes(snapshot, begin, plan.columns, filter, net, plan.blob_handling), plan=plan)
+    found = changes(snapshot, begin, plan.columns, filter, options.net, plan.blob_handling)
+    return replace(found, plan=plan, updates=options.updates)
 
 
 def begin_of(snapshot: Snapshot, options: FeedOptions) -> int:

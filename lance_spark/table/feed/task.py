@@ -40,6 +40,7 @@ class ChangesTask:
     plan: ScanPlan
     predicate: Predicate | None
     net: bool
+    updates: bool
     num_rows: int
     num_bytes: int
     fragments: tuple[int, ...] | None = None
@@ -49,7 +50,7 @@ class ChangesTask:
         """The changes."""
         snapshot = open_pinned(self.store, self.version, self.identity, self.allow_other_stores)
         snapshot = replace(snapshot, verify_checksums=self.verify_checksums)
-        return Changes(snapshot, self.begin, self.end, self.plan, self.predicate, self.net)
+        return Changes(snapshot, self.begin, self.end, self.plan, self.predicate, self.net, self.updates)
 
     @property
     def scans(self) -> tuple[ScanTask, ...]:
@@ -104,6 +105,7 @@ def _task(changes: Changes, begin: int, end: int, rows: int) -> ChangesTask:
         changes.plan,
         changes.predicate,
         changes.net,
+        changes.updates,
         rows,
         rows * width,
     )

@@ -9,14 +9,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class CatalogInstall {
   public CatalogInstall() {}
 
-  /** The session gets the catalog `name`, in place of one of this name that it may have. */
-  public void add(SparkSession session, String name, Map settings) throws Exception {
-    LanceCatalog catalog = new LanceCatalog();
+  /** The session gets the catalog `name`, in place of one of this name that it may have. Returns the class of the catalog. */
+  public String add(SparkSession session, String name, Map settings) throws Exception {
+    Object found = Features.object("changelog", "ChangelogCatalog");
+    LanceCatalog catalog = found == null ? new LanceCatalog() : (LanceCatalog) found;
     catalog.initialize(name, new CaseInsensitiveStringMap(settings));
     Object manager = ((org.apache.spark.sql.classic.SparkSession) (Object) session).sessionState().catalogManager();
     synchronized (manager) {
       ((scala.collection.mutable.Map) field(manager.getClass(), "catalogs").get(manager)).put(name, catalog);
     }
+    return catalog.getClass().getName();
   }
 
   /** The class that declares the field depends on the version of Spark, so the field is not in the lists of Features. */

@@ -114,6 +114,7 @@ public class LanceResolution extends Rule implements Addition {
     CaseInsensitiveStringMap options = null;
     if (table instanceof LanceTable) options = ((LanceTable) table).source(relation.extraOptions()).options;
     else if (LancePlanner.isLance(table)) options = ofEntry(relation);
+    else if (table.getClass().getSimpleName().equals("ChangelogTable")) options = ofChanges(SparkInternals.argument((scala.Product) table, "changelog"));
     if (options == null) return relation;
     PythonTable opened = LanceTable.python(options);
     Map values = new HashMap();
@@ -130,6 +131,8 @@ public class LanceResolution extends Rule implements Addition {
     }
     return (LogicalPlan) changed;
   }
+
+  private static CaseInsensitiveStringMap ofChanges(Object changelog) { return changelog instanceof OfStream ? ((OfStream) changelog).options() : null; }
 
   /** The options of a stream of a table of the session catalog, and of the table; null for other streams. */
   private static CaseInsensitiveStringMap ofEntry(StreamingRelationV2 relation) throws Exception {
@@ -198,6 +201,11 @@ public class LanceResolution extends Rule implements Addition {
     rules.add(this);
     SparkInternals.set(analyzer, "extendedResolutionRules", CollectionConverters.asScala(rules).toSeq());
   }
+}
+
+/** What a stream reads as a table of a path with these options. */
+interface OfStream {
+  CaseInsensitiveStringMap options();
 }
 
 /** A statement of a lance table that Spark does not know. */
