@@ -119,7 +119,7 @@ def named_target(spark: SparkSession, name: str) -> Target:
     is_full = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
     catalog = manager.catalog(parts[0]) if is_full else manager.currentCatalog()
     id = parts[1:] if is_full else parts if len(parts) > 1 else [*manager.currentNamespace(), *parts]
-    if catalog.getClass().getName() == "lancespark.LanceCatalog":
+    if _is_lance_catalog(catalog.getClass()):
         return _in_lance_catalog(spark, Catalog(dict(catalog.settings())), id)
     if not spark.catalog.tableExists(name) or catalog.name() != "spark_catalog":
         raise TableNotFoundError(f"the catalog {catalog.name()} has no lance table {name}")
@@ -130,6 +130,13 @@ def named_target(spark: SparkSession, name: str) -> Target:
     own = dict(convert.asJava(table.storage().properties()))
     options = {key.lower(): value for key, value in own.items() if is_of_place(key)}
     return Target(spark, own.get("path") or str(table.location().toString()), options)
+
+
+def _is_lance_catalog(cls: Any) -> bool:
+    """Whether a Java class is the catalog of lance tables or extends it, as the catalog with changes does."""
+    while cls is not None and cls.getName() != "lancespark.LanceCatalog":
+        cls = cls.getSuperclass()
+    return cls is not None
 
 
 def _in_lance_catalog(spark: SparkSession, catalog: Catalog, id: Sequence[str]) -> Target:
