@@ -191,6 +191,8 @@ def _array(q: object, column: str) -> np.ndarray:
         found = np.asarray(cast(Any, q))
     except (ValueError, TypeError) as e:
         raise InvalidOptionError(f"q must be a vector of numbers, or several of the same length: {e}") from e
+    if found.dtype == np.object_ and any(value is None for value in found.flat):
+        raise InvalidOptionError(f"q must be a vector of numbers for column {column!r}, but has nulls")
     if found.dtype == np.bool_ or found.dtype.kind not in "fiu":
         raise InvalidOptionError(f"q must be a vector of numbers for column {column!r}, not {type(q).__name__} of {found.dtype}")
     return found

@@ -24,6 +24,8 @@ OLD = Path(__file__).parent.parent / "golden" / "ivf_pq_cosine_0_16_1.lance"
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_FLAT": {},
     "IVF_PQ": {"num_sub_vectors": 4},
+    "IVF_SQ": {},
+    "IVF_HNSW_FLAT": {},
     "IVF_HNSW_SQ": {},
     "IVF_HNSW_PQ": {"num_sub_vectors": 4},
     "IVF_RQ": {},

@@ -128,6 +128,20 @@ def test_stable_row_ids_are_found(tmp_path: Path, change: Callable[[Any], None])
     same(found, ours.scan(columns=["id"], nearest={**near, "use_index": False}).to_table())
 
 
+def test_rows_that_were_deleted_and_compacted_away_do_not_count(tmp_path: Path) -> None:
+    """With stable row ids, pylance counts them among the k rows of its index, and finds fewer."""
+    values = vectors(rows=ROWS)
+    dataset = lance.write_dataset(table(values), tmp_path / "t", max_rows_per_file=400, enable_stable_row_ids=True)
+    dataset.create_index("vec", "IVF_FLAT", metric="l2", num_partitions=2)
+    near = {"column": "vec", "q": values[40], "k": 10, "nprobes": 2}
+    nearest = Dataset.open(str(tmp_path / "t")).scan(columns=["id"], nearest=near, limit=6).to_table()["id"].to_pylist()
+    lance.dataset(tmp_path / "t").delete(f"id IN ({', '.join(map(str, nearest))})")
+    lance.dataset(tmp_path / "t").optimize.compact_files()
+    ours, theirs = both(tmp_path / "t", near, columns=["id"])
+    assert (len(ours), len(theirs)) == (10, 4)
+    same(ours, lance.dataset(tmp_path / "t").to_table(columns=["id"], nearest={**near, "use_index": False}))
+
+
 def test_many_queries_are_searched_one_by_one(tmp_path: Path) -> None:
     indexed(tmp_path / "t", **PQ)
     q = np.stack([query(40), query(41)])

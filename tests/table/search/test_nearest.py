@@ -40,6 +40,7 @@ Q = [0.5] * DIMENSIONS
         ({"q": [1e60, *Q[1:]]}, "q has NaN, or numbers that float cannot have"),
         ({"column": "bits", "q": Q}, "q must have integers from 0 to 255"),
         ({"column": "bits", "q": [256] * DIMENSIONS}, "q must have integers from 0 to 255"),
+        ({"q": [None, *Q[1:]]}, "q must be a vector of numbers for column 'vec', but has nulls"),
         ({"k": 0}, "k must be an integer of at least 1, not 0"),
         ({"k": -1}, "k must be an integer of at least 1, not -1"),
         ({"k": 2.5}, "k must be an integer of at least 1, not 2.5"),
