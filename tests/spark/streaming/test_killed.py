@@ -1,4 +1,4 @@
-"""A query that is killed and started again writes every row once; HYPOTHESIS_PROFILE=full kills it 40 times."""
+"""Queries that are killed and started again write and read every row once; HYPOTHESIS_PROFILE=full kills each 40 times."""
 
 from __future__ import annotations
 
@@ -8,26 +8,44 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
+from lance_spark import Dataset
 from tests.spark.processes import ROOT
 from tests.spark_session import worker_environment
 
 KILLS = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 2
 FILES = 4 * KILLS + 4
 
-SCRIPT = """
+START = """
 import sys, lance_spark
+from lance_spark import LanceTable
 from pyspark.sql import SparkSession
 source, uri, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
 lance_spark.enable(spark)
+def run(writer):
+    writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+"""
+SCRIPT = """
 stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(source)
-writer = stream.writeStream.format("lance").option("checkpointLocation", checkpoint).trigger(availableNow=True)
-writer.start(uri).awaitTermination()
+run(stream.writeStream.format("lance").option("path", uri))
+"""
+COPY = """
+stream = spark.readStream.format("lance").option("maxFilesPerTrigger", 1).load(source)
+run(stream.writeStream.format("lance").option("path", uri))
+"""
+UPSERT = """
+def upsert(rows, number):
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(rows.alias("s"), "t.id = s.id")
+    merge = merge.whenMatchedUpdate(set={"n": "t.n + 1"}).whenNotMatchedInsert(values={"id": "s.id", "n": "1"})
+    merge.execute(txnAppId="upserts", txnVersion=number)
+run(spark.readStream.format("lance").option("maxFilesPerTrigger", 1).load(source).writeStream.foreachBatch(upsert))
 """
 
 
@@ -42,9 +60,45 @@ def test_a_killed_stream_writes_every_row_once(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for i in range(FILES):
         (tmp_path / "in" / f"{i}.json").write_text(f'{{"id": {2 * i}}}\n{{"id": {2 * i + 1}}}\n')
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "in"), uri, str(tmp_path / "checkpoint")]
+    command = [sys.executable, "-c", START + SCRIPT, str(tmp_path / "in"), uri, str(tmp_path / "checkpoint")]
+    run_with_kills(command, uri, chance)
+    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == list(range(2 * FILES))
+    lance.dataset(uri).validate()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 * KILLS + 240)
+@pytest.mark.parametrize("script", [COPY, UPSERT], ids=["source and sink", "merges of foreachBatch"])
+def test_a_killed_stream_of_a_table_reads_every_row_once(tmp_path: Path, script: str) -> None:
+    """Ours and pylance append to the source before each start. A merge counts how often a row has come."""
+    chance, uri, source = random.Random(11), str(tmp_path / "t.lance"), str(tmp_path / "s.lance")
+    schema = [("id", pa.int64())] if script == COPY else [("id", pa.int64()), ("n", pa.int64())]
+    Dataset.write(uri, pa.table({name: pa.array([], kind) for name, kind in schema}))
+    written = 0
+
+    def append() -> None:
+        nonlocal written
+        for write in (
+            lambda rows: Dataset.write(source, rows, mode="append"),
+            lambda rows: lance.write_dataset(rows, source, mode="append"),
+        ):
+            for _ in range(3):
+                write(pa.table({"id": pa.array([written, written + 1], pa.int64())}))
+                written += 2
+
+    command = [sys.executable, "-c", START + script, source, uri, str(tmp_path / "checkpoint")]
+    run_with_kills(command, uri, chance, append)
+    found = lance.dataset(uri).to_table().sort_by("id").to_pydict()
+    assert found["id"] == list(range(written))
+    assert set(found.get("n", [1])) == {1}
+    lance.dataset(uri).validate()
+
+
+def run_with_kills(command: list[str], uri: str, chance: random.Random, before_start: Callable[[], None] = lambda: None) -> None:
+    """Run a query to its end, after it was killed `KILLS` times, each soon after a version that it has written."""
     environment, killed = {**os.environ, **worker_environment()}, 0
     while True:
+        before_start()
         before = versions(uri)
         query = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
         while killed < KILLS and versions(uri) == before and query.poll() is None:
@@ -52,11 +106,10 @@ def test_a_killed_stream_writes_every_row_once(tmp_path: Path) -> None:
                 query.wait(timeout=0.05)
         try:
             assert query.wait(timeout=chance.random() * 2 if killed < KILLS else None) == 0
-            break
+            if killed == KILLS:
+                return
+            killed += 1  # it ended before it was killed
         except subprocess.TimeoutExpired:
             os.killpg(query.pid, signal.SIGKILL)
             query.wait()
             killed += 1
-    assert killed == KILLS
-    assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == list(range(2 * FILES))
-    lance.dataset(uri).validate()
