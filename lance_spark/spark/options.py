@@ -285,6 +285,11 @@ class ReadOptions:
         """Whether a version is chosen, so that there must be a table."""
         return any(given is not None for given in (self.version, self.tag, self.branch, self.timestamp))
 
+    @property
+    def searches(self) -> bool:
+        """Whether the rows are those that a search finds."""
+        return any(getattr(self, name) is not None for name in _SEARCHES)
+
     def check_stream(self) -> None:
         """Raise InvalidOptionError for options that do not describe what a stream reads."""
         self.feed.check_stream()

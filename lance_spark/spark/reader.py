@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,21 +16,14 @@ from lance_spark.spark.batches import Conversion, blank
 from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.metrics import report
 from lance_spark.table.scan.cost import Cost, FragmentName
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, plan_tasks
+from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.scan.task import ScanTask
-from lance_spark.table.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from lance_spark.namespace.partitioned.root import PartitionedVersion
-    from lance_spark.table.feed.changes import Changes
     from lance_spark.table.scan.runner import Runner
-    from lance_spark.table.search.search import Search
+    from lance_spark.table.search.task import SearchTask
 
 SIZE_MARK = b"LanceSize:"
-PARTITIONED_MARK = b"LancePartitioned:"
-"""In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
-VERSION_MARK = b"LanceVersion:"
-"""In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
 
 
 class Task(Protocol):
@@ -48,6 +41,10 @@ class Task(Protocol):
     def tables(self) -> tuple[int, int]: ...
     def read(self, cost: Cost | None = None) -> Iterator[pa.RecordBatch]: ...
     def row_counts(self, cost: Cost) -> Iterator[int]: ...
+
+
+Tasks = Callable[[int, int], Sequence[Task]]
+"""Divides a read among so many cores, in tasks of about so many bytes at most."""
 
 
 class LancePartition(InputPartition):
@@ -84,75 +81,52 @@ class Partitioning:
 
 
 class LanceReader(DataSourceReader):
-    """The reader of one plan over a version of a table or of a partitioned namespace.
+    """The reader of the rows of `tasks`: those of a table or of a partitioned namespace, of a search, or changes.
 
     `reports`: tasks send their cost to the JVM, see `workers.metrics`. Only this, the conversion and the aggregation are pickled for
-    the executors. With a `search`, the rows are those that it finds; with `changes`, these.
+    the executors. `num_fragments` is the number of fragments of the table, if it is known before its tasks run.
     """
 
     def __init__(
         self,
-        snapshot: Snapshot | PartitionedVersion,
-        plan: ScanPlan,
+        tasks: Tasks,
         conversion: Conversion,
         rows_only: bool = False,
         size: Partitioning = Partitioning(),
         aggregation: Aggregation | None = None,
         reports: bool = False,
-        search: Search | None = None,
-        changes: Changes | None = None,
+        num_fragments: int | None = None,
     ) -> None:
-        self._snapshot = snapshot
-        self._plan = plan
+        self._tasks = tasks
         self._conversion = conversion
         self._rows_only = rows_only
         self._size = size
         self._aggregation = aggregation
         self._reports = reports
-        self._search = search
-        self._changes = changes
+        self._num_fragments = num_fragments
 
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks of the scan."""
-        if self._search is not None:
-            from lance_spark.table.search.task import search_task  # most reads are scans
-
-            return [LancePartition(search_task(self._search), self._rows_only)]
-        if self._changes is not None:
-            from lance_spark.table.feed.task import changes_tasks
-
-            return [LancePartition(task, self._rows_only) for task in changes_tasks(self._changes)]
         # Without our planner, the cluster's size is unknown here; the driver's cores are the closest estimate.
-        cores, most = self._size.cores or os.cpu_count() or 1, self._size.max_bytes
-        tasks: Sequence[Task]
-        if isinstance(self._snapshot, Snapshot):
-            tasks = plan_tasks(self._snapshot, self._plan, cores, most)
-        else:
-            from lance_spark.namespace.partitioned.scan import plan_partitioned  # most tables are not partitioned
-
-            tasks = plan_partitioned(self._snapshot, self._plan, cores, most)
         seen: set[FragmentName] = set()
         partitions = []
-        for task in tasks:
+        for task in self._tasks(self._size.cores or os.cpu_count() or 1, self._size.max_bytes):
             own = {(one.table, part.fragment.id) for one in task.scans for part in one.parts}
             partitions.append(LancePartition(task, self._rows_only, elsewhere=frozenset(own & seen)))
             seen |= own
-        # Planning does not open all tables of a partitioned namespace, so the number of their fragments is unknown.
-        if isinstance(self._snapshot, Snapshot):
+        if self._num_fragments is not None:
             for partition in partitions:
-                partition.skipped = len(self._snapshot.manifest.lazy_fragments) - len(seen)
+                partition.skipped = self._num_fragments - len(seen)
         return list[InputPartition](partitions)
 
     def found(self, runner: Runner) -> pa.Table | None:
         """The rows of a search for vectors, which this process finds with the tasks of `runner`; None if it is not for this process."""
-        assert self._search is not None
-        from lance_spark.table.search.task import search_task  # most reads are scans
-
-        search = search_task(self._search).found(runner)
-        if search is None:
+        (task,) = cast("Sequence[SearchTask]", self._tasks(1, self._size.max_bytes))
+        found = task.found(runner)
+        if found is None:
             return None
-        batches = list(map(self._conversion.apply, search.to_batches()))
+        batches = list(map(self._conversion.apply, found.to_batches()))
         # Spark does not take columns without chunks.
         return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=self._conversion.promised)])
 

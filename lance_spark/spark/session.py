@@ -23,9 +23,10 @@ from lance_spark.errors import (
 )
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.command import STATEMENT, Command
+from lance_spark.spark.opened import open_version
 from lance_spark.spark.options import ReadOptions
 from lance_spark.spark.planner.warning import warn
-from lance_spark.spark.source import LanceDataSource, open_version
+from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.table_location import store_of
 from lance_spark.storage.location import absolute
 from lance_spark.table.changes.row_changes import RowChanges, changes_noted
@@ -158,7 +159,7 @@ def write(
         else:
             if mode == "error":
                 raise TableAlreadyExistsError(
-                    f"a Lance table already exists at {there.root.uri} (version {there.version}); use another mode or path"
+                    f"a Lance table already exists at {there.shape.root.uri} (version {there.shape.version}); use another mode or path"
                 )
             return
     writer.save(uri)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
@@ -34,21 +33,19 @@ from lance_spark.schema.schema import Schema, from_arrow
 from lance_spark.spark.batches import Conversion
 from lance_spark.spark.command import OPTION as COMMAND
 from lance_spark.spark.command import Command
+from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.planner.request import Request
 from lance_spark.spark.projection import paths
-from lance_spark.spark.reader import PARTITIONED_MARK, VERSION_MARK, LanceReader, Partitioning
+from lance_spark.spark.reader import LanceReader, Partitioning
 from lance_spark.spark.table_location import store_of, store_to_write
 from lance_spark.spark.types import promised, stored, to_spark
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning
-from lance_spark.storage.store import Store
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.scan.plan import ScanPlan
-from lance_spark.table.versions.snapshot import DROPPED, Snapshot, check_identity, open_pinned, open_snapshot
-from lance_spark.table.versions.write_ahead_log import warn_of_unread
+from lance_spark.table.versions.snapshot import DROPPED, Snapshot
 
 if TYPE_CHECKING:
-    from lance_spark.namespace.partitioned.root import PartitionedVersion
     from lance_spark.spark.writer import LanceWriter
     from lance_spark.table.feed.changes import Changes
     from lance_spark.table.feed.stream import TableStream
@@ -89,18 +86,12 @@ class LanceDataSource(DataSource):
         super().__init__(options)
         self._read = ReadOptions.parse(options)
         self._request = Request()
-        self._snapshot: Snapshot | None = None
-        self._partitioned: PartitionedVersion | None = None
+        self._opened: Opened | None = None
         self._mark = b""
-        self._pinned: tuple[Store, int, str] | LanceError
+        self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
-            found = open_version(self._read if self._command is None else self._command.place(self._read), identity)
-            if isinstance(found, Snapshot):
-                self._snapshot = found
-                self._mark = VERSION_MARK + struct.pack("<qq", found.version, len(found.identity.encode())) + found.identity.encode()
-            else:
-                self._partitioned, self._snapshot, self._mark = found, found.shape, PARTITIONED_MARK
-            self._pinned = self._snapshot.store, self._snapshot.version, found.identity
+            self._opened = open_version(self._read if self._command is None else self._command.place(self._read), identity)
+            self._mark, self._pinned = self._opened.mark, self._opened.pinned()
         except LanceError as e:
             # A write does not need an existing table; a read raises the error later.
             self._pinned = e
@@ -113,12 +104,12 @@ class LanceDataSource(DataSource):
     @brief_errors()
     def schema(self) -> StructType:
         """The schema of the columns that the options select."""
-        snapshot = self.opened()
-        plan = self._plan(snapshot)
+        opened = self.opened()
+        snapshot, plan = opened.shape, self._plan(opened)
         if self._read.feed.changes:
             # Where the changes begin does not matter here, and a stream need not say it.
-            return to_spark(_shown(self._changes(snapshot, plan, snapshot.version).fields))
-        search = self._search(snapshot, plan)
+            return to_spark(_shown(self._changes(opened, plan, snapshot.version).fields))
+        search = self._search(opened, plan)
         return to_spark(_shown(plan.checked(snapshot).fields(snapshot)) if search is None else _found(search))
 
     @brief_errors()
@@ -136,12 +127,12 @@ class LanceDataSource(DataSource):
             raise SchemaMismatchError(f"{what}: {e}") from e
 
     def _reader(self, schema: StructType) -> DataSourceReader:
-        snapshot = self.opened()
-        plan = self._plan(snapshot)
+        opened = self.opened()
+        snapshot, plan = opened.shape, self._plan(opened)
         self._read.feed.check_batch()
         if self._read.feed.changes:
-            return self._changes_reader(snapshot, plan, schema)
-        if (search := self._search(snapshot, plan)) is not None:
+            return self._changes_reader(opened, plan, schema)
+        if (search := self._search(opened, plan)) is not None:
             return self._search_reader(search, schema)
         if not self._request.is_aggregated:
             own = _shown(plan.fields(snapshot))
@@ -157,40 +148,43 @@ class LanceDataSource(DataSource):
             given = promised(to_spark(_shown(plan.fields(snapshot))))
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
-        request = self._request
-        return LanceReader(self._partitioned or snapshot, plan, conversion, request.rows_only, size, aggregation, request.reports)
+        request, fragments = self._request, opened.num_fragments
+        return LanceReader(opened.tasks(plan), conversion, request.rows_only, size, aggregation, request.reports, fragments)
 
     def _search_reader(self, search: Search, schema: StructType) -> DataSourceReader:
         """The reader of the rows that a search finds. What Spark filters, limits and aggregates is these rows: it is never pushed down."""
+        from lance_spark.table.search.task import search_task
+
         request, snapshot = self._request, search.snapshot
         if request.schema is not None:
             schema = StructType.fromJson(json.loads(request.schema))
         plan = self._selected(search.plan, snapshot, _found(search), search.query.columns.names, schema)
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
-        found = replace(search, plan=plan, columns=None)
-        reader = LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, search=found)
+        task = search_task(replace(search, plan=plan, columns=None))
+        reader = LanceReader(lambda cores, most: [task], conversion, request.rows_only, reports=request.reports)
         if request.results is None:
             return reader
         from lance_spark.spark.planner.search.search_reader import SearchReader  # most reads are scans
 
         return SearchReader(reader.found, request.results, request.parallelism or 1)
 
-    def _changes_reader(self, snapshot: Snapshot, plan: ScanPlan, schema: StructType) -> LanceReader:
+    def _changes_reader(self, opened: Opened, plan: ScanPlan, schema: StructType) -> LanceReader:
         """The reader of the changes that the options ask for. As with a search, Spark pushes nothing but columns down."""
         from lance_spark.table.feed.changes import CHANGE_COLUMNS
         from lance_spark.table.feed.request import begin_of
+        from lance_spark.table.feed.task import changes_tasks
 
-        found = self._changes(snapshot, plan, begin_of(snapshot, self._read.feed))
+        snapshot = opened.shape
+        found = self._changes(opened, plan, begin_of(snapshot, self._read.feed))
         plan = self._selected(plan, snapshot, _shown(found.fields), [f.name for f in CHANGE_COLUMNS], schema)
         conversion, request = Conversion(promised(schema), self._read.nanoseconds == "truncate"), self._request
-        return LanceReader(snapshot, plan, conversion, request.rows_only, reports=request.reports, changes=replace(found, plan=plan))
+        tasks = changes_tasks(replace(found, plan=plan))
+        return LanceReader(lambda cores, most: tasks, conversion, request.rows_only, reports=request.reports)
 
-    def _changes(self, snapshot: Snapshot, plan: ScanPlan, begin: int) -> Changes:
+    def _changes(self, opened: Opened, plan: ScanPlan, begin: int) -> Changes:
         from lance_spark.table.feed.request import feed
 
-        if self._partitioned is not None:
-            what = "is a partitioned namespace, whose changes cannot be read; read those of its tables"
-            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
+        snapshot = opened.table_for(", whose changes cannot be read; read those of its tables")
         return feed(snapshot, plan, self._read.filter, begin, self._read.feed)
 
     def _selected(self, plan: ScanPlan, snapshot: Snapshot, own: pa.Schema, added: Sequence[str], schema: StructType) -> ScanPlan:
@@ -217,13 +211,11 @@ class LanceDataSource(DataSource):
         from lance_spark.table.feed.changes import CHANGE_COLUMNS, Changes
         from lance_spark.table.feed.stream import TableStream
 
-        snapshot, read = self.opened(), self._read
+        opened, read = self.opened(), self._read
         read.check_stream()
-        if self._partitioned is not None:
-            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} is a partitioned namespace; read streams of its tables")
-        plan = self._plan(snapshot)
+        snapshot, plan = opened.table_for("; read streams of its tables"), self._plan(opened)
         if read.feed.changes:
-            found = self._changes(snapshot, plan, snapshot.version)
+            found = self._changes(opened, plan, snapshot.version)
         else:
             found = Changes(snapshot, snapshot.version, snapshot.version, replace(plan, predicate=None), plan.predicate)
         own = _shown(found.fields if read.feed.changes else plan.fields(snapshot))
@@ -244,15 +236,9 @@ class LanceDataSource(DataSource):
         if self._command is not None:
             from lance_spark.spark.row_level import row_level_writer
 
-            if self._partitioned is not None:
-                what = "is a partitioned namespace; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables"
-                raise UnsupportedFeatureError(f"{self._partitioned.root.uri} {what}")
-            return row_level_writer(self._snapshot, store_to_write(options), options, self._command)
-        if self._partitioned is not None:
-            from lance_spark.spark.partitioned_writer import PartitionedWriter
-
-            return PartitionedWriter(self._partitioned, schema, overwrite, options)
-        return self._table_writer(schema, overwrite, options)
+            table = self._table_for("; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables")
+            return row_level_writer(table, store_to_write(options), options, self._command)
+        return self._writer(schema, overwrite, options)
 
     @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -262,60 +248,51 @@ class LanceDataSource(DataSource):
         options = SparkWriteOptions.parse(self.options)
         check_stream_options(options)
         self._check_writable(options)
-        if self._partitioned is not None:
-            raise UnsupportedFeatureError(f"{self._partitioned.root.uri} is a partitioned namespace; write the stream with foreachBatch")
-        return LanceStreamWriter(self._table_writer(schema, overwrite, options))
+        self._table_for("; write the stream with foreachBatch")
+        return LanceStreamWriter(cast("LanceWriter", self._writer(schema, overwrite, options)))
 
     def _check_writable(self, options: SparkWriteOptions) -> None:
         if isinstance(self._pinned, LanceError) and (options.branch or not isinstance(self._pinned, TableNotFoundError)):
             raise self._pinned
 
-    def _table_writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> LanceWriter:
-        from lance_spark.spark.writer import LanceWriter
+    def _table_for(self, what: str) -> Snapshot | None:
+        """The table, if there is one. Raises UnsupportedFeatureError for a partitioned namespace, see `Opened`."""
+        return None if self._opened is None else self._opened.table_for(what)
 
-        if self._snapshot is None:
+    def _writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions) -> DataSourceWriter:
+        if self._opened is None:
+            from lance_spark.spark.writer import LanceWriter
+
             return LanceWriter(store_to_write(options), schema, overwrite, options)
-        place = store_to_write(options) if options.branch is None else self._snapshot.store
-        known = self._snapshot.manifest.schema
-        conditions = [] if self._overwritten is None else [from_json(tree, known) for tree in json.loads(self._overwritten)]
-        return LanceWriter(place, schema, overwrite, options, known.to_arrow(), conjunction(conditions) if conditions else None)
+        replaced = None
+        if self._overwritten is not None:
+            known = self._opened.shape.manifest.schema
+            conditions = [from_json(tree, known) for tree in json.loads(self._overwritten)]
+            replaced = conjunction(conditions) if conditions else None
+        return self._opened.writer(schema, overwrite, options, replaced)
 
     def _check_same_table(self, version: str, identity: str) -> None:
-        if self._snapshot is None or self._partitioned is not None:
-            raise VersionNotFoundError(f"{store_of(self._read).uri}, version {version}, {DROPPED}; create the table again")
-        check_continues(self._snapshot, int(version), identity)
+        gone = f"{store_of(self._read).uri}, version {version}, {DROPPED}; create the table again"
+        try:
+            table = self._table_for("")
+        except UnsupportedFeatureError as e:
+            raise VersionNotFoundError(gone) from e
+        if table is None:
+            raise VersionNotFoundError(gone)
+        check_continues(table, int(version), identity)
 
-    @property
-    def is_partitioned(self) -> bool:
-        """True for a partitioned namespace."""
-        return self._partitioned is not None
-
-    def opened(self) -> Snapshot:
+    def opened(self) -> Opened:
         """The pinned version. Raises the error of opening it."""
         if isinstance(self._pinned, TableNotFoundError) and self._request.declared is not None and not self._read.chooses_version:
             declared = StructType.fromJson(json.loads(self._request.declared))
-            return Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), "")
+            return OpenedTable(Snapshot(store_of(self._read), Manifest(0, from_arrow(stored(declared, {}))), ""))
         if isinstance(self._pinned, LanceError):
             raise self._pinned
-        if self._snapshot is None:
-            store, version, identity = self._pinned
-            if self._mark == PARTITIONED_MARK:
-                from lance_spark.namespace.partitioned.root import opened, with_flags
+        if self._opened is None:
+            self._opened = self._pinned(self._read, self._read.searches)
+        return self._opened
 
-                self._partitioned = with_flags(opened(store, version), self._read.allow_other_stores, self._read.verify_checksums)
-                check_identity(self._partitioned, identity)
-                self._snapshot = self._partitioned.shape
-            elif self._searches:
-                from lance_spark.table.search.segments import opened as opened_before  # loads the decoders
-
-                read = self._read
-                self._snapshot = opened_before(store, version, identity, read.allow_other_stores, read.verify_checksums)
-            else:
-                snapshot = open_pinned(store, version, identity, self._read.allow_other_stores)
-                self._snapshot = replace(snapshot, verify_checksums=self._read.verify_checksums)
-        return self._snapshot
-
-    def _plan(self, snapshot: Snapshot) -> ScanPlan:
+    def _plan(self, opened: Opened) -> ScanPlan:
         chosen = self._read
         plan = ScanPlan(
             columns=chosen.columns,
@@ -327,30 +304,19 @@ class LanceDataSource(DataSource):
             fragments=chosen.fragments,
             use_scalar_index=chosen.use_scalar_index,
         )
-        if chosen.filter is not None and not self._searches and not chosen.feed.changes:
-            plan = replace(plan, predicate=parse(chosen.filter, plan.known(snapshot), None))
-        if self._partitioned is not None:
-            from lance_spark.namespace.partitioned.scan import check_no_row_columns
-
-            check_no_row_columns(plan, self._partitioned)
+        if chosen.filter is not None and not chosen.searches and not chosen.feed.changes:
+            plan = replace(plan, predicate=parse(chosen.filter, plan.known(opened.shape), None))
+        opened.check(plan)
         return plan
 
-    @property
-    def _searches(self) -> bool:
-        read = self._read
-        return not (read.nearest is None and read.fullTextQuery is None and read.hybrid is None)
-
-    def _search(self, snapshot: Snapshot, plan: ScanPlan) -> Search | None:
+    def _search(self, opened: Opened, plan: ScanPlan) -> Search | None:
         """The search that the options ask for."""
-        if not self._searches:
-            return None
         read = self._read
+        if not read.searches:
+            return None
         from lance_spark.table.search.request import SearchRequest, condition, own_columns, search_of
 
-        if self._partitioned is not None:
-            raise UnsupportedFeatureError(
-                f"{self._partitioned.root.uri} is a partitioned namespace, which cannot be searched; search its tables"
-            )
+        snapshot = opened.table_for(", which cannot be searched; search its tables")
         request = SearchRequest(read.nearest, read.fullTextQuery, read.hybrid, read.prefilter, read.fast_search)
         query = (request.with_column(snapshot) if self._is_called else request).query(snapshot)
         assert query is not None
@@ -362,7 +328,7 @@ class LanceDataSource(DataSource):
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the source into every task, so the manifest must not be part of it.
         # The mark comes first, because LanceTable.java searches for it and options could contain it, too.
-        return {"_mark": self._mark, **self.__dict__, "_snapshot": None, "_partitioned": None}
+        return {"_mark": self._mark, **self.__dict__, "_opened": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         start_planning()
@@ -385,30 +351,3 @@ def _found(search: Search) -> pa.Schema:
     """The Arrow schema in Spark of what a search finds."""
     own = _shown(search.plan.fields(search.snapshot))
     return pa.schema([own.field(field.name) if field.name in own.names else field for field in search.schema])
-
-
-def open_version(options: ReadOptions, identity: str = "") -> Snapshot | PartitionedVersion:
-    """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
-    store = store_of(options)
-    try:
-        snapshot = open_snapshot(
-            store,
-            version=options.feed.ending_version if options.feed.changes else options.version,
-            tag=options.tag,
-            branch=options.branch,
-            timestamp=options.feed.ending_timestamp if options.feed.changes else options.timestamp,
-            allow_other_stores=options.allow_other_stores,
-            identity=identity,
-        )
-    except (TableNotFoundError, VersionNotFoundError):
-        from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
-
-        # A tag is looked for before the versions are.
-        found = open_partitioned(store, options.version, options.timestamp)
-        if found is None:
-            raise
-        if options.tag is not None or options.branch is not None:
-            what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
-            raise InvalidOptionError(f"{store.uri} {what}") from None
-        return with_flags(found, options.allow_other_stores, options.verify_checksums)
-    return warn_of_unread(replace(snapshot, verify_checksums=options.verify_checksums))

@@ -21,13 +21,13 @@ from lance_spark.errors import (
     on_failure,
 )
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.namespace.partitioned.root import PartitionedVersion
 from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
+from lance_spark.spark.catalog.metadata_source import MetadataSource
 from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
-from lance_spark.spark.metadata_source import MetadataSource
+from lance_spark.spark.opened import open_version
 from lance_spark.spark.options import ReadOptions, SparkWriteOptions
-from lance_spark.spark.source import LanceDataSource, open_version
+from lance_spark.spark.source import LanceDataSource
 from lance_spark.spark.types import to_spark
 from lance_spark.spark.writer import commit_empty
 from lance_spark.storage.store import Store
@@ -61,7 +61,7 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
         if len(id) < _LEAST_NAMES or id[-1].lower() not in METADATA_TABLES:
             raise
         return _about(opened(catalog, id[:-1], travel), id[-1])
-    schema, snapshot = source.schema(), source.opened()
+    schema, snapshot = source.schema(), source.opened().shape
     config = snapshot.manifest.config
     options = {**source.options, **({} if travel else options_of_each_write(config))}
     properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
@@ -72,7 +72,7 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
 
 def _about(source: LanceDataSource, name: str) -> dict[str, Any]:
     """The same of a metadata table."""
-    about = MetadataSource(source.options, source.opened(), name)
+    about = MetadataSource(source.options, source.opened().table_for(" without metadata tables; query those of its tables"), name)
     pickled = base64.b64encode(pickle.dumps(about)).decode()
     return {"source": pickled, "schema": about.schema().json(), "options": {}, "properties": {}, "metadata": True}
 
@@ -258,20 +258,14 @@ def rename(catalog: Catalog, id: Id, to: Id) -> None:
 
 def latest_version(catalog: Catalog, id: Id) -> Snapshot:
     """The latest version of a table, or of its branch for `t.branch_x`."""
-    source = opened(catalog, id)
-    if source.is_partitioned:
-        raise UnsupportedFeatureError(f"{shown(id)} is a partitioned namespace, whose tables cannot be changed together")
-    return source.opened()
+    return opened(catalog, id).opened().table_for(", whose tables cannot be changed together")
 
 
 def latest_at(catalog: Catalog, place: Place) -> Snapshot:
     """The latest version of the table at a place."""
     if "id" in place:
         return latest_version(catalog, place["id"])
-    found = open_version(ReadOptions.parse(place["options"]))
-    if isinstance(found, PartitionedVersion):
-        raise UnsupportedFeatureError(f"{found.shape.root.uri} is a partitioned namespace; use lance_spark.namespace")
-    return found
+    return open_version(ReadOptions.parse(place["options"])).table_for("; use lance_spark.namespace")
 
 
 def _at(catalog: Catalog, location: str | None) -> Snapshot | None:

@@ -1,0 +1,188 @@
+"""What a path has at one version, for Spark's reads and writes: a table, or a partitioned namespace.
+
+Both have columns, tasks that read their rows, and a writer. What only a table has is asked for with `table_for`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql.datasource import DataSourceWriter
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
+from lance_spark.predicate.tree import Predicate
+from lance_spark.spark.options import ReadOptions, SparkWriteOptions
+from lance_spark.spark.reader import Tasks
+from lance_spark.spark.table_location import store_of, store_to_write
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
+from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot
+from lance_spark.table.versions.write_ahead_log import warn_of_unread
+
+if TYPE_CHECKING:
+    from lance_spark.namespace.partitioned.root import PartitionedVersion
+
+PARTITIONED_MARK = b"LancePartitioned:"
+"""In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
+VERSION_MARK = b"LanceVersion:"
+"""In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
+
+
+class Opened(Protocol):
+    """A table or a partitioned namespace at one version."""
+
+    @property
+    def shape(self) -> Snapshot:
+        """The table, or an empty one with the columns of the namespace."""
+
+    @property
+    def identity(self) -> str:
+        """What distinguishes it from others of this version at the same place; see `table.versions.identity`."""
+
+    @property
+    def mark(self) -> bytes:
+        """What LanceTable.java reads in the pickle of a source."""
+
+    @property
+    def num_fragments(self) -> int | None:
+        """The number of fragments; None if only tasks find them."""
+
+    def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
+        """What opens the same version again, in another process; the flag says that it is for a search."""
+
+    def check(self, plan: ScanPlan) -> None:
+        """Raise UnsupportedFeatureError for columns that it does not have."""
+
+    def tasks(self, plan: ScanPlan) -> Tasks:
+        """What divides a scan into tasks."""
+
+    def table_for(self, what: str) -> Snapshot:
+        """The table, for what only tables have. Raises UnsupportedFeatureError: the namespace, and `what`."""
+
+    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
+        """The writer of rows with `schema`, in place of all rows or of those that satisfy `replaced`."""
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """A version of a table."""
+
+    shape: Snapshot
+
+    @property
+    def identity(self) -> str:
+        return self.shape.identity
+
+    @property
+    def mark(self) -> bytes:
+        identity = self.identity.encode()
+        return VERSION_MARK + struct.pack("<qq", self.shape.version, len(identity)) + identity
+
+    @property
+    def num_fragments(self) -> int:
+        return len(self.shape.manifest.lazy_fragments)
+
+    def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
+        return partial(_table_again, self.shape.store, self.shape.version, self.identity)
+
+    def check(self, plan: ScanPlan) -> None:
+        """A table has all columns."""
+
+    def tasks(self, plan: ScanPlan) -> Tasks:
+        return partial(plan_tasks, self.shape, plan)
+
+    def table_for(self, what: str) -> Snapshot:
+        return self.shape
+
+    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
+        from lance_spark.spark.writer import LanceWriter
+
+        place = store_to_write(options) if options.branch is None else self.shape.store
+        return LanceWriter(place, schema, overwrite, options, self.shape.manifest.schema.to_arrow(), replaced)
+
+
+@dataclass(frozen=True)
+class OpenedNamespace:
+    """A version of a partitioned namespace. Most reads import nothing of these."""
+
+    version: PartitionedVersion
+    mark = PARTITIONED_MARK
+    num_fragments = None
+
+    @property
+    def shape(self) -> Snapshot:
+        return self.version.shape
+
+    @property
+    def identity(self) -> str:
+        return self.version.identity
+
+    def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
+        return partial(_namespace_again, self.version.root, self.version.version, self.identity)
+
+    def check(self, plan: ScanPlan) -> None:
+        from lance_spark.namespace.partitioned.scan import check_no_row_columns
+
+        check_no_row_columns(plan, self.version)
+
+    def tasks(self, plan: ScanPlan) -> Tasks:
+        from lance_spark.namespace.partitioned.scan import plan_partitioned
+
+        return partial(plan_partitioned, self.version, plan)
+
+    def table_for(self, what: str) -> Snapshot:
+        raise UnsupportedFeatureError(f"{self.version.root.uri} is a partitioned namespace{what}")
+
+    def writer(self, schema: StructType, overwrite: bool, options: SparkWriteOptions, replaced: Predicate | None) -> DataSourceWriter:
+        from lance_spark.spark.partitioned_writer import PartitionedWriter
+
+        return PartitionedWriter(self.version, schema, overwrite, options)
+
+
+def _table_again(store: Store, version: int, identity: str, options: ReadOptions, searches: bool) -> OpenedTable:
+    if searches:
+        from lance_spark.table.search.segments import opened as opened_before  # loads the decoders
+
+        return OpenedTable(opened_before(store, version, identity, options.allow_other_stores, options.verify_checksums))
+    snapshot = open_pinned(store, version, identity, options.allow_other_stores)
+    return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums))
+
+
+def _namespace_again(store: Store, version: int, identity: str, options: ReadOptions, _: bool) -> OpenedNamespace:
+    from lance_spark.namespace.partitioned.root import opened, with_flags
+
+    found = with_flags(opened(store, version), options.allow_other_stores, options.verify_checksums)
+    check_identity(found, identity)
+    return OpenedNamespace(found)
+
+
+def open_version(options: ReadOptions, identity: str = "") -> Opened:
+    """Open the version of a table or of a partitioned namespace that the options choose; a table's had this `identity`, if it is given."""
+    store = store_of(options)
+    try:
+        snapshot = open_snapshot(
+            store,
+            version=options.feed.ending_version if options.feed.changes else options.version,
+            tag=options.tag,
+            branch=options.branch,
+            timestamp=options.feed.ending_timestamp if options.feed.changes else options.timestamp,
+            allow_other_stores=options.allow_other_stores,
+            identity=identity,
+        )
+    except (TableNotFoundError, VersionNotFoundError):
+        from lance_spark.namespace.partitioned.root import open_partitioned, with_flags
+
+        # A tag is looked for before the versions are.
+        found = open_partitioned(store, options.version, options.timestamp)
+        if found is None:
+            raise
+        if options.tag is not None or options.branch is not None:
+            what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
+            raise InvalidOptionError(f"{store.uri} {what}") from None
+        return OpenedNamespace(with_flags(found, options.allow_other_stores, options.verify_checksums))
+    return OpenedTable(warn_of_unread(replace(snapshot, verify_checksums=options.verify_checksums)))
