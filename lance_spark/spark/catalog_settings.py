@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from lance_spark.spark.table_location import namespace_of, store_of
 from lance_spark.storage.store import Store
 
 _BRANCH = "branch_"
+_REFERENCE = re.compile(r"(.+?)(?:__branch__(?P<branch>.+)|__tag__(?P<tag>.+)|@v(?P<version>[0-9]+))")
+"""Names of the JVM connector for branches and tags, and those of Delta Lake for versions."""
 _SINGLE_LEVEL, _DEFAULT = "single_level_ns", "default"
 _SHOWN = ("root", "namespace", "impl", _SINGLE_LEVEL)
 
@@ -111,3 +114,11 @@ def branch_of(id: Sequence[str]) -> tuple[Sequence[str], str] | None:
     if len(id) < 2 or not id[-1].startswith(_BRANCH) or id[-1] == _BRANCH:
         return None
     return id[:-1], id[-1].removeprefix(_BRANCH)
+
+
+def reference_of(id: Sequence[str]) -> tuple[Sequence[str], dict[str, str]] | None:
+    """The id of the table in `t__branch__b`, `t__tag__x` and `t@v5`, and the option that selects this of it; None for other ids."""
+    found = _REFERENCE.fullmatch(id[-1])
+    if found is None:
+        return None
+    return (*id[:-1], found[1]), {key: value for key, value in found.groupdict().items() if value is not None}

@@ -5,26 +5,21 @@ Names and arguments are those of `LanceTable` in snake_case. `table` is a name a
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
-import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_spark.dataset import Dataset
-from lance_spark.errors import InvalidOptionError, LanceError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.predicate import parse
 from lance_spark.spark.catalog.definition import shown_properties
-from lance_spark.spark.catalog.tables import Place, latest_at
-from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.update import rows_by_fragment
-from lance_spark.table.commit.commit import with_own_ids
 from lance_spark.table.compaction import cluster
 from lance_spark.table.compaction.cluster import Clustering
 from lance_spark.table.compaction.compaction import CompactionOptions
@@ -38,7 +33,7 @@ from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, cl
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import versions
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened, to_datetime
+from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, to_datetime
 from lance_spark.table.versions.tags_and_branches import Reference, resolve
 from lance_spark.table.write.options import DESCRIBED, NOTED, WriteOptions
 
@@ -77,67 +72,6 @@ class Procedure:
     required: int = 0
 
 
-def describe(catalog: Catalog) -> dict[str, Any]:
-    """The signatures of all procedures, for LanceProcedure.java."""
-    return {
-        name: {
-            "columns": p.columns,
-            "parameters": [["table", "string"], *p.parameters.items()],
-            "required": p.required + 1,
-            "stages": len(p.work.stages) if isinstance(p.work, Job) else 0,
-        }
-        for name, p in PROCEDURES.items()
-    }
-
-
-def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> Any:
-    """The rows of a procedure.
-
-    For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
-    `results` of the tasks, the rows.
-    """
-    work = PROCEDURES[name].work
-    given = {key: value for key, value in arguments.items() if value is not None}
-    snapshot = latest_at(catalog, place)
-    if not isinstance(work, Job):
-        return [list(row) for row in work(snapshot, **given)]
-    if job is None:
-        return with_own_ids(snapshot).version
-    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
-
-
-def tasks(
-    catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int, results: Sequence[Sequence[str]]
-) -> list[bytes]:
-    """The tasks, pickled, of the stage of a procedure's job that follows those with these results."""
-    job = PROCEDURES[name].work
-    assert isinstance(job, Job)
-    snapshot = reopened(latest_at(catalog, place), version)
-    given = {key: value for key, value in arguments.items() if value is not None}
-    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **given)]
-
-
-def run(name: str, stage: int, task: bytes) -> bytes:
-    """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
-    job = PROCEDURES[name].work
-    assert isinstance(job, Job)
-    try:
-        return pickle.dumps(job.stages[stage].run(pickle.loads(task)))
-    except LanceError as e:
-        return pickle.dumps(e)
-
-
-def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:
-    return [[_result(text) for text in texts] for texts in stages]
-
-
-def _result(text: str) -> Any:
-    value = pickle.loads(base64.b64decode(text))
-    if isinstance(value, LanceError):
-        raise value
-    return value
-
-
 def _reference(version: str | None) -> Reference | None:
     """A version number or the name of a tag."""
     return int(version) if version is not None and version.isdecimal() else version
@@ -164,7 +98,7 @@ def _noted(given: Mapping[str, Any]) -> WriteOptions:
     return WriteOptions(**given)
 
 
-def _compaction(given: dict[str, Any]) -> tuple[CompactionOptions, str | None, WriteOptions]:
+def _compaction_options(given: dict[str, Any]) -> tuple[CompactionOptions, str | None, WriteOptions]:
     noted = WriteOptions(**{name: given.pop(name) for name in _NOTED if name in given})
     where = given.pop("where", None)
     return CompactionOptions(**given), where, noted
@@ -174,19 +108,21 @@ def _chosen(snapshot: Snapshot, where: str | None) -> frozenset[int] | None:
     return None if where is None else frozenset(rows_by_fragment(Here(), snapshot, parse(where, snapshot.manifest.schema)))
 
 
-def _compaction_tasks(snapshot: Snapshot, before: Results, **given: Any) -> list[CompactionTask]:
-    options, where, noted = _compaction(given)
+def compaction(snapshot: Snapshot, before: Results, **given: Any) -> list[CompactionTask]:
+    """The tasks of `compact`."""
+    options, where, noted = _compaction_options(given)
     return compaction_tasks(snapshot, _chosen(snapshot, where), options, noted)
 
 
-def _commit_compaction(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
-    options, where, noted = _compaction(given)
+def commit_compaction(snapshot: Snapshot, done: Results, **given: Any) -> Rows:
+    """The row of `compact`."""
+    options, where, noted = _compaction_options(given)
     m = commit_tasks(snapshot, _chosen(snapshot, where), done[0], options, noted)
     figures = (m.fragments_removed, m.fragments_added, m.files_removed, m.files_added)
     return [(m.version, *figures, m.conflicts, list(m.left_out))]
 
 
-def _cleanup(
+def clean_up(
     snapshot: Snapshot,
     older_than: int | None = None,
     retain_versions: int | None = None,
@@ -196,6 +132,7 @@ def _cleanup(
     delete_unverified: bool = False,
     error_if_tagged_old_versions: bool = True,
 ) -> Rows:
+    """The row of `cleanup`."""
     is_before = before_version is not None or before_timestamp is not None
     age = None if older_than is None else timedelta(microseconds=older_than)
     if age is None and retain_versions is None and not is_before:
@@ -208,11 +145,13 @@ def _cleanup(
 
 def _oldest_kept(snapshot: Snapshot, version: int | None, timestamp: int | None) -> int:
     """The oldest version that is not before this version or time, in microseconds since 1970."""
-    later = [v.version for v in versions(snapshot.store) if timestamp is not None and _micros(v.timestamp) >= timestamp]
-    return min(snapshot.version, *(() if version is None else (version,)), *later[:1])
+    later = [v.version for v in versions(snapshot.store) if timestamp is not None and micros(v.timestamp) >= timestamp]
+    limits: list[int] = [snapshot.version, *(() if version is None else (version,)), *later[:1]]
+    return min(limits)
 
 
-def _restore(snapshot: Snapshot, version: str | None = None, timestamp: int | None = None, **noted: Any) -> Rows:
+def restore(snapshot: Snapshot, version: str | None = None, timestamp: int | None = None, **noted: Any) -> Rows:
+    """The row of `restore`."""
     if (version is None) == (timestamp is None):
         raise InvalidOptionError("restore needs either version (a number or a tag) or timestamp")
     if timestamp is None:
@@ -223,8 +162,11 @@ def _restore(snapshot: Snapshot, version: str | None = None, timestamp: int | No
     return [(alter.restore(old, _noted(noted).noted).version,)]
 
 
-def _create_tag(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
-    if not (if_not_exists and name in Dataset(snapshot).tags.list()):
+def _create_tag(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False, or_replace: bool = False) -> Rows:
+    exists = (if_not_exists or or_replace) and name in Dataset(snapshot).tags.list()
+    if exists and or_replace:
+        return _update_tag(snapshot, name, version)
+    if not exists:
         Dataset(snapshot).tags.create(name, _reference(version))
     return [(name, Dataset(snapshot).tags.get_version(name))]
 
@@ -241,10 +183,10 @@ def _delete_tag(snapshot: Snapshot, name: str, if_exists: bool = False) -> Rows:
 
 
 def _consumers(snapshot: Snapshot) -> Rows:
-    def micros(moment: datetime | None) -> int | None:
-        return None if moment is None else _micros(moment)
+    def since_1970(moment: datetime | None) -> int | None:
+        return None if moment is None else micros(moment)
 
-    return [(c.id, c.branch, c.version, c.lag, micros(c.updated_at), micros(c.expires_at)) for c in Consumers(snapshot).list()]
+    return [(c.id, c.branch, c.version, c.lag, since_1970(c.updated_at), since_1970(c.expires_at)) for c in Consumers(snapshot).list()]
 
 
 def _drop_consumer(snapshot: Snapshot, id: str) -> Rows:
@@ -252,8 +194,15 @@ def _drop_consumer(snapshot: Snapshot, id: str) -> Rows:
     return [(id,)]
 
 
-def _create_branch(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False) -> Rows:
-    if if_not_exists and name in Dataset(snapshot).branches.list():
+def _create_branch(
+    snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False, or_replace: bool = False
+) -> Rows:
+    exists = (if_not_exists or or_replace) and name in Dataset(snapshot).branches.list()
+    if exists and or_replace:
+        if resolve(snapshot, _reference(version)).store.uri != snapshot.root.uri:
+            raise UnsupportedFeatureError(f"the branch {name!r} can be replaced only by a version of the main branch")
+        Dataset(snapshot).branches.delete(name)
+    elif exists:
         return [(name, open_snapshot(snapshot.root, branch=name, allow_other_stores=snapshot.allow_other_stores).version)]
     return [(name, Dataset(snapshot).create_branch(name, _reference(version)).version)]
 
@@ -267,21 +216,22 @@ def _delete_branch(snapshot: Snapshot, name: str, if_exists: bool = False) -> Ro
 def _rows_of(name: str) -> Callable[[Snapshot], Rows]:
     """The rows of a metadata table, with times in microseconds since 1970."""
     table = METADATA_TABLES[name]
-    return lambda snapshot: [[_micros(v) if isinstance(v, datetime) else v for v in row] for row in table.rows(snapshot)]
+    return lambda snapshot: [[micros(v) if isinstance(v, datetime) else v for v in row] for row in table.rows(snapshot)]
 
 
 def _history(snapshot: Snapshot, limit: int | None = None) -> Rows:
-    return [(e.version, _micros(e.timestamp), e.operation, e.message, dict(e.properties)) for e in Dataset(snapshot).history(limit)]
+    return [(e.version, micros(e.timestamp), e.operation, e.message, dict(e.properties)) for e in Dataset(snapshot).history(limit)]
 
 
-def _micros(moment: datetime) -> int:
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
     return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def _detail(snapshot: Snapshot) -> Rows:
     manifest = snapshot.manifest
     files = [file for fragment in manifest.fragments for file in fragment.files]
-    modified, size = _micros(to_datetime(manifest.timestamp)), sum(file.size or 0 for file in files)
+    modified, size = micros(to_datetime(manifest.timestamp)), sum(file.size or 0 for file in files)
     columns = json.loads(manifest.config.get(cluster.CONFIG, "{}")).get("columns", [])
     figures = (len(files), size, manifest.num_rows, snapshot.version)
     yield ("lance", snapshot.root.uri, modified, [], columns, *figures, shown_properties(manifest.config))
@@ -383,7 +333,7 @@ def _index_statistics(snapshot: Snapshot) -> Rows:
         yield (name, fields[name], s["index_type"], *indexed, *unindexed)
 
 
-_NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "boolean"}
+_NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "boolean", "or_replace": "boolean"}
 _NAME = {"name": "string", "if_exists": "boolean"}
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
@@ -409,7 +359,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     "compact": Procedure(
         "version bigint, fragments_removed bigint, fragments_added bigint, files_removed bigint, files_added bigint, conflicts bigint, "
         "left_out array<bigint>",
-        Job((Stage(_compaction_tasks, compact),), _commit_compaction),
+        Job((Stage(compaction, compact),), commit_compaction),
         {
             "where": "string",
             "target_rows_per_fragment": "bigint",
@@ -431,14 +381,14 @@ PROCEDURES: Mapping[str, Procedure] = {
     "cleanup": Procedure(
         "bytes_removed bigint, old_versions bigint, data_files_removed bigint, transaction_files_removed bigint, "
         "index_files_removed bigint, deletion_files_removed bigint, files array<string>",
-        _cleanup,
+        clean_up,
         {
             **{"older_than": "interval day to second", "retain_versions": "bigint", "dry_run": "boolean"},
             **{"before_version": "bigint", "before_timestamp": "timestamp"},
             **{"delete_unverified": "boolean", "error_if_tagged_old_versions": "boolean"},
         },
     ),
-    "restore": Procedure("version bigint", _restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
+    "restore": Procedure("version bigint", restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
     "create_tag": Procedure("name string, version bigint", _create_tag, _NAME_AND_VERSION, 1),
     "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
     "delete_tag": Procedure("name string", _delete_tag, _NAME, 1),

@@ -23,7 +23,7 @@ from lance_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.spark.catalog import alter, namespaces, procedures, statements, tables
+from lance_spark.spark.catalog import alter, calls, namespaces, statements, tables
 from lance_spark.spark.catalog.definition import NOTHING, Definition
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.workers.import_cache import brief_errors, start_planning, start_task
@@ -45,8 +45,8 @@ _OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "alter": alter.alter_table,
     "drop": tables.drop,
     "rename": tables.rename,
-    "procedures": procedures.describe,
-    "call": procedures.call,
+    "procedures": calls.describe,
+    "call": calls.call,
     "statement": statements.statement,
 }
 _KNOWN_TO_SPARK = (
@@ -120,12 +120,12 @@ class _TaskReader(DataSourceReader):
     @brief_errors()
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
-        return [_Task(task) for task in procedures.tasks(self._catalog, **self._arguments)]
+        return [_Task(task) for task in calls.tasks(self._catalog, **self._arguments)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Run one task. If there is none, Spark reads one partition without a value."""
         start_task()
         if partition is None or partition.value is None:
             return
-        result = procedures.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
+        result = calls.run(self._arguments["name"], len(self._arguments["results"]), partition.value)
         yield pa.RecordBatch.from_pylist([{_RESULT: result}], schema=pa.schema([pa.field(_RESULT, pa.binary(), False)]))

@@ -25,8 +25,15 @@ class Token:
 class Tokens:
     """The part of a statement after the name of the table, read from left to right."""
 
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], table: str = "") -> None:
         self._text, self._tokens, self._at = text, tokens, 0
+        self.table = table
+        """The name of the table, as it is in the statement."""
+
+    @property
+    def is_done(self) -> bool:
+        """True at the end of the statement."""
+        return self._next() is None
 
     def _next(self, ahead: int = 0) -> Token | None:
         i = self._at + ahead
@@ -62,7 +69,7 @@ class Tokens:
 
     def end(self) -> None:
         """Raise InvalidOptionError unless this is the end of the statement."""
-        if self._next() is not None:
+        if not self.is_done:
             self.expected("the end")
 
     def name(self) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lance_spark.display.words import nearest as did_you_mean
-from lance_spark.errors import InvalidOptionError
-from lance_spark.spark.catalog.procedures import PROCEDURES
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.spark.catalog.calls import PROCEDURES
+from lance_spark.spark.catalog.spark_statements import SparkStatement, analyzed, replaced_rows, write_order
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
@@ -38,24 +39,23 @@ class Call:
 
 
 def statement(
-    catalog: Catalog, text: str, head: Sequence[str], tokens: Sequence[Sequence[Any]], place: Mapping[str, Any]
+    catalog: Catalog, text: str, head: Sequence[str], name: str, tokens: Sequence[Sequence[Any]], place: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The call that a statement means. `head` are the words before the name of the table, `tokens` those after it.
+    """The call that a statement means, or the statement of Spark's own.
 
-    Raises InvalidOptionError for a statement that is wrong.
+    `head` are the words before the name of the table, `tokens` those after it. Raises InvalidOptionError for a statement that is wrong.
     """
-    rest = Tokens(text, [Token(*token) for token in tokens])
+    rest = Tokens(text, [Token(*token) for token in tokens], name)
     call = _STATEMENTS[_kind(head)](rest)
     rest.end()
+    if isinstance(call, SparkStatement):
+        return {"sql": call.sql}
     if call.procedure not in _READING:
         _check_whole(place)
-    columns = (
-        call.columns
-        if call.columns is not None
-        else [{"name": name, "column": name} for name in _names(PROCEDURES[call.procedure].columns)]
-    )
+    columns = _same(*_names(PROCEDURES[call.procedure].columns)) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
-    return {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
+    meaning = {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
+    return {**meaning, "alters": call.procedure in _ALTERING}
 
 
 def _check_whole(place: Mapping[str, Any]) -> None:
@@ -167,7 +167,9 @@ def _history(rest: Tokens) -> Call:
     return Call("history", {"limit": rest.count()} if rest.take("LIMIT") else {})
 
 
-def _alter(rest: Tokens) -> Call:
+def _alter(rest: Tokens) -> Call | SparkStatement:
+    if rest.take("WRITE"):
+        return write_order(rest)
     if rest.take("SET"):
         rest.need("UNENFORCED PRIMARY KEY")
         columns = rest.paths()
@@ -176,13 +178,17 @@ def _alter(rest: Tokens) -> Call:
     if rest.take("ALTER") or rest.take("CHANGE"):
         return _not_null(rest)
     verb = rest.take_one_of("CREATE", "REPLACE", "DROP", "REFRESH", "OPTIMIZE")
-    replaces = verb == "REPLACE" or (verb == "CREATE" and rest.take("OR REPLACE"))
-    kind = rest.take_one_of(*(("INDEX", "TAG", "BRANCH") if verb in ("CREATE", "DROP") else ("TAG",) if replaces else ("INDEX",)))
+    or_replace = verb == "CREATE" and rest.take("OR REPLACE")
+    of_verb = {"CREATE": ("INDEX", "TAG", "BRANCH"), "DROP": ("INDEX", "TAG", "BRANCH"), "REPLACE": ("TAG", "BRANCH")}
+    kind = rest.take_one_of(*of_verb.get(verb, ("INDEX",)))
     if kind == "INDEX":
         return _index(verb, rest)
     if verb == "DROP":
         return _dropped(kind, rest)
-    return _tag(rest, replaces) if kind == "TAG" else _branch(rest)
+    if (verb, kind) == ("REPLACE", "TAG"):
+        return _reference("update_tag", rest, {})
+    arguments = {"or_replace": True} if or_replace or verb == "REPLACE" else {"if_not_exists": rest.take("IF NOT EXISTS")}
+    return _reference(f"create_{kind.lower()}", rest, arguments)
 
 
 def _not_null(rest: Tokens) -> Call:
@@ -230,15 +236,6 @@ def _dropped(kind: str, rest: Tokens) -> Call:
     return Call(f"delete_{kind.lower()}", {"name": rest.name(), "if_exists": if_exists})
 
 
-def _tag(rest: Tokens, replaces: bool) -> Call:
-    arguments: dict[str, Any] = {} if replaces else {"if_not_exists": rest.take("IF NOT EXISTS")}
-    return _reference("update_tag" if replaces else "create_tag", rest, arguments)
-
-
-def _branch(rest: Tokens) -> Call:
-    return _reference("create_branch", rest, {"if_not_exists": rest.take("IF NOT EXISTS")})
-
-
 def _reference(procedure: str, rest: Tokens, arguments: dict[str, Any]) -> Call:
     """A new tag or branch of the latest version, or of the one after AS OF."""
     arguments["name"] = rest.name()
@@ -250,6 +247,8 @@ def _reference(procedure: str, rest: Tokens, arguments: dict[str, Any]) -> Call:
             arguments["version"] = rest.name()
         elif what == "VERSION" or rest.take("VERSION"):
             arguments["version"] = rest.version()
+    if rest.take("RETAIN") or rest.take("WITH SNAPSHOT RETENTION"):
+        raise UnsupportedFeatureError("branches and tags stay until they are dropped; leave out RETAIN and WITH SNAPSHOT RETENTION")
     return Call(procedure, arguments, _same("name"), branch=branch)
 
 
@@ -257,11 +256,15 @@ _INDEXES = _same("name", "fields")
 _INDEXES += [{"name": "index_type", "column": "type"}]
 _INDEXES += _same("num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows")
 _READING = ("history", "detail", "index_statistics", "tags", "branches")
-_STATEMENTS: Mapping[str, Callable[[Tokens], Call]] = {
+_ALTERING = ("set_not_null", "restore")
+"""The procedures after which a table may have other columns."""
+_STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement]] = {
     "OPTIMIZE": _optimize,
     "VACUUM": _vacuum,
     "RESTORE": _restore,
     "ALTER": _alter,
+    "REPLACE": replaced_rows,
+    "ANALYZE": analyzed,
     "DESCRIBE HISTORY": _history,
     "DESCRIBE DETAIL": lambda rest: Call("detail"),
     **dict.fromkeys(("SHOW INDEXES", "SHOW INDEX"), lambda rest: Call("index_statistics", columns=_INDEXES)),

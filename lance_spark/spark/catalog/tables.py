@@ -24,7 +24,7 @@ from lance_spark.inspection.metadata_tables import METADATA_TABLES
 from lance_spark.namespace.protocol import Namespace, shown
 from lance_spark.spark.catalog.definition import Definition, options_of_each_write, shown_properties
 from lance_spark.spark.catalog.metadata_source import MetadataSource
-from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path
+from lance_spark.spark.catalog_settings import Catalog, branch_of, is_path, reference_of
 from lance_spark.spark.opened import open_version
 from lance_spark.spark.options import ReadOptions, SparkWriteOptions
 from lance_spark.spark.source import LanceDataSource
@@ -41,6 +41,7 @@ Place = Mapping[str, Any]
 LOCATION, COMMENT, PROVIDER, MANAGED, EXTERNAL = "location", "comment", "provider", "is_managed_location", "external"
 NOW: Mapping[str, str] = {}
 """The options of the latest version."""
+_TRAVEL = ("version", "tag", "timestamp")
 _SHOWN_VERSIONS = 10
 _LEAST_NAMES = 2
 """The names of a metadata table: at least its table's and its own."""
@@ -63,7 +64,8 @@ def load(catalog: Catalog, id: Id, version: str | None = None, timestamp: str | 
         return _about(opened(catalog, id[:-1], travel), id[-1])
     schema, snapshot = source.schema(), source.opened().shape
     config = snapshot.manifest.config
-    options = {**source.options, **({} if travel else options_of_each_write(config))}
+    is_old = any(name in source.options for name in _TRAVEL)
+    options = {**source.options, **({} if is_old else options_of_each_write(config))}
     properties = {**shown_properties(config), PROVIDER: "lance", LOCATION: snapshot.root.uri}
     properties[MANAGED if _is_managed(catalog, id, snapshot.root.uri) else EXTERNAL] = "true"
     pickled = base64.b64encode(pickle.dumps(source)).decode()
@@ -86,13 +88,19 @@ def _is_managed(catalog: Catalog, id: Id, location: str) -> bool:
 
 
 def opened(catalog: Catalog, id: Id, travel: Mapping[str, str] = NOW) -> LanceDataSource:
-    """The data source of a table, pinned to a version. If there is no table `t.branch_x`, that of the branch x of the table t."""
-    branch = branch_of(id)
+    """The data source of a table, pinned to a version.
+
+    If there is no table `t.branch_x` or `t__branch__x`, this is the branch x of the table t; without `t__tag__x` and `t@v5`, a version.
+    """
+    branch, reference = branch_of(id), reference_of(id)
     try:
         return _opened({**catalog.source_options(id), **travel})
     except TableNotFoundError:
-        if branch is None:
+        if branch is None and reference is None:
             raise
+    if reference is not None:
+        return _opened({**catalog.source_options(reference[0]), **travel, **reference[1]})
+    assert branch is not None
     return _opened({**catalog.source_options(branch[0]), **travel, "branch": branch[1]})
 
 
@@ -257,8 +265,11 @@ def rename(catalog: Catalog, id: Id, to: Id) -> None:
 
 
 def latest_version(catalog: Catalog, id: Id) -> Snapshot:
-    """The latest version of a table, or of its branch for `t.branch_x`."""
-    return opened(catalog, id).opened().table_for(", whose tables cannot be changed together")
+    """The latest version of a table, or of its branch for `t.branch_x`. Raises InvalidOptionError for `t__tag__x` and `t@v5`."""
+    source = opened(catalog, id)
+    if any(name in source.options for name in _TRAVEL):
+        raise InvalidOptionError(f"{shown(id)} is one version of a table; name the table itself")
+    return source.opened().table_for(", whose tables cannot be changed together")
 
 
 def latest_at(catalog: Catalog, place: Place) -> Snapshot:

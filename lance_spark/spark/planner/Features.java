@@ -205,8 +205,9 @@ public class Features {
     { CATALYST + "analysis.NonEmptyNamespaceException", "new/1" },
     { CATALYST + "analysis.TableAlreadyExistsException", "new/1" },
     { CATALYST + "expressions.GenericInternalRow", "new/1" },
-    { CATALYST + "expressions.SpecializedGetters", "getArray/1", "getBoolean/1", "getDouble/1", "getLong/1", "getUTF8String/1", "isNullAt/1" },
+    { CATALYST + "expressions.SpecializedGetters", "getArray/1", "getBoolean/1", "getDouble/1", "getLong/1", "getMap/1", "getUTF8String/1", "isNullAt/1" },
     { CATALYST + "util.ArrayBasedMapData", "new/2" },
+    { CATALYST + "util.MapData", "keyArray/0", "numElements/0", "valueArray/0" },
     { CATALYST + "util.ArrayData", "numElements/0" },
     { CATALYST + "util.GenericArrayData", "new/1" },
   };
@@ -219,6 +220,7 @@ public class Features {
     { SQL + "execution.SparkPlan" },
     { LOGICAL + "LocalRelation", "data/0" },
     { SQL + "internal.SessionState", ".sqlParser" },
+    { SQL + "internal.VariableSubstitution", "new/0", "substitute/1" },
     { SQL + "classic.SparkSession", "createDataFrame/2", "sql/1" },
     { SQL + "Row", "getLong/1", "isNullAt/1" },
     { SQL + "execution.QueryExecution", "executedPlan/0" },

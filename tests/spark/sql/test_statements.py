@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from lance_spark import Dataset
 from tests.spark.catalog.lakes import Lake, lake
-from tests.spark.plans import Sql
+from tests.spark.plans import Sql, settings
 from tests.spark_session import SPARK_ERRORS
 
 
@@ -73,7 +73,7 @@ def test_statements_of_delta_lake(own: Lake) -> None:
         "OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 'x')": "takes a value of the type bigint",
         "VACUUM lance.ns.t RETAIN x HOURS": "a number is expected",
         "RESTORE lance.ns.t TO TIMESTAMP AS OF 'never'": "never|CAST_INVALID_INPUT",
-        "ALTER TABLE lance.ns.t REPLACE BRANCH b": "TAG is expected",
+        "ALTER TABLE lance.ns.t REPLACE INDEX b": "TAG or BRANCH is expected",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(wrong)
@@ -112,6 +112,67 @@ def test_statements_of_the_jvm_connector(own: Lake) -> None:
     assert own.versions("ns.t")[0] == 2, "a branch is based on it"
 
 
+def test_statements_of_iceberg(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(3) */ id, id % 2 AS p FROM range(60)")
+    own.sql("ALTER TABLE lance.ns.t WRITE ORDERED BY p ASC, id")
+    assert own.spark.sql("DESCRIBE DETAIL lance.ns.t").collect()[0].clusteringColumns == ["p", "id"]
+    own.sql("ALTER TABLE lance.ns.t WRITE UNORDERED")
+    own.sql("ALTER TABLE lance.ns.t CREATE OR REPLACE BRANCH b AS OF VERSION 1")
+    own.sql("INSERT INTO lance.ns.t.branch_b VALUES (60, 0)")
+    own.sql("ALTER TABLE lance.ns.t CREATE OR REPLACE TAG x AS OF VERSION 1")
+    assert own.sql("SELECT count(*) FROM lance.ns.t__branch__b") == [(61,)]
+    assert own.sql("ALTER TABLE lance.ns.t REPLACE BRANCH b AS OF VERSION 2") == [("b",)]
+    assert own.sql("SELECT count(*) FROM lance.ns.t__branch__b") == [(60,)]
+    done = own.spark.sql("CALL lance.system.rewrite_data_files(table => 'ns.t', options => map('target-file-size-bytes', '1000000'))")
+    assert done.columns == ["rewritten_data_files_count", "added_data_files_count", "failed_data_files_count"]
+    assert done.collect() == [(3, 1, 0)]
+    latest = own.versions("ns.t")[-1]
+    own.sql("ALTER TABLE lance.ns.t CREATE OR REPLACE TAG x")
+    assert own.sql("CALL lance.system.rollback_to_snapshot('ns.t', 1)") == [(latest, latest + 1)]
+    assert own.sql("CALL lance.system.set_current_snapshot(table => 'ns.t', ref => 'x')") == [(latest + 1, latest + 2)]
+    assert own.sql("CALL lance.system.rollback_to_timestamp('ns.t', current_timestamp())") == [(latest + 2, latest + 3)]
+    assert own.sql("CALL lance.system.remove_orphan_files(table => 'ns.t', dry_run => true)") == []
+    assert own.sql("CALL lance.system.expire_snapshots('ns.t')") == [(0, 0, 0, 0, 0, 0)]
+    expired = own.spark.sql("CALL lance.system.expire_snapshots('ns.t', current_timestamp(), 2)").collect()[0]
+    assert expired.deleted_manifest_files_count > 0
+    assert own.versions("ns.t")[-2:] == [latest + 2, latest + 3]
+    for wrong, message in {
+        "CALL lance.system.fast_forward('ns.t', 'main', 'b')": "write INSERT OVERWRITE",
+        "CALL lance.system.rewrite_data_files(table => 'ns.t', strategy => 'sort')": "ZORDER BY",
+        "CALL lance.system.remove_orphan_files('ns.t', current_timestamp())": "leave out older_than",
+        "ALTER TABLE lance.ns.t CREATE TAG y RETAIN 7 DAYS": "leave out RETAIN",
+        "ALTER TABLE lance.ns.t WRITE ORDERED BY id DESC": "leave out DESC",
+        "ALTER TABLE lance.ns.t WRITE DISTRIBUTED BY PARTITION": "CLUSTER BY",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(wrong)
+
+
+def test_names_of_branches_tags_and_versions(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id FROM range(3)")
+    own.sql("ALTER TABLE lance.ns.t CREATE TAG x")
+    own.sql("INSERT INTO lance.ns.t VALUES (3)")
+    location = own.location("ns.t")
+    for name in ("lance.ns.t__tag__x", "lance.ns.`t@v1`", f"lance.`{location}@v1`"):
+        assert own.sql(f"SELECT count(*) FROM {name}") == [(3,)]
+        for statement in (f"INSERT INTO {name} VALUES (4)", f"OPTIMIZE {name}", f"ALTER TABLE {name} ADD COLUMN a INT"):
+            with pytest.raises(SPARK_ERRORS, match=r"applies only to reads|is one version of a table"):
+                own.sql(statement)
+
+
+def test_statements_that_are_sparks_by_another_name(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 'old' AS s FROM range(5)")
+    own.sql("REPLACE lance.ns.t WHERE id >= 3 AS SELECT id, CAST('new' AS STRING) AS s FROM range(3, 7)")
+    assert own.sql("SELECT s, count(*) FROM lance.ns.t GROUP BY s ORDER BY s") == [("new", 4), ("old", 3)]
+    assert own.versions("ns.t") == [1, 2]
+    assert "nothing is needed" in own.sql("ANALYZE TABLE lance.ns.t COMPUTE STATISTICS FOR ALL COLUMNS")[0][0]
+    with settings(own.spark, my__table="lance.ns.t"):
+        assert own.sql("DESCRIBE HISTORY ${spark.sql.my.table} LIMIT 1")[0][0] == 2
+    with settings(own.spark, sources__partitionOverwriteMode="dynamic"), pytest.raises(SPARK_ERRORS, match="use replaceWhere"):
+        own.sql("INSERT OVERWRITE lance.ns.t SELECT 1L, 'x'")
+    assert own.versions("ns.t") == [1, 2]
+
+
 def test_a_part_of_a_table_and_tables_of_others_are_not_changed(own: Lake, uri: str, sql: Sql) -> None:
     own.spark.range(3).write.format("lance").mode("append").save(uri)
     own.sql(f"CREATE TEMPORARY VIEW part_of_it USING lance OPTIONS (path '{uri}', filter 'id > 1')")
@@ -135,7 +196,8 @@ DESCRIBE NAMESPACE n; SHOW TABLES; SHOW TABLES FROM tags; SHOW COLUMNS FROM t; S
 SHOW PARTITIONS t; SHOW FUNCTIONS; SHOW VIEWS IN n; ALTER TABLE t ADD COLUMNS (a INT); ALTER TABLE t DROP COLUMN index
 ALTER TABLE t RENAME TO u; ALTER TABLE t SET TBLPROPERTIES ('a' = 'b'); ALTER TABLE t ALTER COLUMN a TYPE BIGINT; ALTER VIEW v AS SELECT 1
 ALTER TABLE t DROP PARTITION (a = 1); ALTER TABLE t ADD PARTITION (a = 1); ALTER TABLE t SET LOCATION '/x'; ALTER TABLE t CLUSTER BY (a)
-ANALYZE TABLE t COMPUTE STATISTICS; REFRESH TABLE t; EXPLAIN SELECT 1; SET a = b; RESET; USE n; CALL c.n.p(1); CREATE INDEX i ON TABLE t (c)
+ANALYZE TABLE t PARTITION (a) COMPUTE STATISTICS; REFRESH TABLE t
+EXPLAIN SELECT 1; SET a = b; RESET; USE n; CALL c.n.p(1); CREATE INDEX i ON TABLE t (c)
 OPTIMIZE; VACUUM; RESTORE; RESTORE t; VACUUM 'text'; OPTIMIZE t WHERE a = :x; DESCRIBE HISTORY; SHOW TAGS t; ALTER TABLE t CREATE
 ALTER TABLE t UPDATE COLUMNS a FROM v; ALTER TABLE t ADD COLUMNS a, b FROM v; OPTIMIZE t WHERE s = 'open; VACUUM `t; OPTIMIZE /* open t
 SELECT FROM; ; /* only */; -- only; SELEC 1; DROP; SELECT 'a; SELECT 1 +; SELECT /*+ COALESCE(1) */ 1; select 'a' collate nothing

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
@@ -188,8 +189,17 @@ class Values {
     else if (type instanceof BooleanType) one.add(row.getBoolean(i));
     else if (type instanceof DoubleType) one.add(row.getDouble(i));
     else if (type instanceof ArrayType) one.add(elements(row.getArray(i), ((ArrayType) type).elementType()));
+    else if (type instanceof MapType) one.add(entries(row.getMap(i)));
     else one.add(row.getLong(i));  // long, timestamp, interval
     return CatalogPython.at(one, 0);
+  }
+
+  private static ObjectNode entries(MapData map) {
+    ObjectNode all = PlanJson.object();
+    for (int i = 0; i < map.numElements(); i++) {
+      all.put(map.keyArray().getUTF8String(i).toString(), map.valueArray().isNullAt(i) ? null : map.valueArray().getUTF8String(i).toString());
+    }
+    return all;
   }
 
   private static ArrayNode elements(ArrayData array, DataType type) {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
@@ -66,6 +67,7 @@ class NamedTable extends LanceTable {
   public Set capabilities() {
     Set capabilities = super.capabilities();
     capabilities.add(TableCapability.OVERWRITE_BY_FILTER);
+    capabilities.add(TableCapability.OVERWRITE_DYNAMIC);
     // With this, MERGE WITH SCHEMA EVOLUTION alters the table. Not all versions of Spark have it.
     TableCapability[] all = TableCapability.values();
     for (int i = 0; i < all.length; i++) if (all[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) capabilities.add(all[i]);
@@ -90,15 +92,17 @@ class NamedTable extends LanceTable {
 }
 
 /** A write that may replace all rows, or those that fulfil conditions. */
-class OverwriteBuilder implements SupportsOverwriteV2 {
+class OverwriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   /** Python takes the conditions from this option. See lance_spark.spark.source. */
   private static final String OPTION = "__lance_overwrite";
   /** The option of a write whose value `false` keeps the columns, with all that is declared about them. */
   private static final String KEEPS_COLUMNS = "overwriteSchema";
+  /** The option that replaces only the partitions that have new rows, which a namespace may have and a table has not. */
+  private static final String DYNAMIC = "partitionOverwriteMode";
   private final NamedTable table;
   private final LogicalWriteInfo info;
   private Predicate[] conditions = null;
-  private boolean isTruncating = false;
+  private boolean isTruncating = false, isDynamic = false;
 
   OverwriteBuilder(NamedTable table, LogicalWriteInfo info) {
     this.table = table;
@@ -108,6 +112,11 @@ class OverwriteBuilder implements SupportsOverwriteV2 {
   public WriteBuilder truncate() {
     isTruncating = true;
     return this;
+  }
+
+  public WriteBuilder overwriteDynamicPartitions() {
+    isDynamic = true;
+    return truncate();
   }
 
   public boolean canOverwrite(Predicate[] predicates) { return json(predicates) != null; }
@@ -121,6 +130,7 @@ class OverwriteBuilder implements SupportsOverwriteV2 {
     if (conditions == null && !isTruncating) return table.plainBuilder(info).build();
     Map options = new HashMap(info.options().asCaseSensitiveMap());
     if (conditions != null) options.put(OPTION, PlanJson.text(json(conditions)));
+    else if (isDynamic) options.put(DYNAMIC, "dynamic");
     // INSERT OVERWRITE replaces rows. The statements that replace columns, too, do not come here.
     else if (!info.options().containsKey(KEEPS_COLUMNS)) options.put(KEEPS_COLUMNS, "false");
     WriteBuilder builder = table.plainBuilder(new RowsInfo(new CaseInsensitiveStringMap(options), info.schema(), info.queryId()));

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
@@ -42,7 +43,11 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
 
   /** The plan of a statement; null if it goes to the next parser at once. */
   public static Object parsed(String method, Object[] given, ParserInterface next) {
-    StatementText statement = given[0] == null ? null : StatementText.of((String) given[0]);
+    if (given[0] == null) return null;
+    String text = (String) given[0];
+    // Spark's own parser does this, too.
+    if (text.indexOf("${") >= 0) text = new VariableSubstitution().substitute(text);
+    StatementText statement = StatementText.of(text);
     return statement == null ? null : new LanceStatement(statement, method, given, next);
   }
 
@@ -62,16 +67,18 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   public LogicalPlan answer() {
     try {
       Place place = Place.of(statement.name);
-      if (place == null) return handedOver();
+      if (place == null) return handedOver(given);
       ObjectNode request = statement.json();
       request.set("place", place.json);
       JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
+      if (meaning.has("sql")) return sparks(meaning);
       LanceProcedure procedure =
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
       evaluate(CatalogPython.at(meaning, "times"), values);
       JsonNode rows = procedure.rows((ObjectNode) CatalogPython.at(meaning, "place"), values);
-      TableCatalog entries = place.entry == null ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
+      boolean alters = place.entry != null && CatalogPython.at(meaning, "alters").asBoolean();
+      TableCatalog entries = !alters ? null : (TableCatalog) Features.object("alteration", "AlteringCatalog");
       if (entries != null) entries.invalidateTable(place.entry);
       return result(procedure, rows, CatalogPython.at(meaning, "columns"));
     } catch (Throwable t) {
@@ -80,12 +87,19 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
     }
   }
 
-  private LogicalPlan handedOver() throws Throwable {
+  /** The plan of the statement of Spark's own that means the same. */
+  private LogicalPlan sparks(JsonNode meaning) throws Throwable {
+    Object[] arguments = (Object[]) given.clone();
+    arguments[0] = CatalogPython.at(meaning, "sql").asText();
+    return handedOver(arguments);
+  }
+
+  private LogicalPlan handedOver(Object[] arguments) throws Throwable {
     Method[] methods = ParserInterface.class.getMethods();
     for (int i = 0; i < methods.length; i++) {
-      if (!methods[i].getName().equals(method) || methods[i].getParameterTypes().length != given.length) continue;
+      if (!methods[i].getName().equals(method) || methods[i].getParameterTypes().length != arguments.length) continue;
       try {
-        return (LogicalPlan) methods[i].invoke(next, given);
+        return (LogicalPlan) methods[i].invoke(next, arguments);
       } catch (InvocationTargetException e) {
         throw e.getCause();
       }

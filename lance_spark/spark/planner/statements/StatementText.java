@@ -9,7 +9,7 @@ import java.util.*;
  * next to nothing.
  */
 class StatementText {
-  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER" });
+  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE" });
   private static final List ABOUT = Arrays.asList(new String[] { "HISTORY", "DETAIL" });
   private static final List LISTED = Arrays.asList(new String[] { "INDEXES", "INDEX", "TAGS", "TAG", "BRANCHES", "BRANCH" });
   private static final List MADE = Arrays.asList(new String[] { "INDEX", "TAG", "BRANCH" });
@@ -20,7 +20,7 @@ class StatementText {
   private int end = 0;
   /** The words before the name of the table, the parts of the name, and the number of the first token after it. */
   final List head = new ArrayList(), name = new ArrayList();
-  private int rest = 0;
+  private int rest = 0, start = 0;
 
   private StatementText(String text) { this.text = text; }
 
@@ -38,9 +38,12 @@ class StatementText {
     if (first.equals("RESTORE")) return hasName(second.equals("TABLE") && !is(2, "TO") ? 2 : 1) && is(rest, "TO");
     if (first.startsWith("DESC")) return ABOUT.contains(second) && hasName(2);
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
+    if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
     if (!second.equals("TABLE") || !hasName(2)) return false;
+    if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
     String verb = word(rest), object = word(rest + 1);
     if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
+    if (verb.equals("WRITE")) return true;
     return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
   }
 
@@ -57,6 +60,7 @@ class StatementText {
     head.clear();
     name.clear();
     for (int i = 0; i < start; i++) head.add(token(i).upper());
+    this.start = start;
     rest = start;
     while (token(rest) != null && token(rest).isName()) {
       name.add(token(rest++).value);
@@ -75,16 +79,17 @@ class StatementText {
 
   /** False for a text whose tokens are not all known, and for one with parameters, which Spark would not fill in. */
   private boolean isComplete() {
+    boolean isHandedOn = is(0, "REPLACE");
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
-      if (token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;
+      if (!isHandedOn && token.kind.equals(Token.SYMBOL) && PARAMETERS.indexOf(token.value) >= 0) return false;
     }
     return end == text.length();
   }
 
   /** The statement, for lance_spark.spark.catalog.statements: words before the name of the table, and tokens after it. */
   ObjectNode json() {
-    ObjectNode json = PlanJson.object().put("text", text);
+    ObjectNode json = PlanJson.object().put("text", text).put("name", text.substring(token(start).start, token(rest - 1).end));
     json.set("head", CatalogPython.names((String[]) head.toArray(new String[head.size()])));
     ArrayNode all = json.putArray("tokens");
     for (int i = rest; token(i) != null; i++) {

@@ -1,0 +1,81 @@
+"""CALL of a procedure, from LanceProcedure.java: its rows, or the tasks of its job."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lance_spark.errors import LanceError
+from lance_spark.spark.catalog.iceberg import ICEBERG
+from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
+from lance_spark.spark.catalog.procedures import Job
+from lance_spark.spark.catalog.tables import Place, latest_at
+from lance_spark.spark.catalog_settings import Catalog
+from lance_spark.table.commit.commit import with_own_ids
+from lance_spark.table.versions.snapshot import reopened
+
+PROCEDURES = {**OWN, **ICEBERG}
+"""All procedures of the SQL catalog, by name."""
+
+
+def describe(catalog: Catalog) -> dict[str, Any]:
+    """The signatures of all procedures, for LanceProcedure.java."""
+    return {
+        name: {
+            "columns": p.columns,
+            "parameters": [["table", "string"], *p.parameters.items()],
+            "required": p.required + 1,
+            "stages": len(p.work.stages) if isinstance(p.work, Job) else 0,
+        }
+        for name, p in PROCEDURES.items()
+    }
+
+
+def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> Any:
+    """The rows of a procedure.
+
+    For one with a job, the first call without `job` returns the version that it is based on, and the last one, with `version` and the
+    `results` of the tasks, the rows.
+    """
+    work = PROCEDURES[name].work
+    given = {key: value for key, value in arguments.items() if value is not None}
+    snapshot = latest_at(catalog, place)
+    if not isinstance(work, Job):
+        return [list(row) for row in work(snapshot, **given)]
+    if job is None:
+        return with_own_ids(snapshot).version
+    return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
+
+
+def tasks(
+    catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any], version: int, results: Sequence[Sequence[str]]
+) -> list[bytes]:
+    """The tasks, pickled, of the stage of a procedure's job that follows those with these results."""
+    job = PROCEDURES[name].work
+    assert isinstance(job, Job)
+    snapshot = reopened(latest_at(catalog, place), version)
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return [pickle.dumps(task) for task in job.stages[len(results)].tasks(snapshot, _results(results), **given)]
+
+
+def run(name: str, stage: int, task: bytes) -> bytes:
+    """The result of a task, or its error: Spark repeats a task that fails, which is in vain for our errors."""
+    job = PROCEDURES[name].work
+    assert isinstance(job, Job)
+    try:
+        return pickle.dumps(job.stages[stage].run(pickle.loads(task)))
+    except LanceError as e:
+        return pickle.dumps(e)
+
+
+def _results(stages: Sequence[Sequence[str]]) -> list[list[Any]]:
+    return [[_result(text) for text in texts] for texts in stages]
+
+
+def _result(text: str) -> Any:
+    value = pickle.loads(base64.b64decode(text))
+    if isinstance(value, LanceError):
+        raise value
+    return value

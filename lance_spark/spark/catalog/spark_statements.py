@@ -1,0 +1,49 @@
+"""Statements that mean one of Spark's own, such as REPLACE t WHERE .. AS .. of the JVM connector: they are handed on as that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.spark.catalog.statement_tokens import Tokens
+
+
+@dataclass(frozen=True)
+class SparkStatement:
+    """The text of a statement of Spark's own."""
+
+    sql: str
+
+
+def replaced_rows(rest: Tokens) -> SparkStatement:
+    """`REPLACE t WHERE condition AS query`."""
+    rest.need("WHERE")
+    condition = rest.until("AS")
+    rest.need("AS")
+    return SparkStatement(f"INSERT INTO {rest.table} REPLACE WHERE {condition} {rest.until()}")
+
+
+def analyzed(rest: Tokens) -> SparkStatement:
+    """`ANALYZE TABLE t COMPUTE STATISTICS`, with whatever follows."""
+    rest.need("COMPUTE STATISTICS")
+    if not rest.is_done:
+        rest.until()
+    return SparkStatement("SELECT 'nothing is needed: a scan takes rows, bytes and bounds from the table itself' AS status")
+
+
+def write_order(rest: Tokens) -> SparkStatement:
+    """Iceberg's `WRITE ORDERED BY`, which is the clustering of the table here."""
+    if rest.take("UNORDERED"):
+        return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY NONE")
+    rest.take("LOCALLY")
+    if not rest.take("ORDERED BY"):
+        raise UnsupportedFeatureError("WRITE DISTRIBUTED BY: lance tables have no partitions; write ALTER TABLE t CLUSTER BY (a, b)")
+    columns: list[str] = []
+    while not columns or rest.take(","):
+        columns.append(rest.path())
+        rest.take("ASC")
+        if rest.take("DESC") or rest.take("NULLS"):
+            raise UnsupportedFeatureError(
+                "WRITE ORDERED BY: a table is clustered by columns in no direction; leave out DESC and NULLS FIRST or LAST"
+            )
+    return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY ({', '.join(columns)})")
