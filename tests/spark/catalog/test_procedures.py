@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lance_spark import LanceTable
 from lance_spark.inspection.metadata_tables import METADATA_TABLES
-from lance_spark.spark.catalog.procedures import PROCEDURES
+from lance_spark.spark.catalog.calls import PROCEDURES
 from tests.spark.catalog.lakes import Lake
 from tests.spark_session import SPARK_ERRORS
 
