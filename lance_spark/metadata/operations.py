@@ -156,6 +156,10 @@ class Update:
     updated_fragment_offsets: Mapping[int, bytes] = field(default_factory=dict)
 
 
+CONSTRAINT = "lance_spark.constraint."
+"""Before the name of a CHECK constraint among the keys of a table's config, whose value is the condition as SQL."""
+
+
 @dataclass(frozen=True)
 class UpdateMap:
     """Changes a string map: key -> new value, or None to remove the key. With `replace`, all other keys are removed."""

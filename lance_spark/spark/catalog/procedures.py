@@ -251,6 +251,14 @@ def _set_not_null(snapshot: Snapshot, columns: Sequence[str], **noted: Any) -> R
     return [(alter.alter_columns(snapshot, [{"path": c, "nullable": False} for c in columns], _noted(noted)).version,)]
 
 
+def _add_constraint(snapshot: Snapshot, name: str, condition: str, **noted: Any) -> Rows:
+    return [(alter.add_constraint(snapshot, name, condition, _noted(noted).noted).version,)]
+
+
+def _drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False, **noted: Any) -> Rows:
+    return [(alter.drop_constraint(snapshot, name, if_exists, _noted(noted).noted).version,)]
+
+
 def _shallow_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
     clone = Dataset(snapshot).shallow_clone(path, _reference(version))
     return [(clone.uri, clone.version)]
@@ -413,6 +421,8 @@ PROCEDURES: Mapping[str, Procedure] = {
     ),
     "set_primary_key": Procedure("version bigint", _set_primary_key, {"columns": "array<string>", **_NOTED}, 1),
     "set_not_null": Procedure("version bigint", _set_not_null, {"columns": "array<string>", **_NOTED}, 1),
+    "add_constraint": Procedure("version bigint", _add_constraint, {"name": "string", "condition": "string", **_NOTED}, 2),
+    "drop_constraint": Procedure("version bigint", _drop_constraint, {**_NAME, **_NOTED}, 1),
     "shallow_clone": Procedure("path string, version bigint", _shallow_clone, {"path": "string", "version": "string"}, 1),
     "deep_clone": Procedure("path string, version bigint", _deep_clone, {"path": "string", "version": "string"}, 1),
 }

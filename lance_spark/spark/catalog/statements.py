@@ -170,6 +170,11 @@ def _history(rest: Tokens) -> Call:
 def _alter(rest: Tokens) -> Call | SparkStatement:
     if rest.take("WRITE"):
         return write_order(rest)
+    if rest.take("ADD CONSTRAINT"):
+        return _constraint(rest)
+    if rest.take("DROP CONSTRAINT"):
+        if_exists = rest.take("IF EXISTS")
+        return Call("drop_constraint", {"name": rest.name(), "if_exists": if_exists}, [])
     if rest.take("SET"):
         rest.need("UNENFORCED PRIMARY KEY")
         columns = rest.paths()
@@ -189,6 +194,18 @@ def _alter(rest: Tokens) -> Call | SparkStatement:
         return _reference("update_tag", rest, {})
     arguments = {"or_replace": True} if or_replace or verb == "REPLACE" else {"if_not_exists": rest.take("IF NOT EXISTS")}
     return _reference(f"create_{kind.lower()}", rest, arguments)
+
+
+def _constraint(rest: Tokens) -> Call:
+    name = rest.name()
+    if rest.take("PRIMARY KEY"):
+        return Call("set_primary_key", {"columns": rest.paths()}, [])
+    if not rest.take("CHECK ("):
+        raise UnsupportedFeatureError("a lance table has the constraints NOT NULL, CHECK and PRIMARY KEY; leave out others")
+    condition = rest.until(")")
+    rest.need(")")
+    rest.take("ENFORCED")
+    return Call("add_constraint", {"name": name, "condition": condition}, [])
 
 
 def _not_null(rest: Tokens) -> Call:

@@ -8,8 +8,8 @@ from typing import Required, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from lance_spark.errors import SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
-from lance_spark.metadata.operations import Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError, check_texts, check_type
+from lance_spark.metadata.operations import CONSTRAINT, Merge, Operation, Project, Restore, UpdateConfig, UpdateMap
 from lance_spark.metadata.row_address import RowAddress
 from lance_spark.metadata.row_columns import check_names, check_no_dots, check_not_reserved
 from lance_spark.metadata.transaction import Transaction
@@ -27,6 +27,7 @@ from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.named_files import check_whole
 from lance_spark.table.versions.snapshot import Snapshot, of_same_table, reopened
+from lance_spark.table.write.constraints import condition, constraints
 from lance_spark.table.write.nested_fields import New, extended, named, within, written_part
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 
@@ -90,6 +91,7 @@ def drop_columns(snapshot: Snapshot, columns: Iterable[str], noted: Mapping[str,
         resolved = [schema.resolve_field(path) for path in paths]
         for path, fields in zip(paths, resolved):
             _check_not_of_map(path, fields)
+        _check_unconstrained(latest, (fields[0].name for fields in resolved))
         dropped = {fields[-1].id for fields in resolved}
         kept = _edited(schema.fields, lambda f: None if f.id in dropped else f)
         if not kept:
@@ -136,6 +138,45 @@ def _check_not_of_map(path: str, fields: Sequence[Field]) -> None:
         raise UnsupportedFeatureError(f"{path!r} is the key or the value of a map, which cannot be changed or dropped alone")
 
 
+def _check_unconstrained(snapshot: Snapshot, columns: Iterable[str]) -> None:
+    """Raise SchemaMismatchError for columns that a constraint reads, which would not fit them any more."""
+    if found := constraints(snapshot.manifest.config, snapshot.manifest.schema).of(set(columns)):
+        raise SchemaMismatchError(f"{snapshot}: the column is in the constraint {found[0]!r}; DROP CONSTRAINT {found[0]} first")
+
+
+def add_constraint(snapshot: Snapshot, name: str, text: str, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Declare a condition that no row may fail; see `table.write.constraints`.
+
+    Raises SchemaMismatchError if a row fails it or it does not fit the columns, and InvalidOptionError if there is one of this name.
+    """
+    key = CONSTRAINT + name
+
+    def update(latest: Snapshot) -> UpdateConfig:
+        if key in latest.manifest.config:
+            raise InvalidOptionError(f"{latest}: there is a constraint {name!r}, CHECK ({latest.manifest.config[key]}), already")
+        condition(name, text, latest.manifest.schema)
+        plan = ScanPlan(columns=("_rowaddr",), predicate=parse(f"NOT ({text})", latest.manifest.schema), limit=1)
+        for task in plan_tasks(latest, plan):
+            for batch in task.read():
+                if batch.num_rows:
+                    address = RowAddress(batch.column(0)[0].as_py())
+                    what = f"row {address.offset} of fragment {address.fragment_id} fails the constraint {name!r}, CHECK ({text})"
+                    raise SchemaMismatchError(f"{latest}: {what}; change or delete such rows first")
+        return UpdateConfig(UpdateMap({key: text}))
+
+    return _commit(snapshot, update, noted)
+
+
+def drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False, noted: Mapping[str, str] = NOTHING_NOTED) -> Snapshot:
+    """Remove a constraint. Raises InvalidOptionError if there is none of this name, unless `if_exists`."""
+    if CONSTRAINT + name in snapshot.manifest.config:
+        return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap({CONSTRAINT + name: None})), noted)
+    if if_exists:
+        return snapshot
+    found = sorted(key.removeprefix(CONSTRAINT) for key in snapshot.manifest.config if key.startswith(CONSTRAINT))
+    raise InvalidOptionError(f"{snapshot} has no constraint {name!r}; it has: {', '.join(found) or 'none'}")
+
+
 def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Project, list[Retyped]]:
     """The new schema, and what is written anew."""
     schema, tightened = snapshot.manifest.schema, False
@@ -145,6 +186,8 @@ def _altered(snapshot: Snapshot, alterations: Sequence[AlterColumn]) -> tuple[Pr
     for alteration in alterations:
         path = schema.resolve_field(alteration["path"])
         _check_not_of_map(alteration["path"], path)
+        if alteration.keys() & {"name", "data_type"}:
+            _check_unconstrained(snapshot, [path[0].name])
         if "name" in alteration and len(path) > 1 and path[-2].logical_type != "struct" and snapshot.manifest.data_format == "0.1":
             raise UnsupportedFeatureError(f"{snapshot}: items of lists in files of storage version 0.1 cannot be renamed")
         old = by_id.get(path[-1].id, path[-1])

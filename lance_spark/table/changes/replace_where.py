@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from lance_spark.errors import CommitConflictError, SchemaMismatchError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.predicate import Predicate, evaluate
-from lance_spark.predicate.tree import Column, walk
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
 from lance_spark.table.changes.row_tasks import plan_rows, run_row_task
 from lance_spark.table.commit.cleaned_up_versions import fits_by_name
 from lance_spark.table.commit.retry import retried
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.constraints import names_read
 from lance_spark.table.write.write import WriteTarget
 
 
@@ -26,13 +26,10 @@ def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
     """Raise SchemaMismatchError unless the predicate is true for all `rows`, which have the table's columns."""
     selected = pc.fill_null(evaluate(predicate, rows), False)
     if not pc.all(selected, min_count=0).as_py():
-        wrong = rows.filter(pc.invert(selected)).slice(0, 1).select(_named(predicate, rows)).to_pylist()[0]
+        wrong = (
+            rows.filter(pc.invert(selected)).slice(0, 1).select([n for n in rows.schema.names if n in names_read(predicate)]).to_pylist()[0]
+        )
         raise SchemaMismatchError(f"a row does not satisfy the condition of replaceWhere, {predicate.text!r}: {wrong}")
-
-
-def _named(predicate: Predicate, rows: pa.RecordBatch) -> list[str]:
-    read = {node.path[0] for node in walk(predicate.root) if isinstance(node, Column)}
-    return [name for name in rows.schema.names if name in read]
 
 
 def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence[Fragment]) -> Snapshot:

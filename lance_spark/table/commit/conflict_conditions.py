@@ -11,6 +11,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.metadata.operations import (
+    CONSTRAINT,
     REWRITE_ROWS,
     Append,
     CreateIndex,
@@ -255,6 +256,21 @@ def we_change_schema_metadata(ours: UpdateConfig, theirs: Operation) -> bool:
 def they_change_schema_metadata(ours: Operation, theirs: UpdateConfig) -> bool:
     """they change metadata of the schema or of a field"""
     return _changes_schema(theirs)
+
+
+def _adds_constraint(op: UpdateConfig) -> bool:
+    updates = {} if op.config_updates is None else op.config_updates.updates
+    return any(key.startswith(CONSTRAINT) and value is not None for key, value in updates.items())
+
+
+def they_add_a_constraint(ours: Operation, theirs: UpdateConfig) -> bool:
+    """they add a constraint, which our rows may fail"""
+    return _adds_constraint(theirs)
+
+
+def we_add_a_constraint(ours: UpdateConfig, theirs: Operation) -> bool:
+    """we add a constraint, which their rows may fail"""
+    return _adds_constraint(ours)
 
 
 def we_keep_the_columns(ours: Overwrite, theirs: Operation) -> bool:

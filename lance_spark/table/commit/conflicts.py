@@ -72,7 +72,8 @@ def _each(outcome: Outcome, *theirs: type, when: Condition | None = None) -> _Ro
 RULES: dict[type, _Row] = {
     Append: {
         **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
-        **_each(OK, UpdateConfig, UpdateBases, Clone),
+        **_each(OK, UpdateBases, Clone),
+        **_each(RETRY, UpdateConfig, when=when.they_add_a_constraint),
         **dict.fromkeys((Merge, Project), (Rule(RETRY, when.they_may_forbid_nulls), Rule(RETRY, when.they_drop_written_fields))),
         **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
     },
@@ -85,7 +86,8 @@ RULES: dict[type, _Row] = {
         **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
     },
     Update: {
-        **_each(OK, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases, Clone),
+        **_each(OK, CreateIndex, ReserveFragments, UpdateBases, Clone),
+        **_each(RETRY, UpdateConfig, when=when.they_add_a_constraint),
         **_each(RETRY, Append, when=when.we_insert_keys),
         **_each(REBASE, Delete, when=when.same_fragments),
         Update: (Rule(RETRY, when.same_keys), Rule(REBASE, when.same_fragments)),
@@ -103,7 +105,11 @@ RULES: dict[type, _Row] = {
         **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
         **_each(OK, UpdateBases, Clone),
         **_each(RETRY, Merge, Project, Restore, when=when.we_keep_the_columns),
-        UpdateConfig: (Rule(CONFLICT, when.same_config_keys), Rule(RETRY, when.we_keep_changed_columns)),
+        UpdateConfig: (
+            Rule(CONFLICT, when.same_config_keys),
+            Rule(RETRY, when.we_keep_changed_columns),
+            Rule(RETRY, when.they_add_a_constraint),
+        ),
         Overwrite: (Rule(CONFLICT, when.same_config_keys), Rule(RETRY)),
         **_each(CONFLICT, UpdateMemWalState),
     },
@@ -133,7 +139,7 @@ RULES: dict[type, _Row] = {
     },
     Project: {
         **_each(OK, Delete, Rewrite, CreateIndex, ReserveFragments, UpdateBases, Clone),
-        **_each(RETRY, UpdateConfig, when=when.they_change_schema_metadata),
+        UpdateConfig: (Rule(RETRY, when.they_change_schema_metadata), Rule(RETRY, when.they_add_a_constraint)),
         **_each(RETRY, Append, Update, DataReplacement, DataOverlay, when=when.we_may_forbid_nulls),
         **_each(RETRY, Merge, Project),
         **_each(CONFLICT, Overwrite, Restore, UpdateMemWalState),
@@ -150,13 +156,18 @@ RULES: dict[type, _Row] = {
         **_each(CONFLICT, Overwrite, Restore),
     },
     UpdateConfig: {
-        **_each(OK, Append, Delete, Update, Rewrite, CreateIndex, ReserveFragments, DataReplacement, DataOverlay),
+        **_each(OK, Delete, Rewrite, CreateIndex, ReserveFragments),
         **_each(OK, UpdateBases, UpdateMemWalState, Clone),
-        **_each(CONFLICT, Project, when=when.they_drop_our_fields),
-        **_each(RETRY, Merge, when=when.we_change_schema_metadata),
+        **_each(RETRY, Append, Update, DataReplacement, DataOverlay, when=when.we_add_a_constraint),
+        Project: (Rule(CONFLICT, when.they_drop_our_fields), Rule(RETRY, when.we_add_a_constraint)),
+        Merge: (Rule(RETRY, when.we_change_schema_metadata), Rule(RETRY, when.we_add_a_constraint)),
         UpdateConfig: (Rule(CONFLICT, when.same_config_keys), Rule(CONFLICT, when.same_metadata)),
-        Overwrite: (Rule(CONFLICT, when.we_change_schema_metadata), Rule(CONFLICT, when.same_config_keys)),
-        **_each(CONFLICT, Restore, when=when.we_change_schema_metadata),
+        Overwrite: (
+            Rule(CONFLICT, when.we_change_schema_metadata),
+            Rule(CONFLICT, when.same_config_keys),
+            Rule(RETRY, when.we_add_a_constraint),
+        ),
+        Restore: (Rule(CONFLICT, when.we_change_schema_metadata), Rule(RETRY, when.we_add_a_constraint)),
     },
     DataReplacement: {
         **_each(OK, Append, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,12 +26,21 @@ class FragmentWriter:
     """Writes batches to data files, and starts a new file when one is full. Each file is a fragment without an id.
 
     A file ends after `max_rows` rows, or with the batch that makes it exceed `max_bytes` bytes. Every file name ends with `job`.
-    The commit syncs the names of the files.
+    The commit syncs the names of the files. `check` gets new rows, and raises for those that the table may not have.
     """
 
-    def __init__(self, store: Store, schema: Schema, data_format: str, job: str, max_rows: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        schema: Schema,
+        data_format: str,
+        job: str,
+        max_rows: int,
+        max_bytes: int,
+        check: Callable[[pa.RecordBatch], None] | None = None,
+    ) -> None:
         self._store, self._schema, self._data_format, self._job = store, schema, data_format, job
-        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._max_rows, self._max_bytes, self._check = max_rows, max_bytes, check
         self._fragments: list[Fragment] = []
         self._stack = contextlib.ExitStack()
         self._file: DataFileWriter | None = None
@@ -39,7 +49,10 @@ class FragmentWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
-        self.write_conformed(conform(batch, self._schema))
+        rows = conform(batch, self._schema)
+        if self._check is not None:
+            self._check(rows)
+        self.write_conformed(rows)
 
     def write_stored(self, batch: pa.RecordBatch) -> None:
         """Add rows that the table has already: they stay as they are, also if other writers ignored declared lengths of strings."""

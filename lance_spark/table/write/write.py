@@ -51,6 +51,7 @@ from lance_spark.table.versions.history import transaction_of
 from lance_spark.table.versions.other_formats import other_format
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot
 from lance_spark.table.write.conform import check_fits, conform, matched
+from lance_spark.table.write.constraints import NO_CONSTRAINTS, Constraints, constraints
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.merge_schema import commit_widened, widened
 from lance_spark.table.write.new_schema import new_schema
@@ -79,6 +80,7 @@ class WriteTarget:
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     since: float = field(default_factory=time.time)
     read_identity: str = ""
+    constraints: Constraints = NO_CONSTRAINTS
 
     def based_on(self, snapshot: Snapshot) -> WriteTarget:
         """This target for a change of another version."""
@@ -174,7 +176,9 @@ def _begin(
         schema = new_schema(arrow_schema, WRITABLE[data_format], options.column_options)
         check_fits(arrow_schema, schema)
     check_supported(schema, WRITABLE[data_format])
-    target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema)
+    config = {**(current.config if current is not None else {}), **options.config}
+    checked = constraints(config, current.schema if current is not None and mode == "append" else schema)
+    target = WriteTarget(store, schema, data_format, mode, 0, options, table_schema, constraints=checked)
     return target if base is None else target.based_on(base), base
 
 
@@ -189,7 +193,8 @@ def rewrite_target(snapshot: Snapshot, options: WriteOptions, adds_rows: bool = 
     data_format = _data_format(manifest, "append", options) if adds_rows else manifest.data_format
     if adds_rows:
         check_supported(manifest.schema, WRITABLE[data_format])
-    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options).based_on(snapshot)
+    checked = constraints(manifest.config, manifest.schema)
+    return WriteTarget(snapshot.store, manifest.schema, data_format, "append", 0, options, constraints=checked).based_on(snapshot)
 
 
 def _appended(current: Manifest, arrow_schema: pa.Schema) -> Schema:
@@ -226,6 +231,7 @@ def write_fragments(
     with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
         for batch in batches:
             rows = conform(batch, target.schema)
+            target.constraints.check(rows)
             if check is not None:
                 check(rows)
             writer.write_conformed(rows)
@@ -236,7 +242,7 @@ def fragment_writer(target: WriteTarget) -> FragmentWriter:
     """A writer of new fragments with the target's fields."""
     options = target.options
     rows, size = options.max_rows_per_file, options.max_bytes_per_file
-    return FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, size)
+    return FragmentWriter(target.store, target.schema, target.data_format, target.job, rows, size, target.constraints.check)
 
 
 def commit_write(

@@ -12,7 +12,8 @@ import pytest
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from lance_spark import Dataset
+from lance_spark import Dataset, LanceTable
+from lance_spark.errors import SchemaMismatchError
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark.plans import Sql, settings
 from tests.spark_session import SPARK_ERRORS
@@ -171,6 +172,36 @@ def test_statements_that_are_sparks_by_another_name(own: Lake) -> None:
     with settings(own.spark, sources__partitionOverwriteMode="dynamic"), pytest.raises(SPARK_ERRORS, match="use replaceWhere"):
         own.sql("INSERT OVERWRITE lance.ns.t SELECT 1L, 'x'")
     assert own.versions("ns.t") == [1, 2]
+
+
+def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, double(id) AS price FROM range(3)")
+    own.spark.range(3).selectExpr("id", "double(id) AS price").write.format("lance").mode("append").save(uri)
+    sql("CREATE TABLE planner.t USING lance AS SELECT id, double(id) AS price FROM range(3)")
+    for name in ("lance.ns.t", f"lance.`{uri}`", "planner.t"):
+        own.sql(f"ALTER TABLE {name} ADD CONSTRAINT paid CHECK (price >= 0 AND (price < 9 OR id IN (1, 2)))")
+    for write in (
+        "INSERT INTO {t} VALUES (3, -1)",
+        "INSERT OVERWRITE {t} VALUES (3, 10)",
+        "UPDATE {t} SET price = -price",
+        "MERGE INTO {t} t USING (SELECT 7L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, price) VALUES (s.id, -2)",
+    ):
+        for name in ("lance.ns.t", "planner.t"):
+            with pytest.raises(SPARK_ERRORS, match="fails the constraint 'paid'"):
+                own.sql(write.format(t=name))
+    with pytest.raises(SchemaMismatchError, match="fails the constraint 'paid'"):
+        LanceTable.forPath(own.spark, uri).update(set={"price": "rand() - 2"})
+    for wrong, message in {
+        "ADD CONSTRAINT c CHECK (id > 1)": "row 0 of fragment . fails the constraint 'c'",
+        "ADD CONSTRAINT c UNIQUE (id)": "CHECK and PRIMARY KEY",
+        "DROP CONSTRAINT c": "it has: paid",
+        "RENAME COLUMN price TO cost": "DROP CONSTRAINT paid first",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(f"ALTER TABLE lance.ns.t {wrong}")
+    own.sql("ALTER TABLE lance.ns.t DROP CONSTRAINT IF EXISTS c")
+    own.sql("ALTER TABLE lance.ns.t DROP CONSTRAINT paid")
+    own.sql("INSERT INTO lance.ns.t VALUES (3, -1)")
 
 
 def test_a_part_of_a_table_and_tables_of_others_are_not_changed(own: Lake, uri: str, sql: Sql) -> None:

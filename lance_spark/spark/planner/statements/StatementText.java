@@ -43,7 +43,7 @@ class StatementText {
     if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
     String verb = word(rest), object = word(rest + 1);
     if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
-    if (verb.equals("WRITE")) return true;
+    if (verb.equals("WRITE") || object.equals("CONSTRAINT") && (verb.equals("ADD") || verb.equals("DROP"))) return true;
     return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
   }
 
