@@ -32,6 +32,7 @@ from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import check_identity
 from lance_spark.table.write.conform import check_fits, conform
+from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.fragment_writer import FragmentWriter
 from lance_spark.table.write.new_schema import new_schema
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
@@ -259,7 +260,7 @@ def leaf_target(target: PartitionedTarget, version: PartitionedVersion, place: P
     schema = replace(whole, fields=tuple(f for f in whole.fields if f.id in ids))
     table_schema = whole if len(whole.fields) > len(current.schema.fields) else None
     there = WriteTarget(snapshot.store, schema, current.data_format, "append", 0, options, table_schema, target.job, target.since)
-    return there.based_on(snapshot)
+    return replace(there, constraints=constraints(current.config, whole)).based_on(snapshot)
 
 
 def _widened(shape: Schema, table: Schema, leaf: Leaf, names: Sequence[str], free: Callable[[], int]) -> Schema:

@@ -246,8 +246,15 @@ def _edited(fields: Sequence[Field], edit: Callable[[Field], Field | None]) -> t
 
 
 def update_config(snapshot: Snapshot, values: Mapping[str, str | None], *, replace_all: bool = False) -> Snapshot:
-    """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed."""
+    """Set keys of the table's config, or remove them (None). With `replace_all`, all other keys are removed.
+
+    Raises InvalidOptionError for a new constraint: `add_constraint` finds out whether all rows fulfil it.
+    """
     check_texts("values", values, '{"key": "text"}', null=True)
+    for key, text in values.items():
+        if key.startswith(CONSTRAINT) and text is not None and snapshot.manifest.config.get(key) != text:
+            name = key.removeprefix(CONSTRAINT)
+            raise InvalidOptionError(f"{key!r} is a constraint; write ALTER TABLE t ADD CONSTRAINT {name} CHECK ({text})")
     check_type("replace", replace_all, bool, "True or False")
     return _commit(snapshot, lambda latest: UpdateConfig(UpdateMap(dict(values), replace_all)))
 

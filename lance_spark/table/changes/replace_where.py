@@ -26,9 +26,8 @@ def check_rows(predicate: Predicate, rows: pa.RecordBatch) -> None:
     """Raise SchemaMismatchError unless the predicate is true for all `rows`, which have the table's columns."""
     selected = pc.fill_null(evaluate(predicate, rows), False)
     if not pc.all(selected, min_count=0).as_py():
-        wrong = (
-            rows.filter(pc.invert(selected)).slice(0, 1).select([n for n in rows.schema.names if n in names_read(predicate)]).to_pylist()[0]
-        )
+        read = names_read(predicate)
+        [wrong] = rows.filter(pc.invert(selected)).slice(0, 1).select([n for n in rows.schema.names if n in read]).to_pylist()
         raise SchemaMismatchError(f"a row does not satisfy the condition of replaceWhere, {predicate.text!r}: {wrong}")
 
 
@@ -40,6 +39,7 @@ def replace_where(target: WriteTarget, predicate: Predicate, fragments: Sequence
 
     def plan(snapshot: Snapshot) -> Callable[[], Snapshot]:
         check_continues(snapshot, target.read_version, target.read_identity)
+        target.constraints.check_complete(snapshot.manifest.config, str(snapshot))
         if not fits_by_name(target.schema, snapshot.manifest.schema):
             what = f"the columns of version {snapshot.version} differ from those of version {target.read_version}"
             raise CommitConflictError(f"{target.store.uri}: {what}, for which the rows were written; run the write again", retryable=True)

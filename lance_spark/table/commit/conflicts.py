@@ -133,7 +133,7 @@ RULES: dict[type, _Row] = {
     Merge: {
         **_each(OK, ReserveFragments, UpdateBases, Clone),
         CreateIndex: (Rule(RETRY, when.they_install_a_write_ahead_log), Rule(RETRY, when.they_index_dropped_fields)),
-        **_each(RETRY, UpdateConfig, when=when.they_change_schema_metadata),
+        UpdateConfig: (Rule(RETRY, when.they_change_schema_metadata), Rule(RETRY, when.they_add_a_constraint)),
         **_each(RETRY, Append, Delete, Update, Rewrite, Merge, DataReplacement, DataOverlay),
         **_each(CONFLICT, Overwrite, Restore, Project, UpdateMemWalState),
     },
@@ -170,7 +170,8 @@ RULES: dict[type, _Row] = {
         Restore: (Rule(CONFLICT, when.we_change_schema_metadata), Rule(RETRY, when.we_add_a_constraint)),
     },
     DataReplacement: {
-        **_each(OK, Append, ReserveFragments, DataOverlay, UpdateConfig, UpdateBases, Clone),
+        **_each(OK, Append, ReserveFragments, DataOverlay, UpdateBases, Clone),
+        **_each(RETRY, UpdateConfig, when=when.they_add_a_constraint),
         Project: (Rule(RETRY, when.they_may_forbid_nulls), Rule(CONFLICT, when.they_drop_replaced_fields)),
         **_each(CONFLICT, Delete, when=when.they_remove_our_fragments),
         Update: (Rule(CONFLICT, when.they_remove_our_fragments), Rule(RETRY, when.they_move_our_rows)),

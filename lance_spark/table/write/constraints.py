@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.errors import LanceError, SchemaMismatchError
+from lance_spark.errors import CommitConflictError, LanceError, SchemaMismatchError
 from lance_spark.metadata.operations import CONSTRAINT
 from lance_spark.predicate.tree import Column, Predicate, walk
 from lance_spark.schema.schema import Field, Schema
@@ -44,6 +44,15 @@ class Constraints:
                 read = names_read(condition)
                 [row] = rows.filter(failed).slice(0, 1).select([n for n in rows.schema.names if n in read]).to_pylist()
                 raise SchemaMismatchError(f"a row fails the constraint {name!r}, CHECK ({condition.text}): {row}")
+
+    def check_complete(self, config: Mapping[str, str], where: str) -> None:
+        """Raise CommitConflictError if a table with this config has other constraints, which the rows were not checked against."""
+        known = {CONSTRAINT + name: condition.text for name, condition in self.conditions}
+        for key, text in config.items():
+            if key.startswith(CONSTRAINT) and known.get(key) != text:
+                name = key.removeprefix(CONSTRAINT)
+                what = f"the constraint {name!r} was declared while the rows were written; run the write again"
+                raise CommitConflictError(f"{where}: {what}", retryable=True)
 
     def of(self, columns: set[str]) -> list[str]:
         """The names of the constraints that read one of these columns."""

@@ -49,17 +49,19 @@ class FragmentWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add the rows of `batch`, whose columns fit the schema (see `conform`)."""
-        rows = conform(batch, self._schema)
-        if self._check is not None:
-            self._check(rows)
-        self.write_conformed(rows)
+        self.write_conformed(conform(batch, self._schema))
 
     def write_stored(self, batch: pa.RecordBatch) -> None:
         """Add rows that the table has already: they stay as they are, also if other writers ignored declared lengths of strings."""
-        self.write_conformed(conform(batch, undeclared(self._schema)))
+        self._add(conform(batch, undeclared(self._schema)))
 
-    def write_conformed(self, rest: pa.RecordBatch) -> None:
+    def write_conformed(self, rows: pa.RecordBatch) -> None:
         """Add rows that `conform` returned."""
+        if self._check is not None:
+            self._check(rows)
+        self._add(rows)
+
+    def _add(self, rest: pa.RecordBatch) -> None:
         while rest.num_rows:
             file = self._file or self._open()
             room = self._max_rows - self._rows

@@ -23,6 +23,7 @@ from lance_spark.table.commit.retry import retried
 from lance_spark.table.commit.same_table import check_continues
 from lance_spark.table.versions.field_ids import next_field_id
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
+from lance_spark.table.write.constraints import Constraints
 
 
 def widened(snapshot: Snapshot, data: pa.Schema, nested: bool = False) -> Schema:
@@ -67,15 +68,22 @@ def _with_nested(fields: Sequence[Field], data: Iterable[pa.Field], next_id: int
 
 
 def commit_widened(
-    store: Store, read_version: int, identity: str, schema: Schema, fragments: Sequence[Fragment], noted: Mapping[str, str]
+    store: Store,
+    read_version: int,
+    identity: str,
+    schema: Schema,
+    obeyed: Constraints,
+    fragments: Sequence[Fragment],
+    noted: Mapping[str, str],
 ) -> Snapshot:
     """Add `fragments`, whose files were written for `schema`, and the columns of `schema` that the table lacks.
 
-    Raises CommitConflictError if the columns of the table have changed since the read version, which had this `identity`.
+    Raises CommitConflictError if the columns or constraints of the table have changed since the read version, which had this `identity`.
     """
 
     def plan(snapshot: Snapshot) -> Callable[[], Snapshot]:
         check_continues(snapshot, read_version, identity)
+        obeyed.check_complete(snapshot.manifest.config, str(snapshot))
         now = snapshot.manifest.schema
         if not _goes_with(now, schema, next_field_id(snapshot)):
             raise CommitConflictError(

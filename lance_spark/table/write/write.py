@@ -231,7 +231,6 @@ def write_fragments(
     with on_failure(lambda: delete_data_files(target, _paths(writer.abort()))):
         for batch in batches:
             rows = conform(batch, target.schema)
-            target.constraints.check(rows)
             if check is not None:
                 check(rows)
             writer.write_conformed(rows)
@@ -257,7 +256,7 @@ def commit_write(
     properties = target.options.noted
     if target.table_schema is not None:
         read = target.read_version, target.read_identity
-        snapshot = commit_widened(target.store, *read, target.table_schema, fragments, properties)
+        snapshot = commit_widened(target.store, *read, target.table_schema, target.constraints, fragments, properties)
         if APP_ID in properties:
             discard(target, fragments)  # only those that no version refers to: the write was committed before
         return snapshot
@@ -301,6 +300,7 @@ def _append_to_the_winner(target: WriteTarget, fragments: Sequence[Fragment]) ->
         raise CommitConflictError(
             f"{target.store.uri}: another writer has created the table meanwhile with other columns; run the write again", retryable=True
         )
+    target.constraints.check_complete(snapshot.manifest.config, str(snapshot))
     return commit_write(target.based_on(snapshot), fragments)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import lance
 import pyarrow as pa
@@ -10,8 +11,13 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.errors import CommitConflictError, InvalidOptionError, SchemaMismatchError
+from lance_spark.metadata.fragment import Fragment
+from lance_spark.predicate import parse
 from lance_spark.table.changes.alter import add_constraint, drop_constraint
-from lance_spark.table.write.write import begin_write, commit_write, write_fragments
+from lance_spark.table.changes.replace_where import replace_where
+from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
+from lance_spark.table.write.write import WriteTarget, begin_write, commit_write, write_fragments
 
 
 @pytest.fixture
@@ -25,9 +31,24 @@ def rows(**values: object) -> pa.Table:
     return pa.table({name: [value] for name, value in values.items()})
 
 
+Begun: TypeAlias = tuple[WriteTarget, Sequence[Fragment]]
+"""A write whose files are there, before its commit."""
+
+
+def begun(uri: str, data: pa.Table, options: WriteOptions = NO_OPTIONS) -> Begun:
+    target = begin_write(uri, data.schema, "append", options)
+    return target, write_fragments(target, data.to_batches())
+
+
+def commit_replacement(target: WriteTarget, fragments: Sequence[Fragment]) -> Snapshot:
+    return replace_where(target, parse("id = 1", target.schema), fragments)
+
+
 WRITES: dict[str, Callable[[Dataset], object]] = {
     "append": lambda t: Dataset.write(t.uri, rows(id=5, n=-1, s="x"), mode="append"),
     "overwrite": lambda t: Dataset.write(t.uri, rows(id=5, n=-1, s="x"), mode="overwrite"),
+    "replacement of rows": lambda t: commit_replacement(*begun(t.uri, rows(id=1, n=-1, s="x"))),
+    "append with a new column": lambda t: commit_write(*begun(t.uri, rows(n=-1, new=1), WriteOptions(merge_schema=True))),
     "update": lambda t: t.update({"n": "n - 1"}),
     "update of few rows": lambda t: t.update({"n": "0"}, where="id = 1"),
     "merge that inserts": lambda t: t.merge_insert("id").when_not_matched_insert_all().execute(rows(id=7, n=0, s="y")),
@@ -82,14 +103,29 @@ def test_pylance_keeps_constraints(table: Dataset) -> None:
         Dataset.write(table.uri, rows(id=6, n=-1, s="x"), mode="append")
 
 
-def test_a_write_that_began_before_the_constraint_is_refused(uri: str) -> None:
-    made = Dataset.write(uri, pa.table({"n": [1]}))
-    begun = begin_write(uri, pa.schema({"n": pa.int64()}), "append")
-    fragments = write_fragments(begun, rows(n=-1).to_batches())
+COMMITS: dict[str, Callable[[str], tuple[Begun, Callable[..., Snapshot]]]] = {
+    "append": lambda uri: (begun(uri, rows(id=1, n=-1)), commit_write),
+    "append with a new column": lambda uri: (begun(uri, rows(id=1, n=-1, new=1), WriteOptions(merge_schema=True)), commit_write),
+    "replacement of rows": lambda uri: (begun(uri, rows(id=1, n=-1)), commit_replacement),
+}
+
+
+@pytest.mark.parametrize("begin", COMMITS.values(), ids=COMMITS)
+def test_a_write_that_began_before_the_constraint_is_refused(
+    uri: str, begin: Callable[[str], tuple[Begun, Callable[..., Snapshot]]]
+) -> None:
+    made = Dataset.write(uri, rows(id=0, n=1))
+    (target, fragments), commit = begin(uri)
     add_constraint(made.snapshot, "positive", "n > 0")
     with pytest.raises(CommitConflictError, match="constraint") as error:
-        commit_write(begun, fragments)
+        commit(target, fragments)
     assert error.value.retryable
+
+
+def test_a_property_is_no_way_around_the_check_of_the_rows(table: Dataset) -> None:
+    with pytest.raises(InvalidOptionError, match=r"ADD CONSTRAINT small CHECK \(n < 2\)"):
+        table.update_config({"lance_spark.constraint.small": "n < 2"})
+    table.update_config({"lance_spark.constraint.positive": None})
 
 
 def test_a_constraint_sees_the_rows_of_writes_that_came_first(uri: str) -> None:
