@@ -195,10 +195,17 @@ def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> 
         "ADD CONSTRAINT c CHECK (id > 1)": "row 0 of fragment . fails the constraint 'c'",
         "ADD CONSTRAINT c UNIQUE (id)": "CHECK and PRIMARY KEY",
         "DROP CONSTRAINT c": "it has: paid",
+        "SET TBLPROPERTIES ('lance_spark.constraint.c' = 'id < 9')": "ADD CONSTRAINT c",
         "RENAME COLUMN price TO cost": "DROP CONSTRAINT paid first",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(f"ALTER TABLE lance.ns.t {wrong}")
+    stream = own.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().selectExpr("value AS id", "-1D AS price")
+    query = stream.writeStream.format("lance").option("checkpointLocation", f"{uri}.checkpoint").start(uri)
+    with pytest.raises(SPARK_ERRORS, match="fails the constraint 'paid'"):
+        query.processAllAvailable()
+    with pytest.raises(SPARK_ERRORS, match="fails the constraint 'paid'"):
+        own.sql("CREATE OR REPLACE TABLE lance.ns.t AS SELECT -1D AS price, 1L AS id")
     own.sql("ALTER TABLE lance.ns.t DROP CONSTRAINT IF EXISTS c")
     own.sql("ALTER TABLE lance.ns.t DROP CONSTRAINT paid")
     own.sql("INSERT INTO lance.ns.t VALUES (3, -1)")
