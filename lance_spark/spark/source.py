@@ -87,6 +87,7 @@ class LanceDataSource(DataSource):
         self._read = ReadOptions.parse(options)
         self._request = Request()
         self._opened: Opened | None = None
+        self._commits = False
         self._mark = b""
         self._pinned: Callable[[ReadOptions, bool], Opened] | LanceError
         try:
@@ -247,6 +248,8 @@ class LanceDataSource(DataSource):
 
         options = SparkWriteOptions.parse(self.options)
         check_stream_options(options)
+        if self._commits:
+            return LanceStreamWriter(None)
         self._check_writable(options)
         self._table_for("; write the stream with foreachBatch")
         return LanceStreamWriter(cast("LanceWriter", self._writer(schema, overwrite, options)))
@@ -333,6 +336,8 @@ class LanceDataSource(DataSource):
     def __setstate__(self, state: dict[str, Any]) -> None:
         start_planning()
         self.__dict__.update(state)
+        # Of the processes that get a source, only the one that commits a batch asks for a writer: all others make it from the options.
+        self._commits = True
 
 
 def bind(source: bytes, request: str) -> LanceDataSource:

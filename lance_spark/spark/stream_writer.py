@@ -50,9 +50,12 @@ def check_stream_options(options: SparkWriteOptions) -> None:
 
 
 class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
-    """Writes the batches of a stream. From the first base class, Spark sees that `write` takes Arrow batches, in all versions."""
+    """Writes the batches of a stream. From the first base class, Spark sees that `write` takes Arrow batches, in all versions.
 
-    def __init__(self, writer: LanceWriter) -> None:
+    `writer` is None where the batch is committed: the messages of its tasks have it.
+    """
+
+    def __init__(self, writer: LanceWriter | None) -> None:
         self._writer = writer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamCommitMessage:
@@ -61,6 +64,7 @@ class LanceStreamWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         query = None if context is None else context.getLocalProperty(_LOCAL_QUERY_ID)
         if not query:
             raise LanceError("the task does not know the id of its streaming query; use foreachBatch with txnAppId and txnVersion")
+        assert self._writer is not None
         return StreamCommitMessage(self._writer.write(iterator), self._writer, query)
 
     @brief_errors()

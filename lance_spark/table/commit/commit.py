@@ -77,9 +77,16 @@ def commit(
     TableAlreadyExistsError, TableNotFoundError if the table was dropped, and CommitStateUnknownError if it is unknown whether the version
     was written. Only in the last case, the files of the transaction must be kept.
     """
+    if base is not None:
+        identity = base.identity
     if APP_ID in transaction.properties and transaction.read_version:
-        is_latest = base is not None and latest_at is not None and is_still_latest(base, latest_at)
-        latest = base if is_latest else _latest(store, base, transaction.read_version)
+        if base is None or latest_at is None or not is_still_latest(base, latest_at):
+            listed_at = time.monotonic()
+            latest = _latest(store, base, transaction.read_version)
+            if latest is not None and latest.version == transaction.read_version and latest.identity == identity:
+                base, latest_at = latest, listed_at
+        else:
+            latest = base
         if latest is not None and is_done(latest, transaction.properties):
             return latest
     names: list[str] = []
@@ -90,7 +97,7 @@ def commit(
             remove_dropped(store)
 
     with on_refusal(give_up):
-        done = _commit(store, transaction, settings, base, files, names, latest_at, base.identity if base is not None else identity)
+        done = _commit(store, transaction, settings, base, files, names, latest_at, identity)
     # Transaction files of tries that were rebased later, or of a write that another job has already committed.
     _discard(store, [name for name in names if name != done.manifest.transaction_file])
     return done
