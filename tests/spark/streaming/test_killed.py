@@ -8,7 +8,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
@@ -91,6 +94,44 @@ def test_a_killed_stream_of_a_table_reads_every_row_once(tmp_path: Path, script:
     found = lance.dataset(uri).to_table().sort_by("id").to_pydict()
     assert found["id"] == list(range(written))
     assert set(found.get("n", [1])) == {1}
+    lance.dataset(uri).validate()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 * KILLS + 240)
+def test_two_killed_streams_and_other_writers_share_a_table(tmp_path: Path) -> None:
+    """Four writers, two of ours and two of pylance, append to the table of both queries all the time."""
+    uri = str(tmp_path / "t.lance")
+    Dataset.write(uri, pa.table({"id": pa.array([], pa.int64())}))
+    commands = []
+    for number, folder in enumerate((tmp_path / "even", tmp_path / "odd")):
+        folder.mkdir()
+        for i in range(FILES):
+            (folder / f"{i}.json").write_text(f'{{"id": {2 * i + number}}}\n')
+        commands.append([sys.executable, "-c", START + SCRIPT, str(folder), uri, str(tmp_path / f"checkpoint-{number}")])
+    stopped, appended = threading.Event(), [0, 0, 0, 0]
+
+    def append(writer: int) -> None:
+        while not stopped.wait(0.2):
+            rows = pa.table({"id": pa.array([-1 - writer], pa.int64())})
+            if writer % 2:
+                Dataset.write(uri, rows, mode="append")
+            else:
+                lance.write_dataset(rows, uri, mode="append")
+            appended[writer] += 1
+
+    with ThreadPoolExecutor(6) as threads:
+        writers = [threads.submit(append, writer) for writer in range(4)]
+        queries = [threads.submit(run_with_kills, command, uri, random.Random(command[-1])) for command in commands]
+        try:
+            for query in queries:
+                query.result()
+        finally:
+            stopped.set()
+        for writer in writers:
+            writer.result()
+    found = Counter(lance.dataset(uri).to_table()["id"].to_pylist())
+    assert found == {**dict.fromkeys(range(2 * FILES), 1), **{-1 - writer: count for writer, count in enumerate(appended)}}
     lance.dataset(uri).validate()
 
 
