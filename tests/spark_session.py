@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -16,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 import lance_spark
 
 ROOT = Path(__file__).parents[1]
+SPARK_VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+"""The version of Spark without its last number."""
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What a failed job or command raises in Python: an error that Spark has a class for, or one of the JVM as it is."""
 

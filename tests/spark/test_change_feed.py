@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +15,7 @@ from pyspark.sql.types import StructType
 import lance_spark
 from lance_spark import Dataset, LanceTable
 from lance_spark.spark.source import LanceDataSource
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 def changed(uri: str) -> Dataset:
@@ -134,7 +133,7 @@ def test_rows_are_not_written_to_a_feed(spark: SparkSession, place: str) -> None
         spark.range(1).write.format("lance").option("readChangeFeed", "true").mode("append").save(place)
 
 
-HAS_CHANGES = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
+HAS_CHANGES = SPARK_VERSION >= (4, 2)
 """Spark has a change feed in its own words from version 4.2."""
 
 

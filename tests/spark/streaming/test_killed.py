@@ -33,7 +33,9 @@ source, uri, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
 lance_spark.enable(spark)
 def run(writer):
-    writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+    query = writer.option("checkpointLocation", checkpoint).start()
+    query.processAllAvailable()  # before Spark 4.2, availableNow reads one batch within the limits
+    query.stop()
 """
 SCRIPT = """
 stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(source)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark import Dataset, LanceTable
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 def write(uri: str, *ids: int) -> None:
@@ -32,9 +32,14 @@ class Query:
         """Read what is there: the rows of each batch. Raises StreamingQueryException."""
         self.batches = []
         writer = stream.writeStream.foreachBatch(lambda batch, _: self.batches.append(sorted(map(tuple, batch.collect()))))
-        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        has_available_now = SPARK_VERSION >= (4, 2)  # before, it reads one batch within the limits
+        query = (writer.trigger(availableNow=True) if has_available_now else writer).start()
         try:
-            query.awaitTermination()
+            if has_available_now:
+                query.awaitTermination()
+            else:
+                query.processAllAvailable()
         finally:
             query.stop()
         return self.batches
