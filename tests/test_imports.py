@@ -29,6 +29,7 @@ ROOMS = [
     "spark/planner/changelog",
     "spark/planner/alteration",
     "spark/planner/functions",
+    "spark/planner/text",
     "spark/planner/catalog",
     "spark/planner/session_catalog",
     "spark/planner/row_level",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,15 +15,18 @@ import pyarrow as pa
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.predicate import bind, json_functions
 from lance_spark.predicate.regex import of_like
-from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Like, Literal, Not, Or, Predicate
+from lance_spark.predicate.text_match import text_condition
+from lance_spark.predicate.tree import And, Call, Column, Expression, IsNull, Like, Literal, Not, Or, Predicate, TextMatch
 from lance_spark.schema.schema import Schema, quoted
 
+_TEXT_RESULT = re.compile(r"(lance_match|lance_match_phrase)\((\[.*)\)", re.DOTALL)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _UTC_EPOCH = _EPOCH.replace(tzinfo=datetime.UTC)
 
 
 def from_json(tree: list[Any], schema: Schema) -> Predicate:
-    """The condition `tree`: ["c", name, ...] a column, ["l", type, value] a literal, anything else [operator, operand, ...].
+    """The condition `tree`: ["c", name, ...] a column, ["l", type, value] a literal, ["TEXT", name] the results of a text
+    function (see `text_result`), anything else [operator, operand, ...].
 
     Raises UnsupportedFeatureError for an unknown operator or literal type.
     """
@@ -33,6 +38,19 @@ def column_from_json(tree: list[Any], schema: Schema) -> Column:
     return bind.column(schema, quoted(tree[1:]))
 
 
+def text_result(name: str, schema: Schema) -> Predicate | None:
+    """The condition whose results the planner asks for in a column of this name, as TextCall.java writes it; None for other names.
+
+    Raises InvalidOptionError for a call that is wrong.
+    """
+    called = _TEXT_RESULT.fullmatch(name)
+    if called is None:
+        return None
+    path, *constants = json.loads(f"[{called[2]}]")
+    arguments: list[Expression] = [bind.column(schema, quoted(path)), *(Literal(text, pa.string()) for text in constants)]
+    return bind.predicate(text_condition(called[1], arguments), name)
+
+
 def _node(tree: list[Any], schema: Schema) -> Expression:
     head, *rest = tree
     if head == "c":
@@ -41,6 +59,10 @@ def _node(tree: list[Any], schema: Schema) -> Expression:
         return _literal(*rest)
     if head in ("=", "<>", "<", "<=", ">", ">=", "<=>"):
         return bind.compare(head, *(_node(r, schema) for r in rest))
+    if head == "TEXT":
+        condition = text_result(rest[0], schema)
+        assert condition is not None
+        return condition.root
     if head == "JSON_TEXT":
         return _json_text(rest, schema)
     build = OPERATORS.get(head)
@@ -83,6 +105,11 @@ def _json_text(operands: list[Any], schema: Schema) -> Expression:
         return Literal(True, pa.bool_())
 
 
+def _is_null(operand: Expression) -> IsNull:
+    """Whether an operand is null; a text function is where its text is."""
+    return IsNull(operand.operand if isinstance(operand, TextMatch) else operand)
+
+
 def _like(text: Expression, pattern: Expression) -> Like:
     """LIKE with a constant pattern in which nothing is escaped."""
     if not isinstance(pattern, Literal):
@@ -112,8 +139,8 @@ OPERATORS: dict[str, Callable[[list[Expression]], Expression]] = {
     "OR": lambda o: Or(tuple(o)),
     "NOT": lambda o: Not(o[0]),
     "IN": lambda o: bind.is_in(o[0], o[1:]),
-    "IS_NULL": lambda o: IsNull(o[0]),
-    "IS_NOT_NULL": lambda o: Not(IsNull(o[0])),
+    "IS_NULL": lambda o: _is_null(o[0]),
+    "IS_NOT_NULL": lambda o: Not(_is_null(o[0])),
     "STARTS_WITH": lambda o: Call("startswith", tuple(o), pa.bool_()),
     "ENDS_WITH": lambda o: Call("endswith", tuple(o), pa.bool_()),
     "CONTAINS": lambda o: Call("contains", tuple(o), pa.bool_()),
@@ -132,6 +159,8 @@ def _text(tree: list[Any]) -> str:
         return ".".join(rest)
     if head == "l":
         return repr(rest[1])
+    if head == "TEXT":
+        return str(rest[0])
     if len(rest) == 2 and head not in ("IN", "STARTS_WITH", "ENDS_WITH", "CONTAINS"):
         return f"({_text(rest[0])} {head} {_text(rest[1])})"
     return f"{head}({', '.join(_text(r) for r in rest)})"

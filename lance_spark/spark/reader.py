@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -20,6 +20,7 @@ from lance_spark.table.scan.plan import MAX_TASK_BYTES
 from lance_spark.table.scan.task import ScanTask
 
 if TYPE_CHECKING:
+    from lance_spark.spark.planner.text.text_columns import TextColumns
     from lance_spark.table.scan.runner import Runner
     from lance_spark.table.search.task import SearchTask
 
@@ -84,7 +85,8 @@ class LanceReader(DataSourceReader):
     """The reader of the rows of `tasks`: those of a table or of a partitioned namespace, of a search, or changes.
 
     `reports`: tasks send their cost to the JVM, see `workers.metrics`. Only this, the conversion and the aggregation are pickled for
-    the executors. `num_fragments` is the number of fragments of the table, if it is known before its tasks run.
+    the executors. `num_fragments` is the number of fragments of the table, if it is known before its tasks run. `texts` are columns that
+    are added to the rows.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class LanceReader(DataSourceReader):
         size: Partitioning = Partitioning(),
         aggregation: Aggregation | None = None,
         reports: bool = False,
+        texts: TextColumns | None = None,
         num_fragments: int | None = None,
     ) -> None:
         self._tasks = tasks
@@ -103,6 +106,8 @@ class LanceReader(DataSourceReader):
         self._size = size
         self._aggregation = aggregation
         self._reports = reports
+        # Tasks without such columns do not import what adds them.
+        self._texts = texts if texts is not None and texts.conditions else None
         self._num_fragments = num_fragments
 
     @brief_errors()
@@ -126,7 +131,7 @@ class LanceReader(DataSourceReader):
         found = task.found(runner)
         if found is None:
             return None
-        batches = list(map(self._conversion.apply, found.to_batches()))
+        batches = list(self._converted(found.to_batches()))
         # Spark does not take columns without chunks.
         return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=self._conversion.promised)])
 
@@ -145,14 +150,17 @@ class LanceReader(DataSourceReader):
             return (blank(self._conversion.promised, rows) for rows in partition.task.row_counts(cost))
         batches = partition.task.read(cost)
         if self._aggregation is None:
-            return map(self._conversion.apply, batches)
+            return self._converted(batches)
         if self._aggregation.counts_rows:
             result = self._aggregation.result
             return (_repeated(batch.column(0), result) for batch in batches)
         return partial(self._aggregation, map(self._conversion.apply, batches))
 
+    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self._conversion.apply, batches if self._texts is None else map(self._texts.added_to, batches))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"_conversion": self._conversion, "_aggregation": self._aggregation, "_reports": self._reports}
+        return {"_conversion": self._conversion, "_aggregation": self._aggregation, "_reports": self._reports, "_texts": self._texts}
 
 
 def _repeated(column: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

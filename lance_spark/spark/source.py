@@ -36,6 +36,7 @@ from lance_spark.spark.command import Command
 from lance_spark.spark.opened import Opened, OpenedTable, open_version
 from lance_spark.spark.options import OF_STREAMS, ReadOptions, SparkWriteOptions
 from lance_spark.spark.planner.request import Request
+from lance_spark.spark.planner.text.text_columns import TextColumns
 from lance_spark.spark.projection import paths
 from lance_spark.spark.reader import LanceReader, Partitioning
 from lance_spark.spark.table_location import store_of, store_to_write
@@ -134,35 +135,38 @@ class LanceDataSource(DataSource):
         if self._read.feed.changes:
             return self._changes_reader(opened, plan, schema)
         if (search := self._search(opened, plan)) is not None:
-            return self._search_reader(search, schema)
+            return self._search_reader(opened, search, schema)
+        given, texts = promised(schema), TextColumns.of(schema, snapshot, opened.table_for)
+        schema = texts.rest(schema)
         if not self._request.is_aggregated:
             own = _shown(plan.fields(snapshot))
             names = set(own.names)
             if any(f.name in schema.names and f.name not in names for f in ROW_COLUMNS):
                 own = _shown(plan.known(snapshot))
             if schema.names != own.names or schema != to_spark(own):
-                plan = replace(plan, columns=paths(own, schema), with_row_id=False, with_row_address=False)
-        plan = self._request.apply(plan, plan.known(snapshot))
-        given, aggregation = promised(schema), None
+                plan = replace(plan, columns=paths(own, schema) if schema.fields else (), with_row_id=False, with_row_address=False)
+        plan = self._request.apply(texts.read_by(plan), plan.known(snapshot))
+        aggregation = None
         if self._request.is_aggregated:
             aggregation = self._request.aggregation(plan.known(snapshot), given)
             given = promised(to_spark(_shown(plan.fields(snapshot))))
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         request, fragments = self._request, opened.num_fragments
-        return LanceReader(opened.tasks(plan), conversion, request.rows_only, size, aggregation, request.reports, fragments)
+        return LanceReader(opened.tasks(plan), conversion, request.rows_only, size, aggregation, request.reports, texts, fragments)
 
-    def _search_reader(self, search: Search, schema: StructType) -> DataSourceReader:
+    def _search_reader(self, opened: Opened, search: Search, schema: StructType) -> DataSourceReader:
         """The reader of the rows that a search finds. What Spark filters, limits and aggregates is these rows: it is never pushed down."""
         from lance_spark.table.search.task import search_task
 
         request, snapshot = self._request, search.snapshot
         if request.schema is not None:
             schema = StructType.fromJson(json.loads(request.schema))
-        plan = self._selected(search.plan, snapshot, _found(search), search.query.columns.names, schema)
+        texts = TextColumns.of(schema, snapshot, opened.table_for)
+        plan = texts.read_by(self._selected(search.plan, snapshot, _found(search), search.query.columns.names, texts.rest(schema)))
         conversion = Conversion(promised(schema), self._read.nanoseconds == "truncate")
         task = search_task(replace(search, plan=plan, columns=None))
-        reader = LanceReader(lambda cores, most: [task], conversion, request.rows_only, reports=request.reports)
+        reader = LanceReader(lambda cores, most: [task], conversion, request.rows_only, reports=request.reports, texts=texts)
         if request.results is None:
             return reader
         from lance_spark.spark.planner.search.search_reader import SearchReader  # most reads are scans
@@ -177,10 +181,11 @@ class LanceDataSource(DataSource):
 
         snapshot = opened.shape
         found = self._changes(opened, plan, begin_of(snapshot, self._read.feed))
-        plan = self._selected(plan, snapshot, _shown(found.fields), [f.name for f in CHANGE_COLUMNS], schema)
+        texts = TextColumns.of(schema, snapshot, opened.table_for)
+        plan = texts.read_by(self._selected(plan, snapshot, _shown(found.fields), [f.name for f in CHANGE_COLUMNS], texts.rest(schema)))
         conversion, request = Conversion(promised(schema), self._read.nanoseconds == "truncate"), self._request
         tasks = changes_tasks(replace(found, plan=plan))
-        return LanceReader(lambda cores, most: tasks, conversion, request.rows_only, reports=request.reports)
+        return LanceReader(lambda cores, most: tasks, conversion, request.rows_only, reports=request.reports, texts=texts)
 
     def _changes(self, opened: Opened, plan: ScanPlan, begin: int) -> Changes:
         from lance_spark.table.feed.request import feed

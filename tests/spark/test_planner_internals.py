@@ -38,6 +38,7 @@ FEATURES = [
     "row_level",
     "session_catalog",
     "functions",
+    "text",
     "search",
     "catalog",
     "statements",

@@ -21,7 +21,7 @@ from lance_spark.predicate import Predicate, conjunction, evaluate
 from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.cost import Cost
-from lance_spark.table.scan.indexed import look_up
+from lance_spark.table.scan.indexed import look_up, with_tests
 from lance_spark.table.scan.parts import Part, left_by
 from lance_spark.table.scan.plan import (
     MAX_TASK_BYTES,
@@ -232,7 +232,7 @@ def _left_by_indexes(views: Sequence[LeafView], parts: Sequence[Part], predicate
         at += len(of_leaf)
         # Indexes have the values as the table has them, before they are cast.
         needed = view.snapshot.manifest.schema.select(predicate.columns).names
-        answer = None if view.casts.intersection(needed) else look_up(view.snapshot, predicate)
+        answer = None if view.casts.intersection(needed) else look_up(view.snapshot, with_tests(view.snapshot, predicate))
         left += of_leaf if answer is None else left_by(answer, of_leaf)
     return left
 
@@ -289,7 +289,7 @@ def _leaf_task(version: PartitionedVersion, view: LeafView, plan: ScanPlan, part
     pushed = None if plan.predicate is None else _without(plan.predicate, apart)
     inner = ScanPlan(read, pushed, batch_size=plan.batch_size, blob_handling=plan.blob_handling)
     given = tuple(f.name for f in plan.fields(version.shape).fields)
-    finish = Finish(needed.to_arrow(), constants, plan.predicate, plan.counts_rows, given, str(view.snapshot))
+    finish = Finish(needed.to_arrow(), constants, with_tests(view.snapshot, plan.predicate), plan.counts_rows, given, str(view.snapshot))
     return LeafTask(plan_parts(view.snapshot, inner, parts), finish)
 
 

@@ -174,6 +174,38 @@ public class Features {
     { SQL + "execution.QueryExecution", "analyzed/0" },
   };
 
+  private static final String[][] TEXT = {
+    { CATALYST + "trees.TreeNode", "containsPattern/1", "nodeName/0" },
+    { CATALYST + "trees.TreePattern$", "SCALA_UDF/0", ".MODULE$" },
+    { LOGICAL + "LogicalPlan", "resolved/0" },
+    { CATALYST + "plans.QueryPlan", "mapExpressions/1" },
+    { SQL + "internal.SessionState", "functionRegistry/0" },
+    { CATALYST + "FunctionIdentifier", "new/1", "funcName/0" },
+    { CATALYST + "InternalRow" },
+    { CATALYST + "analysis.FunctionRegistryBase", "createOrReplaceTempFunction/3", "listFunction/0" },
+    { CATALYST + "analysis.FunctionRegistry" },
+    { CATALYST + "expressions.Alias" },
+    { CATALYST + "expressions.Attribute", "newInstance/0" },
+    { CATALYST + "expressions.AttributeReference", "new/6" },
+    { CATALYST + "expressions.Cast" },
+    { CATALYST + "expressions.ExprId", "equals/1" },
+    { CATALYST + "expressions.Expression", "sql/0", "dataType/0", "eval/1", "foldable/0" },
+    { CATALYST + "expressions.ExpressionInfo", "new/2" },
+    { CATALYST + "expressions.GetStructField", "childSchema/0", "ordinal/0" },
+    { CATALYST + "expressions.NamedExpression", "exprId/0", "name/0" },
+    { CATALYST + "expressions.NamedExpression$", "newExprId/0", ".MODULE$" },
+    { CATALYST + "expressions.Or", "new/2" },
+    { CATALYST + "expressions.PlanExpression", "plan/0" },
+    { CATALYST + "expressions.ScalaUDF", "new/8", "function/0" },
+    { CATALYST + "expressions.SubqueryExpression", "withNewPlan/1" },
+    { LOGICAL + "Aggregate", "aggregateExpressions/0", "child/0", "groupingExpressions/0" },
+    { LOGICAL + "CTERelationDef", "child/0", "id/0" },
+    { LOGICAL + "CTERelationRef", "cteId/0", "output/0" },
+    { LOGICAL + "Project", "child/0", "new/2", "projectList/0" },
+    { LOGICAL + "Union" },
+    { LOGICAL + "WithCTE", "cteDefs/0", "plan/0" },
+  };
+
   private static final String[][] SEARCH = {
     { V2 + "DataSourceV2Relation$", ".MODULE$", "create/3" },
     { SQL + "Row", "get/1" },
@@ -273,6 +305,7 @@ public class Features {
     add("row_level", "DELETE, UPDATE and MERGE INTO fail on lance tables; use those of LanceTable", "resolution", ROW_LEVEL);
     add("session_catalog", "statements on lance tables of the session catalog run without their options", "", SESSION_CATALOG);
     add("functions", "lance_scan and the functions that search lance tables are unknown", "", FUNCTIONS);
+    add("text", "lance_match, lance_match_phrase and lance_multi_match are unknown in queries", "resolution", TEXT);
     add("search", "the option nearest and the functions that search for vectors run in one task", "", SEARCH);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
     add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);

@@ -96,7 +96,7 @@ public class LancePlanner extends Rule {
 
     private static List additions() {
       return all(new Object[] { Features.object("resolution", "LanceResolution"), Features.object("statements", "StatementParser"),
-          Features.object("functions", "LanceScanFunction") });
+          Features.object("functions", "LanceScanFunction"), Features.object("text", "TextFunction") });
     }
 
     private static List all(Object[] found) {

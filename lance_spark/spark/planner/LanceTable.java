@@ -20,6 +20,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
@@ -53,6 +54,13 @@ class LanceTable implements Table, SupportsRead, SupportsWrite, SupportsMetadata
     this.own = own;
     this.isCatalogTable = isCatalogTable;
     this.takesColumnsOnly = takesColumnsOnly;
+  }
+
+  /** The lance table that is scanned for a query or a row-level command; null if it is another table. */
+  static LanceTable scanned(Table table) {
+    if (table instanceof LanceTable) return (LanceTable) table;
+    boolean isCommand = table instanceof RowLevelOperationTable && ((RowLevelOperationTable) table).operation() instanceof LanceOperation;
+    return isCommand ? ((LanceOperation) ((RowLevelOperationTable) table).operation()).table : null;
   }
 
   LanceTable takingColumnsOnly() { return new LanceTable(inner, name, own, isCatalogTable, true); }

@@ -234,7 +234,7 @@ class Segments:
 
         Raises CorruptFileError, UnsupportedFeatureError or StorageError for a segment that cannot be trusted.
         """
-        field = self._field(path)
+        field = self.field(path)
         segments = self._by_field.get(field.id, ()) if field is not None else ()
         segment = next((s for s in segments if s.index.uuid == uuid), None)
         return None if field is None or segment is None else self._found(segment, field, over_values(condition))
@@ -242,7 +242,7 @@ class Segments:
     def _of_column(self, condition: Expression) -> Answer | None:
         """The answer of the indexes of the only column of the condition."""
         column = next(n for n in walk(condition) if isinstance(n, Column))
-        field = self._field(column.path)
+        field = self.field(column.path)
         segments = self._by_field.get(field.id, ()) if field is not None else ()
         if isinstance(condition, TextMatch) and field is not None:
             segments = (*self.searched("INVERTED", field), *segments)
@@ -256,7 +256,8 @@ class Segments:
                 answer = found if answer is None else beside(answer, found)
         return answer
 
-    def _field(self, path: Sequence[str]) -> Field | None:
+    def field(self, path: Sequence[str]) -> Field | None:
+        """The field of a column of the version; None if it has no such column."""
         try:
             return self._snapshot.manifest.schema.resolve(quoted(path))[-1]
         except SchemaMismatchError:
@@ -418,17 +419,18 @@ def with_tests(snapshot: Snapshot, condition: Condition) -> Condition:
         if not isinstance(node, TextMatch) or node.test is not None:
             return None
         assert isinstance(node.operand, Column)
-        field = snapshot.manifest.schema.resolve(quoted(node.operand.path))[-1]
-        return replace(node, test=TextTest(_parameters(snapshot, field)))
+        return replace(node, test=TextTest(_parameters(snapshot, node.operand.path)))
 
     return replace(condition, root=substituted(condition.root, tested))
 
 
-def _parameters(snapshot: Snapshot, field: Field) -> TextParameters:
+def _parameters(snapshot: Snapshot, path: Sequence[str]) -> TextParameters:
     from lance_spark.index.text.analysis.parameters import UNINDEXED, parameters_of  # most scans ask for no words
     from lance_spark.index.text.text_index import known_parameters
 
     segments = segments_of(snapshot)
+    if (field := segments.field(path)) is None:
+        return UNINDEXED  # a table of a namespace may lack the column
     usable = [segments.files(segment, field) for segment in segments.searched("INVERTED", field)]
     if usable and (found := known_parameters(usable)) is not None:
         return found

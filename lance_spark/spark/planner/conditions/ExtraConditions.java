@@ -21,10 +21,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.V2ExpressionBuilder;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.NamedReference;
-import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.*;
@@ -44,9 +42,9 @@ public class ExtraConditions extends Walk {
   LogicalPlan changed(LogicalPlan plan) throws Exception {
     if (!(plan instanceof Filter)) return plan;
     Object child = plan.children().apply(0);
-    if (!(child instanceof DataSourceV2Relation) || lance(((DataSourceV2Relation) child).table()) == null) return plan;
+    if (!(child instanceof DataSourceV2Relation) || LanceTable.scanned(((DataSourceV2Relation) child).table()) == null) return plan;
     DataSourceV2Relation relation = (DataSourceV2Relation) child;
-    Conditions conditions = new Conditions(lance(relation.table()).schema());
+    Conditions conditions = new Conditions(LanceTable.scanned(relation.table()).schema());
     List one = Collections.singletonList(((Filter) plan).condition());
     scala.collection.immutable.Seq parts = CollectionConverters.asScala(one).toSeq();
     // The names in a condition may differ in case from those of the columns.
@@ -56,13 +54,6 @@ public class ExtraConditions extends Walk {
     options.put(Request.CONDITIONS, PlanJson.text(conditions.found));
     List children = Collections.singletonList(SparkInternals.with(relation, "options", new CaseInsensitiveStringMap(options)));
     return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
-  }
-
-  /** The lance table that is scanned for a query or a row-level command; null if it is another table. */
-  private static LanceTable lance(Table table) {
-    if (table instanceof LanceTable) return (LanceTable) table;
-    boolean isCommand = table instanceof RowLevelOperationTable && ((RowLevelOperationTable) table).operation() instanceof LanceOperation;
-    return isCommand ? ((LanceOperation) ((RowLevelOperationTable) table).operation()).table : null;
   }
 
   /** The conditions of one filter: their SQL and their JSON, see PlanJson. */

@@ -38,13 +38,19 @@ public class LanceResolution extends Rule implements Addition {
     if (!Features.areKnown("resolution")) return plan;
     if (plan instanceof OwnStatement) return ((OwnStatement) (Object) plan).answer();
     try {
-      return new Tables().in((LogicalPlan) plan);
+      return withTextColumns(new Tables().in((LogicalPlan) plan));
     } catch (UnsupportedOperationException e) {
       throw e;
     } catch (Throwable t) {
       LancePlanner.LOG.warn("a lance table is only known as a Python source, without metadata columns and row-level commands", t);
       return plan;
     }
+  }
+
+  /** The plan with columns in the place of text functions, if that feature is there. */
+  static LogicalPlan withTextColumns(LogicalPlan plan) throws Exception {
+    Walk columns = (Walk) Features.object("text", "TextColumns");
+    return columns == null ? plan : columns.in(plan);
   }
 
   /** Spark would silently ignore new columns. */

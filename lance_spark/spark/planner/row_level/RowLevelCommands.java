@@ -35,7 +35,8 @@ public class RowLevelCommands extends Rule {
   public TreeNode apply(TreeNode plan) {
     if (!Features.areKnown("row_level")) return plan;
     try {
-      return new Commands().in((LogicalPlan) plan);
+      // Spark 4.0 rewrites commands after the rules of the analyzer.
+      return new Commands().in(LanceResolution.withTextColumns((LogicalPlan) plan));
     } catch (Exception e) {
       Platform.throwException(e);
       return plan;

@@ -175,7 +175,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     PlanJson json = new PlanJson(source.table.schema());
     ArrayNode keys = PlanJson.array();
     for (int i = 0; i < orders.length; i++) {
-      JsonNode column = orders[i].expression() instanceof NamedReference ? json.expression(orders[i].expression()) : null;
+      JsonNode column = orders[i].expression() instanceof NamedReference ? json.column((NamedReference) orders[i].expression(), false) : null;
       if (column == null || !json.isExact) return false;
       boolean ascending = orders[i].direction() == SortDirection.ASCENDING, nullsFirst = orders[i].nullOrdering() == NullOrdering.NULLS_FIRST;
       keys.add(PlanJson.array().add(column).add(ascending).add(nullsFirst));

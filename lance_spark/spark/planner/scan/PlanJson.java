@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.*;
 
 /**
  * Connector expressions as JSON, which lance_spark.predicate.from_json reads: ["c","a","b"] is the column a.b, ["l","long",5] a literal,
- * ["AND",x,y] a call. Spark evaluates expressions that have no such form.
+ * ["TEXT",name] the column of that name with the results of a TextCall, ["AND",x,y] a call. Spark evaluates expressions that have no such form.
  */
 class PlanJson {
   private static final Set CALLS = new HashSet(Arrays.asList(new Object[] { "=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "IS_NULL",
@@ -25,6 +25,7 @@ class PlanJson {
   /** The range of Python's dates, the years 1 to 9999, in days since 1970. */
   private static final long FIRST_DAY = -719162, LAST_DAY = 2932896;
   private static final long MICROS_A_DAY = 86400000000L;
+  private static final Literal TRUE = new LiteralValue(Boolean.TRUE, DataTypes.BooleanType);
   private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
   private static final ObjectWriter WRITER = new ObjectMapper().writer().with(JsonWriteFeature.ESCAPE_NON_ASCII);
 
@@ -55,9 +56,11 @@ class PlanJson {
 
   private JsonNode expression(Expression e, int depth) {
     if (e instanceof Literal) return literal((Literal) e);
-    if (e instanceof NamedReference) return column((NamedReference) e, false);
+    if (e instanceof NamedReference) return isResult(e) ? result(e) : column((NamedReference) e, false);
     if (!(e instanceof GeneralScalarExpression) || !CALLS.contains(((GeneralScalarExpression) e).name()) || depth > MAX_DEPTH) return null;
     String name = ((GeneralScalarExpression) e).name();
+    // Spark compares a column of truth values with true.
+    if (name.equals("=") && isResult(e.children()[0]) && e.children()[1].equals(TRUE)) return result(e.children()[0]);
     boolean isNullTest = name.startsWith("IS_"), exactBefore = isExact;
     List operands = new ArrayList();
     addOperands(e, name, operands);
@@ -66,7 +69,7 @@ class PlanJson {
       Expression operand = (Expression) operands.get(i);
       boolean isLiteral = operand instanceof Literal && (name.equals("IN") || ((Literal) operand).value() != null);
       if (i > 0 && OF_LITERALS.contains(name) && !isLiteral) return null;
-      boolean anyType = isNullTest && operand instanceof NamedReference;
+      boolean anyType = isNullTest && operand instanceof NamedReference && !isResult(operand);
       JsonNode node = anyType ? column((NamedReference) operand, true) : expression(operand, depth + 1);
       if (node == null) return null;
       call.add(node);
@@ -74,6 +77,17 @@ class PlanJson {
     if (isNullTest) isExact = exactBefore;
     return call;
   }
+
+  private boolean isResult(Expression e) {
+    return e instanceof NamedReference && isResult(((NamedReference) e).fieldNames()) && typeOf((NamedReference) e) == null;
+  }
+
+  /** Whether a column is of the feature "text": then its name is the call that it has the results of, see TextCall. */
+  private static boolean isResult(String[] names) {
+    return names.length == 1 && (names[0].startsWith("lance_match([") || names[0].startsWith("lance_match_phrase(["));
+  }
+
+  private static JsonNode result(Expression e) { return array().add("TEXT").add(((NamedReference) e).fieldNames()[0]); }
 
   /** Flattens a chain of AND or OR, which Spark nests, into one call. */
   private static void addOperands(Expression e, String name, List to) {
