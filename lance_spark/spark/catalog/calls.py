@@ -7,17 +7,19 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import LanceError, TableAlreadyExistsError
 from lance_spark.spark.catalog.iceberg import ICEBERG
 from lance_spark.spark.catalog.procedures import PROCEDURES as OWN
 from lance_spark.spark.catalog.procedures import Job
-from lance_spark.spark.catalog.tables import Place, latest_at
+from lance_spark.spark.catalog.tables import Place, latest_at, new_table
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.table.commit.commit import with_own_ids
-from lance_spark.table.versions.snapshot import reopened
+from lance_spark.table.versions.snapshot import Snapshot, reopened
 
 PROCEDURES = {**OWN, **ICEBERG}
 """All procedures of the SQL catalog, by name."""
+NEW_TABLE, IF_NOT_EXISTS = "made", "if_not_exists"
+"""Arguments that a statement gives to a procedure which makes a table: the table's id, and whether there may be one."""
 
 
 def describe(catalog: Catalog) -> dict[str, Any]:
@@ -42,11 +44,25 @@ def call(catalog: Catalog, name: str, place: Place, arguments: Mapping[str, Any]
     work = PROCEDURES[name].work
     given = {key: value for key, value in arguments.items() if value is not None}
     snapshot = latest_at(catalog, place)
+    if NEW_TABLE in given:
+        return _made(catalog, work, snapshot, given)
     if not isinstance(work, Job):
         return [list(row) for row in work(snapshot, **given)]
     if job is None:
         return with_own_ids(snapshot).version
     return [list(row) for row in work.commit(reopened(snapshot, job["version"]), _results(job["results"]), **given)]
+
+
+def _made(catalog: Catalog, work: Any, snapshot: Snapshot, given: dict[str, Any]) -> list[list[Any]]:
+    """The rows of a procedure that makes a table at `path`, for a table with an id instead."""
+    id, if_not_exists = given.pop(NEW_TABLE), given.pop(IF_NOT_EXISTS)
+    try:
+        with new_table(catalog, id) as path:
+            return [list(row) for row in work(snapshot, path=path, **given)]
+    except TableAlreadyExistsError:
+        if not if_not_exists:
+            raise
+    return []
 
 
 def tasks(

@@ -152,14 +152,19 @@ def _oldest_kept(snapshot: Snapshot, version: int | None, timestamp: int | None)
 
 def restore(snapshot: Snapshot, version: str | None = None, timestamp: int | None = None, **noted: Any) -> Rows:
     """The row of `restore`."""
-    if (version is None) == (timestamp is None):
+    if version is None and timestamp is None:
         raise InvalidOptionError("restore needs either version (a number or a tag) or timestamp")
+    return [(alter.restore(_old(snapshot, version, timestamp), _noted(noted).noted).version,)]
+
+
+def _old(snapshot: Snapshot, version: str | None, timestamp: int | None) -> Snapshot:
+    """A version, or the latest one at a time in microseconds since 1970; without both, `snapshot`."""
+    if version is not None and timestamp is not None:
+        raise InvalidOptionError("give either version (a number or a tag) or timestamp, not both")
     if timestamp is None:
-        old = resolve(snapshot, _reference(version))
-    else:
-        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=timestamp)
-        old = open_snapshot(snapshot.store, timestamp=moment, allow_other_stores=snapshot.allow_other_stores)
-    return [(alter.restore(old, _noted(noted).noted).version,)]
+        return resolve(snapshot, _reference(version))
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=timestamp)
+    return open_snapshot(snapshot.store, timestamp=moment, allow_other_stores=snapshot.allow_other_stores)
 
 
 def _create_tag(snapshot: Snapshot, name: str, version: str | None = None, if_not_exists: bool = False, or_replace: bool = False) -> Rows:
@@ -259,13 +264,13 @@ def _drop_constraint(snapshot: Snapshot, name: str, if_exists: bool = False, **n
     return [(alter.drop_constraint(snapshot, name, if_exists, _noted(noted).noted).version,)]
 
 
-def _shallow_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
-    clone = Dataset(snapshot).shallow_clone(path, _reference(version))
+def _shallow_clone(snapshot: Snapshot, path: str, version: str | None = None, timestamp: int | None = None) -> Rows:
+    clone = Dataset(_old(snapshot, version, timestamp)).shallow_clone(path)
     return [(clone.uri, clone.version)]
 
 
-def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None) -> Rows:
-    clone = Dataset(snapshot).deep_clone(path, _reference(version), progress=False)
+def _deep_clone(snapshot: Snapshot, path: str, version: str | None = None, timestamp: int | None = None) -> Rows:
+    clone = Dataset(_old(snapshot, version, timestamp)).deep_clone(path, progress=False)
     return [(clone.uri, clone.version)]
 
 
@@ -342,6 +347,7 @@ def _index_statistics(snapshot: Snapshot) -> Rows:
 
 
 _NAME_AND_VERSION = {"name": "string", "version": "string", "if_not_exists": "boolean", "or_replace": "boolean"}
+_AT = {"version": "string", "timestamp": "timestamp"}
 _NAME = {"name": "string", "if_exists": "boolean"}
 PROCEDURES: Mapping[str, Procedure] = {
     "create_index": Procedure(
@@ -396,7 +402,7 @@ PROCEDURES: Mapping[str, Procedure] = {
             **{"delete_unverified": "boolean", "error_if_tagged_old_versions": "boolean"},
         },
     ),
-    "restore": Procedure("version bigint", restore, {"version": "string", "timestamp": "timestamp", **_NOTED}),
+    "restore": Procedure("version bigint", restore, {**_AT, **_NOTED}),
     "create_tag": Procedure("name string, version bigint", _create_tag, _NAME_AND_VERSION, 1),
     "update_tag": Procedure("name string, version bigint", _update_tag, {"name": "string", "version": "string"}, 1),
     "delete_tag": Procedure("name string", _delete_tag, _NAME, 1),
@@ -423,6 +429,6 @@ PROCEDURES: Mapping[str, Procedure] = {
     "set_not_null": Procedure("version bigint", _set_not_null, {"columns": "array<string>", **_NOTED}, 1),
     "add_constraint": Procedure("version bigint", _add_constraint, {"name": "string", "condition": "string", **_NOTED}, 2),
     "drop_constraint": Procedure("version bigint", _drop_constraint, {**_NAME, **_NOTED}, 1),
-    "shallow_clone": Procedure("path string, version bigint", _shallow_clone, {"path": "string", "version": "string"}, 1),
-    "deep_clone": Procedure("path string, version bigint", _deep_clone, {"path": "string", "version": "string"}, 1),
+    "shallow_clone": Procedure("path string, version bigint", _shallow_clone, {"path": "string", **_AT}, 1),
+    "deep_clone": Procedure("path string, version bigint", _deep_clone, {"path": "string", **_AT}, 1),
 }

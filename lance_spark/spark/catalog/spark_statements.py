@@ -47,3 +47,28 @@ def write_order(rest: Tokens) -> SparkStatement:
                 "WRITE ORDERED BY: a table is clustered by columns in no direction; leave out DESC and NULLS FIRST or LAST"
             )
     return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY ({', '.join(columns)})")
+
+
+def updated_columns(rest: Tokens) -> SparkStatement:
+    """`UPDATE COLUMNS a, b FROM view`: the view has the values for the rows with its addresses."""
+    columns, view = _columns_of(rest)
+    set_all = ", ".join(f"{column} = __from.{column}" for column in columns)
+    source = f"MERGE INTO {rest.table} AS __into USING {view} AS __from"
+    return SparkStatement(f"{source} ON __into._rowaddr = __from._rowaddr WHEN MATCHED THEN UPDATE SET {set_all}")
+
+
+def added_columns(rest: Tokens) -> SparkStatement:
+    """`ADD COLUMNS a, b FROM view`, whose types only the view knows."""
+    columns, view = _columns_of(rest)
+    names = ", ".join(columns)
+    raise UnsupportedFeatureError(
+        f"ADD COLUMNS {names} FROM {view}: write ALTER TABLE {rest.table} ADD COLUMNS with types, and then "
+        f"ALTER TABLE {rest.table} UPDATE COLUMNS {names} FROM {view}; or "
+        "LanceTable.addColumns, which writes only the new columns, in one version"
+    )
+
+
+def _columns_of(rest: Tokens) -> tuple[list[str], str]:
+    columns = rest.paths()
+    rest.need("FROM")
+    return columns, rest.until()

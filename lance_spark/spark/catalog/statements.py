@@ -12,8 +12,15 @@ from typing import Any
 
 from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from lance_spark.spark.catalog.calls import PROCEDURES
-from lance_spark.spark.catalog.spark_statements import SparkStatement, analyzed, replaced_rows, write_order
+from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE, PROCEDURES
+from lance_spark.spark.catalog.spark_statements import (
+    SparkStatement,
+    added_columns,
+    analyzed,
+    replaced_rows,
+    updated_columns,
+    write_order,
+)
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
@@ -39,14 +46,21 @@ class Call:
 
 
 def statement(
-    catalog: Catalog, text: str, head: Sequence[str], name: str, tokens: Sequence[Sequence[Any]], place: Mapping[str, Any]
+    catalog: Catalog,
+    text: str,
+    head: Sequence[str],
+    name: str,
+    tokens: Sequence[Sequence[Any]],
+    place: Mapping[str, Any],
+    made: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The call that a statement means, or the statement of Spark's own.
 
-    `head` are the words before the name of the table, `tokens` those after it. Raises InvalidOptionError for a statement that is wrong.
+    `head` are the words before the name of the table, `tokens` those after it. `made` is the id of a table to be made from it. Raises
+    InvalidOptionError for a statement that is wrong.
     """
     rest = Tokens(text, [Token(*token) for token in tokens], name)
-    call = _STATEMENTS[_kind(head)](rest)
+    call = _cloned(head, rest, made) if made else _STATEMENTS[_kind(head)](rest)
     rest.end()
     if isinstance(call, SparkStatement):
         return {"sql": call.sql}
@@ -170,6 +184,10 @@ def _history(rest: Tokens) -> Call:
 def _alter(rest: Tokens) -> Call | SparkStatement:
     if rest.take("WRITE"):
         return write_order(rest)
+    if rest.take("UPDATE COLUMNS"):
+        return updated_columns(rest)
+    if rest.take("ADD COLUMNS"):
+        return added_columns(rest)
     if rest.take("ADD CONSTRAINT"):
         return _constraint(rest)
     if rest.take("DROP CONSTRAINT"):
@@ -194,6 +212,21 @@ def _alter(rest: Tokens) -> Call | SparkStatement:
         return _reference("update_tag", rest, {})
     arguments = {"or_replace": True} if or_replace or verb == "REPLACE" else {"if_not_exists": rest.take("IF NOT EXISTS")}
     return _reference(f"create_{kind.lower()}", rest, arguments)
+
+
+def _cloned(head: Sequence[str], rest: Tokens, made: Sequence[str]) -> Call:
+    """`CREATE TABLE [IF NOT EXISTS] x SHALLOW | DEEP CLONE t [VERSION | TIMESTAMP AS OF ..]`."""
+    if "REPLACE" in head[:3]:
+        raise UnsupportedFeatureError("a clone is a new table; write DROP TABLE first, or INSERT OVERWRITE to keep its versions")
+    if head[-2] not in ("SHALLOW", "DEEP"):
+        rest.expected("SHALLOW CLONE or DEEP CLONE")
+    arguments: dict[str, Any] = {NEW_TABLE: list(made), IF_NOT_EXISTS: "IF" in head[2:3]}
+    times = {}
+    if rest.take("VERSION AS OF"):
+        arguments["version"] = rest.version()
+    elif rest.take("TIMESTAMP AS OF"):
+        times["timestamp"] = rest.until()
+    return Call(f"{head[-2].lower()}_clone", arguments, times=times)
 
 
 def _constraint(rest: Tokens) -> Call:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -220,6 +221,14 @@ def abandon(catalog: Catalog, id: Id, declared: bool) -> None:
             namespace = catalog.namespace
             if namespace.describe_table(id).is_only_declared and not catalog.store(id).list("data"):
                 namespace.drop_table(id)
+
+
+@contextlib.contextmanager
+def new_table(catalog: Catalog, id: Id) -> Iterator[str]:
+    """The folder of a new table, which another function makes. Raises the errors of `stage`."""
+    begun = stage(catalog, id, {})
+    with on_failure(lambda: abandon(catalog, id, **begun)):
+        yield catalog.store(id).uri
 
 
 def drop(catalog: Catalog, id: Id, purge: bool) -> bool:

@@ -174,6 +174,45 @@ def test_statements_that_are_sparks_by_another_name(own: Lake) -> None:
     assert own.versions("ns.t") == [1, 2]
 
 
+def test_a_table_is_cloned_into_a_catalog_and_to_a_path(own: Lake, uri: str, sql: Sql) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id FROM range(3)")
+    own.sql("INSERT INTO lance.ns.t VALUES (3)")
+    assert own.sql("CREATE TABLE lance.ns.`a b` SHALLOW CLONE lance.ns.t") == [(own.location("ns.a b"), 2)]
+    own.sql("INSERT INTO lance.ns.`a b` VALUES (4)")
+    assert (len(own.pylance("ns.a b")), len(own.pylance("ns.t"))) == (5, 4)
+    own.sql(f"CREATE TABLE lance.`{uri}` DEEP CLONE lance.ns.t VERSION AS OF 1")
+    own.sql(f"CREATE TABLE IF NOT EXISTS lance.ns.back SHALLOW CLONE lance.`{uri}` TIMESTAMP AS OF current_timestamp()")
+    assert own.sql(f"CREATE TABLE IF NOT EXISTS lance.ns.back DEEP CLONE lance.`{uri}`") == []
+    for name in (f"lance.`{uri}`", "lance.ns.back"):
+        assert own.sql(f"SELECT count(*) FROM {name}") == [(3,)]
+    sql("CREATE TABLE planner.u USING lance AS SELECT 1 AS a")
+    own.sql("USE lance.ns")
+    own.sql("CREATE TABLE of_session DEEP CLONE spark_catalog.planner.u")
+    assert own.sql("SELECT * FROM lance.ns.of_session") == [(1,)]
+    for wrong, message in {
+        "CREATE TABLE lance.ns.back SHALLOW CLONE lance.ns.t": "TABLE_OR_VIEW_ALREADY_EXISTS|already",
+        "CREATE TABLE lance.ns.wrong SHALLOW CLONE lance.ns.t VERSION AS OF 9": "version 9",
+        "CREATE OR REPLACE TABLE lance.ns.wrong SHALLOW CLONE lance.ns.t": "a clone is a new table",
+        "CREATE TABLE lance.ns.wrong CLONE lance.ns.t": "SHALLOW CLONE or DEEP CLONE is expected",
+        "CREATE TABLE spark_catalog.planner.wrong SHALLOW CLONE lance.ns.t": "in the catalog of its table or at a path",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(wrong)
+    assert own.sql("SHOW TABLES IN lance.ns LIKE 'wrong'") == []
+
+
+def test_columns_are_updated_from_a_view(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(2) */ id, CAST(id AS STRING) AS s, 0D AS x FROM range(6)")
+    own.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW values_of_t AS SELECT _rowaddr, _fragid, s || '!' AS s, id / 2 AS x FROM lance.ns.t WHERE id > 3"
+    )
+    own.sql("ALTER TABLE lance.ns.t UPDATE COLUMNS s, x FROM values_of_t")
+    assert own.sql("SELECT * FROM lance.ns.t WHERE id >= 3 ORDER BY id") == [(3, "3", 0.0), (4, "4!", 2.0), (5, "5!", 2.5)]
+    assert own.versions("ns.t") == [1, 2]
+    with pytest.raises(SPARK_ERRORS, match="UPDATE COLUMNS a, b FROM values_of_t; or"):
+        own.sql("ALTER TABLE lance.ns.t ADD COLUMNS a, b FROM values_of_t")
+
+
 def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT id, double(id) AS price FROM range(3)")
     own.spark.range(3).selectExpr("id", "double(id) AS price").write.format("lance").mode("append").save(uri)
@@ -228,6 +267,8 @@ SPARKS_OWN = """
 SELECT 1; SELECT * FROM a JOIN b USING (id) WHERE x > 1 -- end
 WITH x AS (SELECT 1) SELECT * FROM x; INSERT INTO t VALUES (1, 'it''s'); DELETE FROM t WHERE id = 1; UPDATE t SET a = 1
 MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE; CREATE TABLE t (id INT) USING parquet; REPLACE TABLE t USING lance AS SELECT 1
+CREATE TABLE clone LIKE t; CREATE TABLE t (clone INT) USING parquet; CREATE TABLE IF NOT EXISTS t SHALLOW CLONE
+ALTER TABLE t ADD COLUMNS a INT, b INT; ALTER TABLE t ADD COLUMNS a INT FIRST; CREATE TABLE t CLONE u; CREATE VIEW clone AS SELECT 1
 CREATE TABLE t USING lance AS SELECT 1; CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1; DROP TABLE t; TRUNCATE TABLE t; CACHE TABLE t
 DESCRIBE t; DESC t id; DESCRIBE TABLE EXTENDED t; DESCRIBE FUNCTION history; DESCRIBE QUERY SELECT 1; DESCRIBE history; DESC detail
 DESCRIBE NAMESPACE n; SHOW TABLES; SHOW TABLES FROM tags; SHOW COLUMNS FROM t; SHOW TBLPROPERTIES t; SHOW INDEXES; SHOW CREATE TABLE t

@@ -69,6 +69,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       Place place = Place.of(statement.name);
       if (place == null) return handedOver(given);
       ObjectNode request = statement.json();
+      if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
       JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
       if (meaning.has("sql")) return sparks(meaning);
@@ -177,6 +178,24 @@ class Place {
     if (!(catalog instanceof LanceCatalog)) return at(SearchFunction.options(relation), names, entry(relation));
     Identifier id = (Identifier) relation.identifier().get();
     return new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id, null);
+  }
+
+  /** This place, seen from the catalog of a table with these names, which is to be made; its id becomes the value `made` of the request. */
+  Place making(List names, ObjectNode request) {
+    CatalogManager manager = LancePlanner.session().sessionState().catalogManager();
+    String first = (String) names.get(0);
+    boolean isNamed = names.size() > 1 && manager.isCatalogRegistered(first);
+    boolean isPath = !isNamed && names.size() == 2 && first.equalsIgnoreCase(LancePlanner.SOURCE) && ((String) names.get(1)).indexOf('/') >= 0;
+    List id = new ArrayList(isNamed || isPath ? names.subList(1, names.size()) : names);
+    if (!isNamed && names.size() == 1) id.addAll(0, Arrays.asList(manager.currentNamespace()));
+    request.set("made", CatalogPython.names((String[]) id.toArray(new String[id.size()])));
+    if (isPath) return this;
+    CatalogPlugin named = isNamed ? manager.catalog(first) : manager.currentCatalog();
+    if (named == catalog) return this;
+    if (!(named instanceof LanceCatalog) || json.has("id")) {
+      throw new IllegalArgumentException("a clone is in the catalog of its table or at a path: write CREATE TABLE lance.`/path` SHALLOW CLONE t");
+    }
+    return new Place((LanceCatalog) named, "options", CatalogPython.at(json, "options"), this.id, null);
   }
 
   private static Identifier entry(DataSourceV2Relation relation) {

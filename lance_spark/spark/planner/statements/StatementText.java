@@ -9,7 +9,7 @@ import java.util.*;
  * next to nothing.
  */
 class StatementText {
-  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE" });
+  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE", "CREATE" });
   private static final List ABOUT = Arrays.asList(new String[] { "HISTORY", "DETAIL" });
   private static final List LISTED = Arrays.asList(new String[] { "INDEXES", "INDEX", "TAGS", "TAG", "BRANCHES", "BRANCH" });
   private static final List MADE = Arrays.asList(new String[] { "INDEX", "TAG", "BRANCH" });
@@ -20,6 +20,8 @@ class StatementText {
   private int end = 0;
   /** The words before the name of the table, the parts of the name, and the number of the first token after it. */
   final List head = new ArrayList(), name = new ArrayList();
+  /** The parts of the name of the table that a statement makes from this one; none in most statements. */
+  final List made = new ArrayList();
   private int rest = 0, start = 0;
 
   private StatementText(String text) { this.text = text; }
@@ -39,12 +41,27 @@ class StatementText {
     if (first.startsWith("DESC")) return ABOUT.contains(second) && hasName(2);
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
     if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
+    if (first.equals("CREATE")) return isClone();
     if (!second.equals("TABLE") || !hasName(2)) return false;
     if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
     String verb = word(rest), object = word(rest + 1);
     if (verb.equals("ALTER") || verb.equals("CHANGE")) return isEndOf("SET NOT NULL");
     if (verb.equals("WRITE") || object.equals("CONSTRAINT") && (verb.equals("ADD") || verb.equals("DROP"))) return true;
+    if (object.equals("COLUMNS") && verb.equals("UPDATE")) return true;
+    if (object.equals("COLUMNS") && verb.equals("ADD")) return is(rest + 3, ",") || is(rest + 3, "FROM");
     return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
+  }
+
+  /** True for `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] x [SHALLOW | DEEP] CLONE t`. */
+  private boolean isClone() {
+    int table = is(1, "OR") && is(2, "REPLACE") ? 3 : 1;
+    if (!is(table, "TABLE")) return false;
+    boolean isOptional = is(table + 1, "IF") && is(table + 2, "NOT") && is(table + 3, "EXISTS");
+    if (!hasName(isOptional ? table + 4 : table + 1)) return false;
+    int clone = is(rest, "SHALLOW") || is(rest, "DEEP") ? rest + 1 : rest;
+    if (!is(clone, "CLONE")) return false;
+    made.addAll(name);
+    return hasName(clone + 1);
   }
 
   /** True if the text ends with these words, which Spark knows in other statements. */
