@@ -188,6 +188,7 @@ def test_a_table_is_cloned_into_a_catalog_and_to_a_path(own: Lake, uri: str, sql
     sql("CREATE TABLE planner.u USING lance AS SELECT 1 AS a")
     own.sql("USE lance.ns")
     own.sql("CREATE TABLE of_session DEEP CLONE spark_catalog.planner.u")
+    own.sql("USE spark_catalog.default")
     assert own.sql("SELECT * FROM lance.ns.of_session") == [(1,)]
     for wrong, message in {
         "CREATE TABLE lance.ns.back SHALLOW CLONE lance.ns.t": "TABLE_OR_VIEW_ALREADY_EXISTS|already",
