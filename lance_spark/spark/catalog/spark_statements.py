@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.catalog.statement_tokens import Tokens
@@ -49,26 +50,13 @@ def write_order(rest: Tokens) -> SparkStatement:
     return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY ({', '.join(columns)})")
 
 
-def updated_columns(rest: Tokens) -> SparkStatement:
-    """`UPDATE COLUMNS a, b FROM view`: the view has the values for the rows with its addresses."""
-    columns, view = _columns_of(rest)
-    set_all = ", ".join(f"{column} = __from.{column}" for column in columns)
-    source = f"MERGE INTO {rest.table} AS __into USING {view} AS __from"
-    return SparkStatement(f"{source} ON __into._rowaddr = __from._rowaddr WHEN MATCHED THEN UPDATE SET {set_all}")
-
-
-def added_columns(rest: Tokens) -> SparkStatement:
-    """`ADD COLUMNS a, b FROM view`, whose types only the view knows."""
-    columns, view = _columns_of(rest)
-    names = ", ".join(columns)
-    raise UnsupportedFeatureError(
-        f"ADD COLUMNS {names} FROM {view}: write ALTER TABLE {rest.table} ADD COLUMNS with types, and then "
-        f"ALTER TABLE {rest.table} UPDATE COLUMNS {names} FROM {view}; or "
-        "LanceTable.addColumns, which writes only the new columns, in one version"
-    )
-
-
-def _columns_of(rest: Tokens) -> tuple[list[str], str]:
-    columns = rest.paths()
+def columns_of_a_view(verb: str, rest: Tokens) -> NoReturn:
+    """`ADD COLUMNS a, b FROM view` and `UPDATE COLUMNS a, b FROM view`: raises UnsupportedFeatureError, with what to write instead."""
+    columns = ", ".join(rest.paths())
     rest.need("FROM")
-    return columns, rest.until()
+    view = rest.until()
+    instead = {
+        "ADD": f"write LanceTable.addColumns, or ALTER TABLE {rest.table} ADD COLUMNS with types and then MERGE INTO {rest.table}",
+        "UPDATE": f"write LanceTable.updateColumns, or MERGE INTO {rest.table} with a key in its condition",
+    }
+    raise UnsupportedFeatureError(f"{verb} COLUMNS {columns} FROM {view}: values of columns are not taken from a view; {instead[verb]}")

@@ -15,10 +15,9 @@ from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE, PROCEDURES
 from lance_spark.spark.catalog.spark_statements import (
     SparkStatement,
-    added_columns,
     analyzed,
+    columns_of_a_view,
     replaced_rows,
-    updated_columns,
     write_order,
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
@@ -184,10 +183,9 @@ def _history(rest: Tokens) -> Call:
 def _alter(rest: Tokens) -> Call | SparkStatement:
     if rest.take("WRITE"):
         return write_order(rest)
-    if rest.take("UPDATE COLUMNS"):
-        return updated_columns(rest)
-    if rest.take("ADD COLUMNS"):
-        return added_columns(rest)
+    for verb in ("ADD", "UPDATE"):
+        if rest.take(f"{verb} COLUMNS"):
+            columns_of_a_view(verb, rest)
     if rest.take("ADD CONSTRAINT"):
         return _constraint(rest)
     if rest.take("DROP CONSTRAINT"):

@@ -75,6 +75,8 @@ def test_statements_of_delta_lake(own: Lake) -> None:
         "VACUUM lance.ns.t RETAIN x HOURS": "a number is expected",
         "RESTORE lance.ns.t TO TIMESTAMP AS OF 'never'": "never|CAST_INVALID_INPUT",
         "ALTER TABLE lance.ns.t REPLACE INDEX b": "TAG or BRANCH is expected",
+        "ALTER TABLE lance.ns.t ADD COLUMNS a, b FROM v": "ADD COLUMNS with types and then MERGE INTO lance.ns.t",
+        "ALTER TABLE lance.ns.t UPDATE COLUMNS p FROM v": "write LanceTable.updateColumns",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(wrong)
@@ -200,18 +202,6 @@ def test_a_table_is_cloned_into_a_catalog_and_to_a_path(own: Lake, uri: str, sql
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(wrong)
     assert own.sql("SHOW TABLES IN lance.ns LIKE 'wrong'") == []
-
-
-def test_columns_are_updated_from_a_view(own: Lake) -> None:
-    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(2) */ id, CAST(id AS STRING) AS s, 0D AS x FROM range(6)")
-    own.sql(
-        "CREATE OR REPLACE TEMPORARY VIEW values_of_t AS SELECT _rowaddr, _fragid, s || '!' AS s, id / 2 AS x FROM lance.ns.t WHERE id > 3"
-    )
-    own.sql("ALTER TABLE lance.ns.t UPDATE COLUMNS s, x FROM values_of_t")
-    assert own.sql("SELECT * FROM lance.ns.t WHERE id >= 3 ORDER BY id") == [(3, "3", 0.0), (4, "4!", 2.0), (5, "5!", 2.5)]
-    assert own.versions("ns.t") == [1, 2]
-    with pytest.raises(SPARK_ERRORS, match="UPDATE COLUMNS a, b FROM values_of_t; or"):
-        own.sql("ALTER TABLE lance.ns.t ADD COLUMNS a, b FROM values_of_t")
 
 
 def test_constraints_hold_for_writes_of_spark(own: Lake, sql: Sql, uri: str) -> None:
