@@ -58,7 +58,7 @@ test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with
 test-planner-versions: ## Only the planner: what it uses and pushes down, columns, SQL and catalogs, with every PySpark but the newest
 	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
 	SPARK_TESTS="tests/spark/test_planner_internals.py tests/spark/test_planner_pushdown.py tests/spark/test_columnar_modes.py \
-	tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py"
+	tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py tests/spark/sql/test_parsing.py"
 
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test
