@@ -160,6 +160,7 @@ def test_functions_search_tables_of_a_catalog_and_their_branches(spark: SparkSes
         ("lance_vector_search('seen', 'v', array(0.5, 0.5), 3)", "q has 2 dimensions, but the vectors of column 'v' have 4"),
         ("lance_vector_search('seen', 'v', array(double('NaN'), 1, 1, 1))", "q has NaN"),
         (f"lance_vector_search('seen', 'w', {QUERY})", "'w'"),
+        ("lance_fts('seen', 'nope', 'sky')", "no column 'nope'"),
         ("lance_fts('seen', 'text', '{\"match\": ')", "a query as JSON names its columns"),
         ("SEARCH('seen', '{\"match\": ')", "starts with a brace, but is not JSON"),
         ("SEARCH('seen', concat(id, 'x'))", "id"),

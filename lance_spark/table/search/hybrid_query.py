@@ -81,7 +81,7 @@ def _route(snapshot: Snapshot, given: object, k: int) -> Route:
         raise InvalidOptionError("a route of hybrid has either nearest or full_text_query")
     rows, weight = _rows(route.get("k"), k), _number("the weight of a route", route.get("weight"), 1.0)
     if nearest is None:
-        return Route(text_query_of(text), rows, weight)
+        return Route(text_query_of(text, snapshot.manifest.schema), rows, weight)
     if isinstance(nearest, Mapping):
         if nearest.get("k") is not None and route.get("k") is not None:
             raise InvalidOptionError("a route of hybrid has two numbers k, its own and that of nearest; give one")

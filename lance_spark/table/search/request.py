@@ -55,7 +55,7 @@ class SearchRequest:
         if self.nearest is not None:
             return VectorSearch(nearest_of(snapshot, self.nearest), self.prefilter, self.fast_search)
         if self.full_text_query is not None:
-            return TextSearch(text_query_of(self.full_text_query), self.prefilter, self.fast_search)
+            return TextSearch(text_query_of(self.full_text_query, snapshot.manifest.schema), self.prefilter, self.fast_search)
         return None if self.hybrid is None else HybridSearch(hybrid_of(snapshot, self.hybrid), self.prefilter, self.fast_search)
 
 

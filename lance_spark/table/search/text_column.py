@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_spark.errors import CorruptFileError, InvalidOptionError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, StorageError, UnsupportedFeatureError
 from lance_spark.index.text.analysis.analyzer import Analyzer
 from lance_spark.index.text.analysis.parameters import UNINDEXED
 from lance_spark.index.text.analysis.tokenizers import Tokens
@@ -26,10 +25,11 @@ from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.predicate import Predicate
 from lance_spark.predicate.evaluate import raw_values
 from lance_spark.predicate.tree import Column
-from lance_spark.schema.schema import Field, quoted
+from lance_spark.schema.schema import quoted
 from lance_spark.table.scan.indexed import Segment, segments_of
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.search.damaged import DamagedSegmentError
+from lance_spark.table.search.text_query import field_of
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ADDRESS = "_rowaddr"
@@ -49,23 +49,6 @@ class Scored:
     scores: np.ndarray
 
 
-def field_of(snapshot: Snapshot, name: str) -> tuple[tuple[str, ...], Field]:
-    """The path and the field of a column with texts. Raises SchemaMismatchError or InvalidOptionError."""
-    steps = snapshot.manifest.schema.resolve(name)
-    field = steps[-1]
-    if field.logical_type != "json" and not _is_text(field.type):
-        raise InvalidOptionError(
-            f"full-text search needs a column of texts, lists of texts or JSON; column {name!r} is of type {field.type}"
-        )
-    return tuple(f.name for f in steps), field
-
-
-def _is_text(t: pa.DataType) -> bool:
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        t = t.value_type
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
-
-
 class TextColumn:
     """A column in a search. The rows that no segment covers must satisfy the `predicate`.
 
@@ -75,7 +58,7 @@ class TextColumn:
     def __init__(
         self, snapshot: Snapshot, name: str, predicate: Predicate | None, fast_search: bool, without: Set[bytes] = frozenset()
     ) -> None:
-        self.path, self.field = field_of(snapshot, name)
+        self.path, self.field = field_of(snapshot.manifest.schema, name)
         self._snapshot, self._predicate, self._fast_search = snapshot, predicate, fast_search
         self._wanted: set[str] = set()
         found = segments_of(snapshot).searched("INVERTED", self.field)

@@ -8,6 +8,8 @@ from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
+import pyarrow as pa
+
 from lance_spark.errors import InvalidOptionError
 from lance_spark.index.text.queries import (
     BooleanQuery,
@@ -20,6 +22,7 @@ from lance_spark.index.text.queries import (
     TextQuery,
     leaves,
 )
+from lance_spark.schema.schema import Field, Schema
 
 _MOST_FUZZY = 32
 """The largest edit distance; tokens of indexes of pylance have at most 39 bytes."""
@@ -34,13 +37,15 @@ _MOST_VALUES = 1 << 16
 _MOST_CHARACTERS = 1 << 20
 
 
-def text_query_of(given: object) -> TextQuery:
-    """Check a query. Raises InvalidOptionError."""
+def text_query_of(given: object, known: Schema) -> TextQuery:
+    """Check a query of the columns `known`. Raises InvalidOptionError, or SchemaMismatchError for a column that is not there."""
     _check_size(given)
     query = _query(given, 0)
     count = sum(1 for _ in leaves(query))
     if not 0 < count <= _MOST_LEAVES:
         raise InvalidOptionError(f"a full-text query has from 1 to {_MOST_LEAVES} parts that search columns, not {count}")
+    for name in {name for leaf in leaves(query) for name in columns_of(leaf) if name}:
+        field_of(known, name)
     return query
 
 
@@ -285,6 +290,23 @@ def _some(indexed: Sequence[str]) -> Sequence[str]:
     if not indexed:
         raise InvalidOptionError("no column has a full-text index; the query must name the columns to be searched")
     return indexed
+
+
+def field_of(known: Schema, name: str) -> tuple[tuple[str, ...], Field]:
+    """The path and the field of a column with texts. Raises SchemaMismatchError or InvalidOptionError."""
+    steps = known.resolve(name)
+    field = steps[-1]
+    if field.logical_type != "json" and not _is_text(field.type):
+        raise InvalidOptionError(
+            f"full-text search needs a column of texts, lists of texts or JSON; column {name!r} is of type {field.type}"
+        )
+    return tuple(f.name for f in steps), field
+
+
+def _is_text(t: pa.DataType) -> bool:
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        t = t.value_type
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
 
 
 def columns_of(leaf: Leaf) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ def test_a_search_needs_a_column_that_exists_and_positions_for_phrases(tmp_path:
     with pytest.raises(InvalidOptionError, match="no column has a full-text index"):
         found.scan(full_text_query="hello").to_table()
     with pytest.raises(SchemaMismatchError, match="zz"):
-        found.scan(full_text_query={"match": {"query": "x", "column": "zz"}}).to_table()
+        found.scan(full_text_query={"match": {"query": "x", "column": "zz"}})
     ds.create_scalar_index("a", "INVERTED")
     with pytest.raises(InvalidOptionError, match="with_position"):
         Dataset.open(ds.uri).scan(full_text_query={"phrase": {"query": "hello world"}}).to_table()
