@@ -119,7 +119,12 @@ def test_two_killed_streams_and_other_writers_share_a_table(tmp_path: Path) -> N
             if writer % 2:
                 Dataset.write(uri, rows, mode="append")
             else:
-                lance.write_dataset(rows, uri, mode="append")
+                try:
+                    lance.write_dataset(rows, uri, mode="append")
+                except OSError as e:
+                    if "Too many concurrent writers" not in str(e):
+                        raise
+                    continue  # pylance gives up after 30 seconds
             appended[writer] += 1
 
     with ThreadPoolExecutor(6) as threads:
