@@ -79,7 +79,7 @@ def test_without_a_class_loader_that_takes_classes_rows_are_handed_over(stored: 
     script = """
 from lance_spark.spark.planner import install
 def compiled(gateway, context):
-    return install._class_loader(gateway, context, install._compile(gateway, context, install.sources()))
+    return install._class_loader(gateway, context, install._compile_known(gateway, context))
 install._compiled = compiled
 spark = builder.master("local[1]").getOrCreate()
 lance_spark.enable(spark)
