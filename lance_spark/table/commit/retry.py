@@ -25,7 +25,7 @@ T = TypeVar("T")
 def attempts() -> Iterator[int]:
     """Number the tries of a commit that other writers overtake, from 0. Call `back_off` after each."""
     begun = time.monotonic()
-    for attempt in itertools.count():
+    for attempt in itertools.count():  # pragma: no branch (it counts for ever)
         if attempt >= COMMIT_TRIES and time.monotonic() >= begun + PATIENCE_S:
             return
         yield attempt
