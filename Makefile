@@ -52,7 +52,7 @@ coverage-compiled:
 	HYPOTHESIS_PROFILE=coverage COVERAGE_FILE=$(VENV)/coverage.compiled $(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider \
 	tests/file/test_writer.py tests/layouts/test_write_page.py tests/layouts/test_read_column.py tests/table/test_round_trips.py tests/table/commit \
 	tests/table/maintenance/test_cleanup_meanwhile.py tests/table/manifest_store tests/namespace/test_manifest_table.py \
-	tests/table/versions/test_write_ahead_log.py tests/table/test_null_structs.py tests/metadata tests/file tests/table/changes/test_delete.py
+	tests/table/versions/test_write_ahead_log.py tests/table/test_null_structs.py tests/metadata tests/file
 
 test-spark-versions: $(SPARK_VERSIONS:%=test-spark-%) ## The tests of Spark with every PySpark that is supported, each in an environment of its own
 
