@@ -33,15 +33,15 @@ from lance_spark.table.maintenance.cleanup import DEFAULT_AGE, CleanupPolicy, Cl
 from lance_spark.table.maintenance.clone import create_branch, deep_clone, shallow_clone
 from lance_spark.table.maintenance.progress import tracker
 from lance_spark.table.maintenance.verify import Report, verify
+from lance_spark.table.mem_wal.scan import check_no_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import COMMIT_MESSAGE, History, Versions, history, versions
-from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopened
+from lance_spark.table.versions.snapshot import MemWal, Snapshot, check_mem_wal, open_snapshot, opened_as, reopened
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
-from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NO_OPTIONS, WriteOptions
 from lance_spark.table.write.write import Data, Mode, write
 
@@ -91,13 +91,16 @@ class Dataset(SearchMethods, IndexMethods):
         storage_options: Mapping[str, str] | None = None,
         allow_other_stores: bool = False,
         verify_checksums: bool = True,
+        mem_wal: MemWal = "merged",
     ) -> Dataset:
         """Open the latest version, or that of a number, tag or time; see `table.versions.snapshot.open_snapshot` for valid combinations.
 
         `allow_other_stores` allows the manifest to refer to files in other stores or buckets than the table's own. It also lets
         `deep_clone` copy files from outside of the table's folder, and cleanup and verify access clones in other stores.
-        Without `verify_checksums`, checksums of data files are not verified.
+        Without `verify_checksums`, checksums of data files are not verified. `mem_wal` is for tables with a write-ahead log, see
+        docs/mem-wal.md: "merged" reads its rows, too; "base" reads only what is in the table.
         """
+        check_mem_wal(mem_wal)
         snapshot = open_snapshot(
             Store(uri, storage_options),
             version=version,
@@ -106,7 +109,7 @@ class Dataset(SearchMethods, IndexMethods):
             timestamp=timestamp,
             allow_other_stores=allow_other_stores,
         )
-        return cls(warn_of_unread(replace(snapshot, verify_checksums=verify_checksums)))
+        return cls(replace(snapshot, verify_checksums=verify_checksums, mem_wal=mem_wal))
 
     @classmethod
     def write(
@@ -384,8 +387,7 @@ class Dataset(SearchMethods, IndexMethods):
         return Dataset(reopened(self.snapshot, version))
 
     def _changed(self, snapshot: Snapshot) -> Self:
-        own = self.snapshot
-        return type(self)(replace(snapshot, allow_other_stores=own.allow_other_stores, verify_checksums=own.verify_checksums))
+        return type(self)(opened_as(self.snapshot, snapshot))
 
     def _target(self, uri: str, options: Mapping[str, str] | None) -> Store:
         return self.snapshot.store.at(uri) if options is None else Store(uri, options)
@@ -399,6 +401,7 @@ class Dataset(SearchMethods, IndexMethods):
             >>> table.take([2, 0, 2])["id"].to_pylist()
             [3, 1, 3]
         """
+        check_no_log(self.snapshot, "take")
         return take(self.snapshot, indices, ScanPlan(names(columns)).checked(self.snapshot))
 
     def take_blobs(
@@ -413,8 +416,10 @@ class Dataset(SearchMethods, IndexMethods):
         Pass exactly one of `ids` (of the column `_rowid`), `addresses` (`_rowaddr`) and `indices` (numbers as for `take`). Raises
         IndexError for a row that does not exist.
         """
+        check_no_log(self.snapshot, "take_blobs")
         return take_blobs(self.snapshot, blob_column, ids, addresses, indices)
 
     def take_rows(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with these ids (of the column `_rowid`), in the given order. Raises IndexError for an id that no row has."""
+        check_no_log(self.snapshot, "take_rows")
         return take_by_row_id(self.snapshot, row_ids, ScanPlan(names(columns)).checked(self.snapshot))

@@ -50,6 +50,7 @@ ROOMS = [
     "table/indexes",
     "table/join",
     "table/search",
+    "table/mem_wal",
     "table/scan",
     "table/write",
     "table/commit",

@@ -25,7 +25,6 @@ from lance_spark.errors import (
 from lance_spark.storage.location import can_be_path
 from lance_spark.storage.store import Store
 from lance_spark.table.versions.snapshot import open_snapshot
-from lance_spark.table.versions.write_ahead_log import warn_of_unread
 
 if TYPE_CHECKING:
     from lance_spark.dataset import Dataset
@@ -130,7 +129,7 @@ class Namespace(ABC):
         """Open the latest version of a table, or the one of a number, tag or time. Raises TableNotFoundError, also without data."""
         from lance_spark.dataset import Dataset  # imports all that changes a table, which a client of Spark does not need
 
-        return Dataset(warn_of_unread(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp)))
+        return Dataset(open_snapshot(self.store(id), version=version, tag=tag, branch=branch, timestamp=timestamp))
 
     def write(self, id: Id, data: Data, mode: Mode = "create", **options: Any) -> Dataset:
         """Write one version of a table, in the modes of `Dataset.write`. A table that the namespace lacks is declared first.

@@ -22,7 +22,7 @@ from lance_spark.spark.table_location import store_of, store_to_write
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, check_identity, open_pinned, open_snapshot
-from lance_spark.table.versions.write_ahead_log import warn_of_unread
+from lance_spark.table.versions.write_ahead_log import has_log
 
 if TYPE_CHECKING:
     from lance_spark.namespace.partitioned.root import PartitionedVersion
@@ -31,6 +31,8 @@ PARTITIONED_MARK = b"LancePartitioned:"
 """In the pickle of a source of a partitioned namespace: LanceTable.java looks for it."""
 VERSION_MARK = b"LanceVersion:"
 """In the pickle of a source of a table, before the pinned version and its identity: LanceTable.java looks for it."""
+LOG_MARK = b"LanceLog:"
+"""In the pickle of a source whose rows are also in a write-ahead log: LanceTable.java looks for it."""
 
 
 class Opened(Protocol):
@@ -58,8 +60,8 @@ class Opened(Protocol):
     def check(self, plan: ScanPlan) -> None:
         """Raise UnsupportedFeatureError for columns that it does not have."""
 
-    def tasks(self, plan: ScanPlan) -> Tasks:
-        """What divides a scan into tasks."""
+    def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
+        """What divides a scan into tasks; `with_log`: the rows of the write-ahead log are read, too, unless an option says otherwise."""
 
     def table_for(self, what: str) -> Snapshot:
         """The table, for what only tables have. Raises UnsupportedFeatureError: the namespace, and `what`."""
@@ -81,11 +83,12 @@ class OpenedTable:
     @property
     def mark(self) -> bytes:
         identity = self.identity.encode()
-        return VERSION_MARK + struct.pack("<qq", self.shape.version, len(identity)) + identity
+        log = LOG_MARK if self.shape.mem_wal == "merged" and has_log(self.shape.manifest) else b""
+        return VERSION_MARK + struct.pack("<qq", self.shape.version, len(identity)) + identity + log
 
     @property
-    def num_fragments(self) -> int:
-        return len(self.shape.manifest.lazy_fragments)
+    def num_fragments(self) -> int | None:
+        return None if has_log(self.shape.manifest) else len(self.shape.manifest.lazy_fragments)
 
     def pinned(self) -> Callable[[ReadOptions, bool], Opened]:
         return partial(_table_again, self.shape.store, self.shape.version, self.identity)
@@ -93,7 +96,12 @@ class OpenedTable:
     def check(self, plan: ScanPlan) -> None:
         """A table has all columns."""
 
-    def tasks(self, plan: ScanPlan) -> Tasks:
+    def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
+        if with_log and has_log(self.shape.manifest):
+            from lance_spark.table.mem_wal.tasks import Log, plan_merged
+
+            if (log := Log.of(self.shape)) is not None:
+                return partial(plan_merged, log, plan)
         return partial(plan_tasks, self.shape, plan)
 
     def table_for(self, what: str) -> Snapshot:
@@ -130,7 +138,7 @@ class OpenedNamespace:
 
         check_no_row_columns(plan, self.version)
 
-    def tasks(self, plan: ScanPlan) -> Tasks:
+    def tasks(self, plan: ScanPlan, with_log: bool = True) -> Tasks:
         from lance_spark.namespace.partitioned.scan import plan_partitioned
 
         return partial(plan_partitioned, self.version, plan)
@@ -148,9 +156,10 @@ def _table_again(store: Store, version: int, identity: str, options: ReadOptions
     if searches:
         from lance_spark.table.search.segments import opened as opened_before  # loads the decoders
 
-        return OpenedTable(opened_before(store, version, identity, options.allow_other_stores, options.verify_checksums))
+        found = opened_before(store, version, identity, options.allow_other_stores, options.verify_checksums)
+        return OpenedTable(found if options.mem_wal == "merged" else replace(found, mem_wal=options.mem_wal))
     snapshot = open_pinned(store, version, identity, options.allow_other_stores)
-    return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums))
+    return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))
 
 
 def _namespace_again(store: Store, version: int, identity: str, options: ReadOptions, _: bool) -> OpenedNamespace:
@@ -185,4 +194,4 @@ def open_version(options: ReadOptions, identity: str = "") -> Opened:
             what = "is a partitioned namespace, which has no tags and branches; use version or timestamp"
             raise InvalidOptionError(f"{store.uri} {what}") from None
         return OpenedNamespace(with_flags(found, options.allow_other_stores, options.verify_checksums))
-    return OpenedTable(warn_of_unread(replace(snapshot, verify_checksums=options.verify_checksums)))
+    return OpenedTable(replace(snapshot, verify_checksums=options.verify_checksums, mem_wal=options.mem_wal))

@@ -37,6 +37,7 @@ from lance_spark.storage.options import TABLES as STORAGE_OPTIONS
 from lance_spark.table.feed.options import DESCRIBED as FEED
 from lance_spark.table.feed.options import LATEST, NO_FEED, FeedOption, FeedOptions
 from lance_spark.table.scan.plan import MAX_TASK_BYTES
+from lance_spark.table.versions.snapshot import MEM_WALS, MemWal
 from lance_spark.table.write.new_schema import COLUMN_OPTIONS
 from lance_spark.table.write.options import DESCRIBED, NO_OPTIONS, WriteOption, WriteOptions
 
@@ -181,6 +182,13 @@ OPTIONS = (
         flag,
         "`false` skips the verification of checksums (default: `true`; see [checksums](checksums.md)).",
     ),
+    Option(
+        "mem_wal",
+        "read",
+        choice(*MEM_WALS),
+        "How a table with a write-ahead log is read: `merged` (default) with the rows of the log, or only the table, its `base` "
+        "(see [write-ahead logs](mem-wal.md)).",
+    ),
     *_OF_FEEDS,
     *_OF_WRITES,
     Option(
@@ -226,7 +234,7 @@ _UNBUILT = {name.lower(): (name, hint) for name, hint in UNBUILT.items()}
 
 _FOR_READING_ONLY_AND_HARMLESS = (
     *("batch_size", "max_partition_bytes", "nanoseconds"),
-    *("use_scalar_index", "allow_other_stores", "verify_checksums"),
+    *("use_scalar_index", "allow_other_stores", "verify_checksums", "mem_wal"),
 )
 _SEARCHES = {"nearest", "fullTextQuery", "hybrid"}
 """The options that make a search of a read; LanceTable.java has them, too."""
@@ -275,6 +283,7 @@ class ReadOptions:
     use_scalar_index: bool = True
     allow_other_stores: bool = False
     verify_checksums: bool = True
+    mem_wal: MemWal = "merged"
     blob_handling: BlobHandling = "bytes"
     feed: FeedOptions = NO_FEED
     namespace_properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)

@@ -153,7 +153,8 @@ class LanceDataSource(DataSource):
         conversion = Conversion(given, self._read.nanoseconds == "truncate")
         size = Partitioning(self._request.parallelism, self._read.max_partition_bytes)
         request, fragments = self._request, opened.num_fragments
-        return LanceReader(opened.tasks(plan), conversion, request.rows_only, size, aggregation, request.reports, texts, fragments)
+        tasks = opened.tasks(plan, not request.changes_rows)
+        return LanceReader(tasks, conversion, request.rows_only, size, aggregation, request.reports, texts, fragments)
 
     def _search_reader(self, opened: Opened, search: Search, schema: StructType) -> DataSourceReader:
         """The reader of the rows that a search finds. What Spark filters, limits and aggregates is these rows: it is never pushed down."""

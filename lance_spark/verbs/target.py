@@ -24,7 +24,7 @@ from lance_spark.table.versions.snapshot import Snapshot, open_snapshot, reopene
 from lance_spark.table.versions.write_ahead_log import warn_of_unread
 from lance_spark.table.write.options import NOTED, WriteOptions
 
-_PLACE = ("branch", "allow_other_stores", "verify_checksums")
+_PLACE = ("branch", "allow_other_stores", "verify_checksums", "mem_wal")
 PLACE = ", ".join((f"{STORAGE}*", *_PLACE))
 """The options that locate a table, for messages."""
 
@@ -63,7 +63,7 @@ class Target:
         return replace(opened, verify_checksums=self.options.get("verify_checksums", "true").lower() == "true")
 
     def opened(self) -> Target:
-        """This table, which exists; warns of rows that are not read. Raises TableNotFoundError."""
+        """This table, which exists; warns of rows that cannot be changed. Raises TableNotFoundError."""
         warn_of_unread(self.latest())
         return self
 
@@ -73,6 +73,8 @@ class Target:
         With `fragments` (not empty), only their rows: each fragment in one partition, in the order of its rows.
         """
         options = {**self.options, "version": str(snapshot.version), IDENTITY: snapshot.identity}
+        if addressed:
+            options["mem_wal"] = "base"
         if fragments is not None:
             options["fragments"] = ",".join(map(str, sorted(fragments)))
         if addressed:

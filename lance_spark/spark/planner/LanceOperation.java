@@ -41,7 +41,13 @@ class LanceOperation implements SupportsDelta, RowLevelOperationBuilder {
   public RowLevelOperation build() { return this; }
   public RowLevelOperation.Command command() { return info.command(); }
   public String description() { return "lance " + command(); }
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return table.newScanBuilder(options); }
+  /** Scans the rows of the table: those of its write-ahead log cannot be changed. */
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    ColumnsBuilder builder = (ColumnsBuilder) table.newScanBuilder(options);
+    builder.request.changesRows = true;
+    return builder;
+  }
+
   public NamedReference[] rowId() { return new NamedReference[] { Expressions.column(MetadataColumns.ADDRESS) }; }
   public NamedReference[] requiredMetadataAttributes() { return new NamedReference[0]; }
   public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new UnplannedDelta(this); }

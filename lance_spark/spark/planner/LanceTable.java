@@ -206,6 +206,15 @@ class Source {
 
   byte[] pickle() throws Exception { return inPython().dataSource(); }
 
+  /** True if the table has a write-ahead log whose rows are read, too: only tasks know how many rows there are. */
+  boolean hasLog() {
+    try {
+      return Marks.after(pickle(), Pickle.LOG_MARK, 0) >= 0;
+    } catch (Exception e) {
+      return true;
+    }
+  }
+
   /** Spark's own batch over the source with the request. */
   Batch batch(String request, StructType schema) throws Exception {
     PythonDataSourceCreationResult result = inPython();
@@ -271,6 +280,7 @@ class Pickle {
   /** The mark before two such integers and text (LanceDataSource in lance_spark.spark.source). */
   static final byte[] VERSION_MARK = Marks.mark("LanceVersion:");
   static final byte[] PARTITIONED_MARK = Marks.mark("LancePartitioned:");
+  static final byte[] LOG_MARK = Marks.mark("LanceLog:");
 
   /** The pickle of `lance_spark.spark.source.bind(source, request)`, in protocol 3. */
   static byte[] bind(byte[] source, String request) throws Exception {

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from lance_spark.table.scan.explain import explain
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use
+
+
+class Task(Protocol):
+    """A part of a scan, see `ScanTask.read`."""
+
+    def read(self) -> Iterator[pa.RecordBatch]: ...
 
 
 @dataclass(frozen=True)
@@ -24,13 +31,17 @@ class Scan:
         """The schema of the result."""
         return self.plan.schema(self.snapshot)
 
+    def tasks(self, plan: ScanPlan) -> Sequence[Task]:
+        """The tasks of a plan of this scan."""
+        # Rows without columns are read as addresses, which need no file.
+        nothing = not plan.counts_rows and not plan.fields(self.snapshot).fields
+        return plan_tasks(self.snapshot, replace(plan, with_row_address=True) if nothing else plan)
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the table's order, batch by batch."""
-        # Rows without columns are read as addresses, which need no file.
         counting = not self.plan.fields(self.snapshot).fields
-        plan = replace(self.plan, with_row_address=True) if counting else self.plan
         with in_use(self.snapshot):
-            for task in plan_tasks(self.snapshot, plan):
+            for task in self.tasks(self.plan):
                 for batch in task.read():
                     yield batch.select([]) if counting else batch
 
@@ -54,7 +65,7 @@ class Scan:
         if self.plan.limit is not None or self.plan.offset:
             return sum(batch.num_rows for batch in self.to_batches())
         with in_use(self.snapshot):
-            tasks = plan_tasks(self.snapshot, replace(self.plan, columns=(), with_row_id=False, with_row_address=False, counts_rows=True))
+            tasks = self.tasks(replace(self.plan, columns=(), with_row_id=False, with_row_address=False, counts_rows=True))
             return sum(batch.column(0)[0].as_py() for task in tasks for batch in task.read())
 
     def to_table(self) -> pa.Table:

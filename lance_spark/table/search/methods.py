@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_spark.errors import check_at_least
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
+from lance_spark.table.mem_wal.scan import MergedScan, check_no_log, count_rows
 from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take
@@ -28,7 +29,7 @@ class SearchMethods:
     def count_rows(self, filter: str | Predicate | None = None) -> int:
         """The number of rows, or of those that satisfy `filter`. Without a filter, only the manifest is read."""
         if filter is None:
-            return sum(all_live_rows(self.snapshot))
+            return count_rows(self.snapshot)
         return self.scan(columns=(), filter=filter).count_rows()
 
     def scan(
@@ -84,7 +85,7 @@ class SearchMethods:
         else:
             predicate = parse(filter, plan.known(self.snapshot)) if query is None else condition(self.snapshot, plan, query, filter)
         plan = replace(plan, predicate=predicate).checked(self.snapshot)
-        return Scan(self.snapshot, plan) if query is None else search_of(self.snapshot, plan, query, chosen)
+        return MergedScan(self.snapshot, plan) if query is None else search_of(self.snapshot, plan, query, chosen)
 
     def to_table(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
         """The rows in memory: `scan(columns, filter, ..).to_table()`, as pylance calls it."""
@@ -114,6 +115,7 @@ class SearchMethods:
     def sample(self, num_rows: int, columns: Sequence[str] | None = None, randomize_order: bool = True) -> pa.Table:
         """Rows chosen at random, each at most once; all rows if there are fewer. Without `randomize_order`, in the order of the table."""
         check_at_least("num_rows", num_rows, 0)
+        check_no_log(self.snapshot, "a sample")
         total = sum(all_live_rows(self.snapshot))
         chosen = np.random.default_rng().choice(total, min(num_rows, total), replace=False, shuffle=randomize_order)
         return take(self.snapshot, chosen if randomize_order else np.sort(chosen), ScanPlan(names(columns)).checked(self.snapshot))

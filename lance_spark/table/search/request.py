@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.schema import Schema, from_arrow
+from lance_spark.table.mem_wal.scan import check_no_log
 from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.search.hybrid import HybridSearch
 from lance_spark.table.search.hybrid_query import hybrid_of
@@ -52,6 +53,8 @@ class SearchRequest:
         given = {"nearest": self.nearest, "full_text_query": self.full_text_query, "hybrid": self.hybrid}
         if len(names := [name for name, value in given.items() if value is not None]) > 1:
             raise InvalidOptionError(f"a scan searches for {names[0]} or for {names[1]}, not for both; the routes of hybrid may be of both")
+        if names:
+            check_no_log(snapshot, "a search")
         if self.nearest is not None:
             return VectorSearch(nearest_of(snapshot, self.nearest), self.prefilter, self.fast_search)
         if self.full_text_query is not None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
-from lance_spark.errors import CorruptFileError, MissingFileError, TableNotFoundError, VersionNotFoundError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, VersionNotFoundError
 from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.manifest import Manifest, parse, parse_timestamp
 from lance_spark.storage.store import Store
@@ -24,6 +24,10 @@ from lance_spark.table.versions.identity import Pin, Standing, identity, standin
 from lance_spark.table.versions.other_formats import how_to_read
 from lance_spark.table.versions.ref_files import MAIN, branch_folder, is_branch_name, tag
 from lance_spark.table.versions.ref_files import branch as read_branch
+
+MemWal = Literal["merged", "base"]
+MEM_WALS: tuple[MemWal, ...] = get_args(MemWal)
+"""How a version with a write-ahead log is read: "merged" with the rows of the log, or only what is in the table, its "base"."""
 
 VERSIONS = "_versions"
 SUFFIX = ".manifest"
@@ -48,13 +52,17 @@ class _Identified(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table: its manifest, and the path of the manifest file in `store`. A branch has its own store, in `tree/`."""
+    """One version of a table: its manifest, and the path of the manifest file in `store`. A branch has its own store, in `tree/`.
+
+    `mem_wal` says whether reads return the rows of its write-ahead log, too.
+    """
 
     store: Store
     manifest: Manifest
     path: str
     allow_other_stores: bool = False
     verify_checksums: bool = True
+    mem_wal: MemWal = "merged"
 
     @property
     def version(self) -> int:
@@ -95,7 +103,23 @@ def reopened(snapshot: Snapshot, version: int | None = None) -> Snapshot:
     """
     with of_same_table(snapshot):
         other = open_snapshot(snapshot.store, version=version)
-    return replace(other, allow_other_stores=snapshot.allow_other_stores, verify_checksums=snapshot.verify_checksums)
+    return opened_as(snapshot, other)
+
+
+def check_mem_wal(mem_wal: object) -> None:
+    """Raise InvalidOptionError for what is no `MemWal`."""
+    if mem_wal not in MEM_WALS:
+        raise InvalidOptionError(f"mem_wal must be one of {', '.join(MEM_WALS)}, not {mem_wal!r}")
+
+
+def opened_as(snapshot: Snapshot, other: Snapshot) -> Snapshot:
+    """`other` with the settings that `snapshot` was opened with."""
+    return replace(
+        other,
+        allow_other_stores=snapshot.allow_other_stores,
+        verify_checksums=snapshot.verify_checksums,
+        mem_wal=snapshot.mem_wal,
+    )
 
 
 @contextlib.contextmanager

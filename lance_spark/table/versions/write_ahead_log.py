@@ -1,4 +1,4 @@
-"""Rows in a table's write-ahead log (MemWAL), which this package does not read: how many shards of the log have some.
+"""The shards of a table's write-ahead log (MemWAL), and which of them have rows that are not in the table.
 
 Implements "Shard Manifest" and "WAL Storage Layout" of the MemTable and WAL specification. `_mem_wal/{shard}/` is written by one writer at
 a time. `manifest/{version}.binpb` names its SSTables, and the last entry of the log that they contain; `wal/{position}.arrow` are the
@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import parse_message
 from lance_spark.display.words import counted
 from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.metadata.locations import check_relative
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.storage.store import Store
 from lance_spark.table.build.index_coverage import MEM_WAL
@@ -31,10 +33,34 @@ _BITS = 64
 _SHARDS_AT_OPEN = 16
 """Opening a table looks at so many shards: each takes a listing and two or three small reads."""
 _CONNECTIONS = 8
+_ENTRY = ".arrow"
 _MOST_ENTRY_BYTES = 4096
 """An entry that only marks where a new writer took over has no columns; such entries have about 200 bytes."""
-_MOST_MARKS = 32
-"""After so many marks in a row, a shard counts as one with rows that are not read."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard of the log: what is not in a version of the table. `sstables` are numbers of generations and folders, oldest first.
+
+    `entries` are the positions of the entries that are in no SSTable, ascending; some are only marks.
+    """
+
+    name: str
+    sstables: tuple[tuple[int, str], ...]
+    entries: tuple[int, ...]
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the table's root."""
+        return f"{_FOLDER}/{self.name}"
+
+    def entry(self, position: int) -> str:
+        """The path of an entry."""
+        return f"{self.folder}/wal/{_reversed(position)}{_ENTRY}"
+
+    def is_unread(self, store: Store) -> bool:
+        """Whether it has rows or deletions that are not in the version."""
+        return bool(self.sstables) or any(not _is_mark(store, self.entry(position)) for position in self.entries)
 
 
 @dataclass(frozen=True)
@@ -51,7 +77,7 @@ class UnreadShards:
 
     def __str__(self) -> str:
         least = "at least " if self.known < self.shards else ""
-        rows = "rows or deletions that are not merged into the table and are not read"
+        rows = "rows or deletions that are not merged into the table"
         return f"the write-ahead log has {rows}, in {least}{self.unread} of {counted(self.shards, 'shard')}"
 
 
@@ -60,33 +86,52 @@ def has_log(manifest: Manifest) -> bool:
     return any(index.name == MEM_WAL for index in manifest.indexes)
 
 
-def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
-    """The shards of the log now that have rows which are not in this version of the table; looks at no more than `most` of them.
+def shards_of(snapshot: Snapshot, most: int | None = None) -> list[Shard]:
+    """The shards of the log now, no more than `most`, with what is not in this version of the table.
 
     Raises CorruptFileError if the log's files are invalid, and the store's errors.
     """
-    entries = [index for index in snapshot.manifest.indexes if index.name == MEM_WAL]
-    if not entries:
-        return UnreadShards(0, 0, 0)
-    merged: dict[str, int] = {}
-    for entry in entries:
-        details = parse_message(pb.MemWalIndexDetails, entry.details, f"{snapshot}: the details of index {MEM_WAL!r}")
-        merged.update((_text(table.shard_id.uuid), table.generation) for table in details.compacted_sstables)
-    shards = sorted(name for name in snapshot.store.names(_FOLDER) if _is_shard(name))
-    chosen = shards[:most]
+    merged = _merged(snapshot)
     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        unread = sum(pool.map(lambda shard: _is_unread(snapshot.store, shard, merged.get(shard, 0)), chosen))
-    return UnreadShards(unread, len(chosen), len(shards))
+        return list(pool.map(lambda name: _shard(snapshot.store, name, merged.get(name, 0)), _names(snapshot)[:most]))
+
+
+def unread_shards(snapshot: Snapshot, most: int | None = None) -> UnreadShards:
+    """The shards of the log now which have rows that are not in this version of the table; looks at no more than `most` of them.
+
+    Raises CorruptFileError if the log's files are invalid, and the store's errors.
+    """
+    if not has_log(snapshot.manifest):
+        return UnreadShards(0, 0, 0)
+    known = shards_of(snapshot, most)
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        unread = sum(pool.map(lambda shard: shard.is_unread(snapshot.store), known))
+    return UnreadShards(unread, len(known), len(_names(snapshot)))
+
+
+def _names(snapshot: Snapshot) -> list[str]:
+    """The names of the shards, ascending."""
+    return sorted(name for name in snapshot.store.names(_FOLDER) if _is_shard(name))
+
+
+def _merged(snapshot: Snapshot) -> dict[str, int]:
+    """The last generation of each shard that is in the version."""
+    merged: dict[str, int] = {}
+    for entry in snapshot.manifest.indexes:
+        if entry.name == MEM_WAL:
+            details = parse_message(pb.MemWalIndexDetails, entry.details, f"{snapshot}: the details of index {MEM_WAL!r}")
+            merged.update((_text(table.shard_id.uuid), table.generation) for table in details.compacted_sstables)
+    return merged
 
 
 def warn_of_unread(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot; log a warning if a write-ahead log has rows that are not read. Call it once each time a user opens a table."""
+    """Return the snapshot; log a warning if a write-ahead log has rows. Call it once each time a user opens a table to change it."""
     if has_log(snapshot.manifest):
         try:
             if found := unread_shards(snapshot, _SHARDS_AT_OPEN):
-                _LOG.warning("%s: %s", snapshot, found)
+                _LOG.warning("%s: %s; DELETE, UPDATE and MERGE change only rows of the table", snapshot, found)
         except LanceError as e:
-            _LOG.warning("%s: rows in the write-ahead log are not read; whether there are any is unknown: %s", snapshot, e)
+            _LOG.warning("%s: whether the write-ahead log has rows is unknown: %s", snapshot, e)
     return snapshot
 
 
@@ -104,30 +149,41 @@ def _reversed(number: int) -> str:
     return f"{number:0{_BITS}b}"[::-1]
 
 
-def _is_unread(store: Store, shard: str, merged: int) -> bool:
-    """Whether a shard has SSTables after the generation that was `merged`, or entries that are in no SSTable yet."""
-    folder = f"{_FOLDER}/{shard}/manifest"
-    names = (name.removesuffix(".binpb") for name in store.names(folder) if name.endswith(".binpb"))
-    latest = max((name for name in names if len(name) == _BITS and set(name) <= {"0", "1"}), key=lambda name: name[::-1], default=None)
+def _shard(store: Store, name: str, merged: int) -> Shard:
+    """A shard without the SSTables up to the generation that was `merged`."""
+    folder = f"{_FOLDER}/{name}"
+    latest = max((number for number in _numbered(store, f"{folder}/manifest", ".binpb")), default=None)
     if latest is None:
-        return False
-    path = f"{folder}/{latest}.binpb"
+        return Shard(name, (), ())
+    path = f"{folder}/manifest/{_reversed(latest)}.binpb"
     manifest = parse_message(pb.ShardManifest, store.read(path), f"{store.uri}/{path}")
-    if any(table.generation > merged for table in manifest.sstables):
-        return True
+    sstables = sorted((table.generation, table.path) for table in manifest.sstables if table.generation > merged)
+    for _, table in sstables:
+        check_relative(table, "SSTable")
     first = manifest.replay_after_wal_entry_position + 1
-    for position in range(first, first + _MOST_MARKS):
-        path = f"{_FOLDER}/{shard}/wal/{_reversed(position)}.arrow"
-        try:
-            is_mark = store.size(path) <= _MOST_ENTRY_BYTES and _is_mark(store, path)
-        except FileNotFoundError:
-            return False
-        if not is_mark:
-            return True
-    return True
+    entries = sorted(number for number in _numbered(store, f"{folder}/wal", _ENTRY) if number >= first)
+    shard = Shard(name, tuple(sstables), tuple(entries))
+    for expected, found in enumerate(entries, first):
+        # A listing may have missed an entry that was written meanwhile.
+        if expected != found and not store.exists(shard.entry(expected)):
+            raise CorruptFileError(
+                f"{store.uri}/{shard.entry(expected)}: this entry of the write-ahead log is missing, but there are later ones"
+            )
+    return replace(shard, entries=tuple(range(first, entries[-1] + 1))) if entries else shard
+
+
+def _numbered(store: Store, folder: str, suffix: str) -> Iterator[int]:
+    """The numbers that are names of files in a folder: 64 bits in reverse order."""
+    for name in store.names(folder):
+        bits = name.removesuffix(suffix)
+        if name.endswith(suffix) and len(bits) == _BITS and set(bits) <= {"0", "1"}:
+            yield int(bits[::-1], 2)
 
 
 def _is_mark(store: Store, path: str) -> bool:
+    """Whether an entry only marks where a new writer took over."""
+    if store.size(path) > _MOST_ENTRY_BYTES:
+        return False
     try:
         with pa.ipc.open_stream(store.read(path)) as stream:
             return b"fence_sentinel" in (stream.schema.metadata or {})

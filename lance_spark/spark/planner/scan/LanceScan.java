@@ -33,6 +33,7 @@ class Request {
   String shownTopN;
   PushedAggregates aggregates;
   boolean rowsOnly = false;
+  boolean changesRows = false;
 
   /** The request as JSON: the part common to all requests on the source, and the run-time filters of one execution. */
   String json(ObjectNode json, List runtimeFilters) {
@@ -42,6 +43,7 @@ class Request {
     if (aggregates != null) json.set("aggregates", aggregates.functions);
     if (aggregates != null) json.set("keys", aggregates.keys);
     if (rowsOnly) json.put("rows_only", true);
+    if (changesRows) json.put("changes_rows", true);
     return PlanJson.text(json);
   }
 
@@ -186,8 +188,8 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     return true;
   }
 
-  /** A limit without a filter is exact, because planning counts rows. */
-  public boolean isPartiallyPushed() { return request.topN != null || !request.filters.isEmpty(); }
+  /** A limit without a filter is exact, because planning counts rows, unless they are also in a write-ahead log. */
+  public boolean isPartiallyPushed() { return request.topN != null || !request.filters.isEmpty() || source.hasLog(); }
 
   /** Only aggregates that the manifest answers are complete, as one row for the whole table. */
   public boolean supportCompletePushDown(Aggregation aggregation) {
@@ -195,7 +197,7 @@ class LanceScanBuilder extends ColumnsBuilder implements SupportsPushDownV2Filte
     // Spark asks before it replaces averages by sums and counts.
     averagesExactly = averagesExactly && PushedAggregates.averagesExactly(aggregation, source.table.schema());
     for (int i = 0; i < functions.length; i++) if (!(functions[i] instanceof CountStar)) return false;
-    return request.filters.isEmpty() && aggregation.groupByExpressions().length == 0;
+    return request.filters.isEmpty() && aggregation.groupByExpressions().length == 0 && !source.hasLog();
   }
 
   public boolean pushAggregation(Aggregation aggregation) {

@@ -1,0 +1,113 @@
+"""The entries of a shard's log that are in no SSTable yet, as rows of the table.
+
+Implements "WAL Entry" of the MemTable and WAL specification: an entry is an Arrow stream with columns of the table, whose fields have
+the metadata `lance:field_id`, and with `_tombstone`, which is true for the key of a deleted row. An entry without columns marks where a
+new writer took over.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.arrow.equal_keys import value_numbers
+from lance_spark.arrow.selection import joined
+from lance_spark.errors import CorruptFileError, MissingFileError, UnsupportedFeatureError
+from lance_spark.schema.schema import Field, Schema
+from lance_spark.storage.store import Store
+from lance_spark.table.scan.projection import projected
+
+TOMBSTONE = "_tombstone"
+_FIELD_ID = b"lance:field_id"
+_CONNECTIONS = 8
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of the log of one shard, in their order. `fields` are columns of the table; `keys` are the names of its primary key."""
+
+    store: Store
+    paths: tuple[str, ...]
+    fields: Schema
+    keys: tuple[str, ...]
+
+    def of(self, fields: Schema) -> Entries:
+        """The same entries with other columns."""
+        return replace(self, fields=fields)
+
+    def newest(self) -> pa.RecordBatch:
+        """The last row of each key, all rows without a key, with `fields` and with `_tombstone`.
+
+        Raises CorruptFileError, which names the entry, and MissingFileError if the log was cleaned up meanwhile.
+        """
+        with ThreadPoolExecutor(_CONNECTIONS) as pool:
+            batches = [batch for found in pool.map(self._read, self.paths) for batch in found]
+        rows = pa.Table.from_batches(batches, schema=self._schema)
+        if self.keys:
+            rows = rows.take(pa.array(last_of_each(rows.select(list(self.keys)))))
+        return pa.RecordBatch.from_arrays([_joined(column) for column in rows.columns], schema=self._schema)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return self.fields.to_arrow().append(pa.field(TOMBSTONE, pa.bool_()))
+
+    def _read(self, path: str) -> list[pa.RecordBatch]:
+        where = f"{self.store.uri}/{path}"
+        try:
+            with pa.ipc.open_stream(self.store.read(path)) as stream:
+                batches = list(stream)
+        except FileNotFoundError as e:
+            raise MissingFileError(f"{where}: this entry of the write-ahead log was removed while the table was read; read it again") from e
+        except (pa.ArrowException, OSError) as e:
+            raise CorruptFileError(f"{where}: not a valid entry of a write-ahead log: {e}; mem_wal=base reads the table without it") from e
+        try:
+            return [self._conformed(batch) for batch in batches if batch.num_columns]
+        except (pa.ArrowException, CorruptFileError) as e:
+            raise CorruptFileError(f"{where}: the entry does not have the columns of the table: {e}") from e
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of an entry with the columns of the table; those that it does not have are null."""
+        there = {_id(f): i for i, f in enumerate(batch.schema) if f.name != TOMBSTONE}
+        columns = []
+        for field, shown in zip(self.fields.fields, self._schema):
+            if field.is_blob:
+                raise UnsupportedFeatureError(f"the blob column {field.name!r} cannot be read from entries of a write-ahead log")
+            at = there.get(field.id)
+            found = None if at is None else _renamed(batch.column(at), batch.schema.field(at), field)
+            columns.append(projected(found, field, shown.type, batch.num_rows))
+        at = batch.schema.get_field_index(TOMBSTONE)
+        columns.append(pa.repeat(pa.scalar(False), batch.num_rows) if at < 0 else batch.column(at))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def last_of_each(keys: pa.Table) -> np.ndarray:
+    """The numbers of the rows that are the last ones with their key, ascending."""
+    columns = [value_numbers(_joined(column)) for column in keys.columns]
+    numbers = columns[0] if len(columns) == 1 else np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    _, from_end = np.unique(numbers[::-1], return_index=True)
+    return np.sort(len(numbers) - 1 - from_end)
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return joined(column.chunks or [pa.array([], column.type)])
+
+
+def _id(field: pa.Field) -> int:
+    text = (field.metadata or {}).get(_FIELD_ID, b"")
+    if not text.isdigit():
+        raise CorruptFileError(f"the column {field.name!r} has no field id")
+    return int(text)
+
+
+def _renamed(array: pa.Array, given: pa.Field, field: Field) -> pa.Array:
+    """The values with the present names of struct fields."""
+    if not pa.types.is_struct(given.type) or not field.children:
+        return array
+    names = {child.id: child for child in field.children}
+    kept = [(i, names[_id(f)]) for i, f in enumerate(given.type) if _id(f) in names]
+    children = [_renamed(array.field(i), given.type.field(i), child) for i, child in kept]
+    fields = [pa.field(child.name, values.type) for (_, child), values in zip(kept, children)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null()) if children else array
