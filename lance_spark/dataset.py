@@ -21,6 +21,7 @@ from lance_spark.table.build.manifest_builder import TableSettings
 from lance_spark.table.changes import alter
 from lance_spark.table.changes.add_columns import add_calculated_columns
 from lance_spark.table.changes.delete import delete
+from lance_spark.table.changes.merge.log import merge_log
 from lance_spark.table.changes.merge.merge_insert import MergeInsert, MergeInsertBuilder, key_names
 from lance_spark.table.changes.row_changes import RowChanges
 from lance_spark.table.changes.update import update
@@ -36,6 +37,7 @@ from lance_spark.table.maintenance.verify import Report, verify
 from lance_spark.table.mem_wal.scan import check_no_log
 from lance_spark.table.scan.blob_files import BlobFile, take_blobs
 from lance_spark.table.scan.plan import ScanPlan, names
+from lance_spark.table.scan.runner import Here
 from lance_spark.table.scan.take import take, take_by_row_id
 from lance_spark.table.search.methods import SearchMethods
 from lance_spark.table.versions.consumers import Consumers
@@ -375,6 +377,12 @@ class Dataset(SearchMethods, IndexMethods):
             ['c', 'b']
         """
         return self._latest_after(alter.alter_columns(self.snapshot, alterations))
+
+    def merge_mem_wal(self, *, commit_message: str | None = None) -> Dataset:
+        """Merge what the write-ahead log has flushed into the table, each generation in one commit; see docs/mem-wal.md."""
+        for _ in merge_log(self.snapshot, WriteOptions(commit_message=commit_message), Here()):
+            pass
+        return self._changed(reopened(self.snapshot))
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> Dataset:
         """Set keys of the table's config, or remove them (None); with `replace` all other keys are removed."""

@@ -34,6 +34,7 @@ from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
 from lance_spark.verbs.indexes import IndexVerbs
+from lance_spark.verbs.mem_wal import LogVerbs
 from lance_spark.verbs.merge import merge
 from lance_spark.verbs.merge.clauses import Clause, Merge
 from lance_spark.verbs.near_duplicates import DuplicateVerbs
@@ -43,7 +44,7 @@ from lance_spark.verbs.target import Target, given, locating, named_target
 
 
 @dataclass(frozen=True)
-class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs):
+class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, LogVerbs):
     """A Lance table in a Spark session. A verb acts on the latest version.
 
     Verbs that read or write rows do so on the executors; the others run on the driver. A change of rows or columns is one commit. A

@@ -19,6 +19,7 @@ from lance_spark.predicate import parse
 from lance_spark.spark.catalog.definition import shown_properties
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES
 from lance_spark.table.changes import alter
+from lance_spark.table.changes.merge.log import merge_log
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.compaction import cluster
 from lance_spark.table.compaction.cluster import Clustering
@@ -248,6 +249,12 @@ def _verify(snapshot: Snapshot, decode: bool = True) -> Rows:
     return [(report.version, report.files, report.ok, problems, list(report.orphans))]
 
 
+def _merge_mem_wal(snapshot: Snapshot, **noted: Any) -> Rows:
+    for done in merge_log(snapshot, _noted(noted), Here()):
+        changes = done.changes
+        yield (changes.version, done.shard, done.generation, changes.num_updated_rows, changes.num_inserted_rows, changes.num_deleted_rows)
+
+
 def _set_primary_key(snapshot: Snapshot, columns: Sequence[str], **noted: Any) -> Rows:
     return [(alter.set_primary_key(snapshot, columns, _noted(noted).noted).version,)]
 
@@ -424,6 +431,11 @@ PROCEDURES: Mapping[str, Procedure] = {
     ),
     "verify": Procedure(
         "version bigint, files bigint, ok boolean, problems array<string>, orphans array<string>", _verify, {"decode": "boolean"}
+    ),
+    "merge_mem_wal": Procedure(
+        "version bigint, shard string, generation bigint, num_updated_rows bigint, num_inserted_rows bigint, num_deleted_rows bigint",
+        _merge_mem_wal,
+        {"commit_message": "string"},
     ),
     "set_primary_key": Procedure("version bigint", _set_primary_key, {"columns": "array<string>", **_NOTED}, 1),
     "set_not_null": Procedure("version bigint", _set_not_null, {"columns": "array<string>", **_NOTED}, 1),

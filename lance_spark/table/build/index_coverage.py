@@ -7,6 +7,7 @@ read, and its files are never changed.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -47,6 +48,27 @@ def through_reuse(indexes: Indexes) -> Indexes:
                 moved = moved - old | (new if old <= moved else BitMap())
         done.append(index if moved is None or moved == covered else _covering(index, moved))
     return tuple(done)
+
+
+def with_compacted(indexes: Indexes, compacted: Iterable[bytes], version: int) -> Indexes:
+    """The indexes after the update `version` that has merged SSTables of the write-ahead log: its entry names the last ones of each shard.
+
+    Raises InvalidOperationError if there is no log.
+    """
+    place = next((i for i, index in enumerate(indexes) if index.name == MEM_WAL), None)
+    if place is None:
+        raise InvalidOperationError("the update merges a write-ahead log, but the table has none")
+    own = indexes[place]
+    details = parse_message(pb.MemWalIndexDetails, own.details, f"the details of index {MEM_WAL!r}")
+    for data in compacted:
+        table = parse_message(pb.CompactedSsTable, data, "a compacted SSTable")
+        known = next((t for t in details.compacted_sstables if t.shard_id.uuid == table.shard_id.uuid), None)
+        if known is None:
+            details.compacted_sstables.append(table)
+        else:
+            known.generation = max(known.generation, table.generation)
+    changed = replace(own, uuid=uuid.uuid4().bytes, dataset_version=version, details=details.SerializeToString())
+    return (*indexes[:place], changed, *indexes[place + 1 :])
 
 
 def is_reuse_readable(indexes: Indexes) -> bool:

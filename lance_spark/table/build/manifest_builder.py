@@ -210,7 +210,7 @@ def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable
 def _update(base: Manifest, operation: Update, settings: TableSettings, source: Manifest | None) -> Manifest:
     check_counts(base)
     if operation.compacted_sstables:
-        raise UnsupportedFeatureError("updates that merge a write-ahead log are not supported")
+        base = replace(base, indexes=index_coverage.with_compacted(base.indexes, operation.compacted_sstables, base.version))
     kept = _with_updated(base, operation.updated_fragments, operation.removed_fragment_ids)
     new, next_row_id = _numbered(base, operation.new_fragments), base.next_row_id
     changes = dict.fromkeys([f.id for f in operation.updated_fragments], operation.fields_modified)

@@ -142,21 +142,23 @@ def united(parts: Iterable[DeltaPart], repeats: bool = False) -> Delta:
 class Intent:
     """Information for the transaction: the condition of a delete, the ids of the fields that an update assigns, and a new schema.
 
-    `schema` has the fields of the table, followed by new ones, which are null in rows that the change does not write.
+    `schema` has the fields of the table, followed by new ones, which are null in rows that the change does not write. `compacted` are the
+    SSTables of a write-ahead log, as serialised messages, that the change merges into the table.
     """
 
     predicate: str = ""
     assigned: tuple[int, ...] = ()
     schema: Schema | None = None
+    compacted: tuple[bytes, ...] = ()
 
 
 def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: Mapping[str, str]) -> Snapshot:
-    """Commit a change of the rows of `snapshot` as one transaction. An empty change makes no version.
+    """Commit a change of the rows of `snapshot` as one transaction. An empty change makes no version, unless it merges a log.
 
     Raises the errors of `table.commit.commit.commit`. Then the deletion files are deleted unless the version may exist, and the caller must
     handle the data files.
     """
-    if delta.is_empty:
+    if delta.is_empty and not intent.compacted:
         return snapshot
     updated: list[Fragment] = []
     with on_refusal(lambda: discard(snapshot.store, updated)):
@@ -173,7 +175,7 @@ def commit_delta(snapshot: Snapshot, delta: Delta, intent: Intent, properties: M
 
 
 def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], removed: tuple[int, ...]) -> Operation:
-    if not delta.new_fragments:
+    if not delta.new_fragments and not intent.compacted:
         return Delete(updated, removed, intent.predicate)
     return Update(
         removed_fragment_ids=removed,
@@ -182,4 +184,5 @@ def _operation(delta: Delta, intent: Intent, updated: tuple[Fragment, ...], remo
         fields_for_preserving_frag_bitmap=intent.assigned,
         update_mode=REWRITE_ROWS,
         inserted_keys=delta.keys,
+        compacted_sstables=intent.compacted,
     )

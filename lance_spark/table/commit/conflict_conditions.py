@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from pyroaring import BitMap
 
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.buffers.messages import parse_message
 from lance_spark.metadata.operations import (
     CONSTRAINT,
     REWRITE_ROWS,
@@ -286,6 +288,16 @@ def we_keep_changed_columns(ours: Overwrite, theirs: UpdateConfig) -> bool:
 def we_merge_a_write_ahead_log(ours: Update, theirs: Operation) -> bool:
     """we merge a write-ahead log"""
     return bool(ours.compacted_sstables)
+
+
+def same_shards(ours: Update, theirs: Update) -> bool:
+    """both merge the same shard of a write-ahead log"""
+    return bool(_shards(ours) & _shards(theirs))
+
+
+def _shards(operation: Update) -> set[bytes]:
+    messages = (parse_message(pb.CompactedSsTable, data, "a compacted SSTable") for data in operation.compacted_sstables)
+    return {message.shard_id.uuid for message in messages}
 
 
 def same_bases(ours: UpdateBases, theirs: UpdateBases) -> bool:

@@ -90,7 +90,7 @@ RULES: dict[type, _Row] = {
         **_each(RETRY, UpdateConfig, when=when.they_add_a_constraint),
         **_each(RETRY, Append, when=when.we_insert_keys),
         **_each(REBASE, Delete, when=when.same_fragments),
-        Update: (Rule(RETRY, when.same_keys), Rule(REBASE, when.same_fragments)),
+        Update: (Rule(RETRY, when.same_keys), Rule(RETRY, when.same_shards), Rule(REBASE, when.same_fragments)),
         **_each(RETRY, Rewrite, DataReplacement, when=when.same_fragments),
         Project: (
             Rule(RETRY, when.they_may_forbid_nulls),

@@ -226,7 +226,7 @@ class Log:
 
 def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogShard:
     names = tuple(f.name for f in keys)
-    tables = tuple(_table(snapshot, f"{shard.folder}/{path}") for _, path in shard.sstables)
+    tables = tuple(open_sstable(snapshot, shard, path) for _, path in shard.sstables)
     store = snapshot.store
     entries = Entries(store, tuple(shard.entry(position) for position in shard.entries), Schema(keys), names)
     if not keys:
@@ -237,9 +237,10 @@ def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogSha
     return LogShard(shard, tables, entries, ShardKeys(name, names, scans, entries))
 
 
-def _table(base: Snapshot, folder: str) -> LogTable:
+def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
     """Open an SSTable. Raises CorruptFileError if a column has another type than the column of the table with its field id."""
-    own = replace(open_snapshot(base.store.at(f"{base.store.uri}/{folder}")), verify_checksums=base.verify_checksums)
+    store = base.store.at(f"{base.store.uri}/{shard.folder}/{path}")
+    own = replace(open_snapshot(store), verify_checksums=base.verify_checksums)
     schema, there = base.manifest.schema, {f.id: f for f in own.manifest.schema.walk()}
     tombstone = next((f for f in own.manifest.schema.fields if f.name == TOMBSTONE), None)
     if tombstone is not None:

@@ -1,4 +1,4 @@
-"""A user is told of rows that are only in a table's write-ahead log, once each time the table is opened, and no commit loses them."""
+"""Which shards of a write-ahead log have rows that are not in the table, and that no commit loses them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from lance_spark import Dataset
 from lance_spark.cli.main import main
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.metadata.operations import CreateIndex
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.storage.store import Store
-from lance_spark.table.versions.write_ahead_log import UnreadShards, unread_shards
+from lance_spark.table.versions.write_ahead_log import UnreadShards, unread_shards, warn_of_unread
 from tests import write_ahead_logs as logs
 
 
@@ -31,32 +31,31 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_a_table_whose_log_has_no_rows_is_opened_without_a_warning(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_without_rows_has_no_unread_shards(uri: str) -> None:
     assert Dataset.open(uri).count_rows() == 2
     logs.flushed(uri)
     assert Dataset.open(uri).verify().unread == ""
-    assert warnings(caplog) == []
 
 
-def test_the_warning_counts_shards_with_rows_in_sstables_and_in_the_log(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_shards_with_rows_in_sstables_and_in_the_log_are_counted(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     logs.flushed(uri, 3, 4)
     logs.flushed(uri)
     writer = logs.unflushed(uri, 5)
-    assert Dataset.open(uri).count_rows() == 2
+    assert Dataset.open(uri).count_rows() == 5
+    assert Dataset.open(uri, mem_wal="base").count_rows() == 2
+    assert warnings(caplog) == []
+    warn_of_unread(Dataset.open(uri).snapshot)
     (warning,) = warnings(caplog)
     assert "in 2 of 3 shards" in warning
     assert uri in warning
-    assert warnings(caplog) == []
     assert Dataset.open(uri, version=1).count_rows() == 2, "before the log"
-    assert warnings(caplog) == []
     writer.close()
 
 
-def test_rows_that_were_merged_are_read_and_no_longer_counted(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_that_were_merged_are_read_and_no_longer_counted(uri: str) -> None:
     shard = logs.flushed(uri, 3, 4)
     logs.merge(uri, shard, 1)
     assert sorted(Dataset.open(uri).scan().to_table().column("id").to_pylist()) == [1, 2, 3, 4]
-    assert warnings(caplog) == []
     writer = logs.unflushed(uri, 5, shard=shard)  # after a mark that a new writer took over
     assert unread_shards(Dataset.open(uri).snapshot) == UnreadShards(1, 1, 1)
     assert unread_shards(Dataset.open(uri, version=2).snapshot) == UnreadShards(1, 1, 1), "before the merge"
@@ -75,26 +74,28 @@ def test_opening_looks_at_a_few_shards_and_says_so(uri: str, caplog: pytest.LogC
     monkeypatch.setattr("lance_spark.table.versions.write_ahead_log._SHARDS_AT_OPEN", 1)
     for i in (3, 4):
         logs.flushed(uri, i)
-    Dataset.open(uri)
+    warn_of_unread(Dataset.open(uri).snapshot)
     (warning,) = warnings(caplog)
     assert "in at least 1 of 2 shards" in warning
 
 
-def test_a_damaged_log_does_not_hinder_readers(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_log_is_an_error_and_the_table_alone_can_be_read(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     shard = logs.flushed(uri, 3)
     for manifest in Path(uri, "_mem_wal", shard, "manifest").glob("*.binpb"):
         manifest.write_bytes(b"\xff" * 20)
-    assert Dataset.open(uri).count_rows() == 2
+    with pytest.raises(CorruptFileError, match=shard):
+        Dataset.open(uri).count_rows()
+    assert Dataset.open(uri, mem_wal="base").count_rows() == 2
+    warn_of_unread(Dataset.open(uri).snapshot)
     (warning,) = warnings(caplog)
     assert "unknown" in warning
     assert shard in warning
     assert [p.kind for p in Dataset.open(uri).verify().problems] == ["corrupt"]
 
 
-def test_a_namespace_warns_too(tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_namespace_reads_the_log_too(tmp_path: Path, uri: str) -> None:
     logs.flushed(uri, 3)
-    assert DirectoryNamespace(Store(str(tmp_path))).open(("t",)).count_rows() == 2
-    assert len(warnings(caplog)) == 1
+    assert DirectoryNamespace(Store(str(tmp_path))).open(("t",)).count_rows() == 3
 
 
 def test_verify_and_info_tell_of_unread_rows(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
