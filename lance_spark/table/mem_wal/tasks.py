@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lance_spark.arrow.selection import keep_rows, window
 from lance_spark.display.words import counted as number_of
-from lance_spark.errors import CorruptFileError, InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidOptionError, MissingFileError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key
 from lance_spark.metadata.row_columns import ROW_COLUMN_IDS
@@ -240,7 +240,12 @@ def _opened(snapshot: Snapshot, keys: tuple[Field, ...], shard: Shard) -> LogSha
 def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
     """Open an SSTable. Raises CorruptFileError if a column has another type than the column of the table with its field id."""
     store = base.store.at(f"{base.store.uri}/{shard.folder}/{path}")
-    own = replace(open_snapshot(store), verify_checksums=base.verify_checksums)
+    try:
+        own = open_snapshot(store)
+    except TableNotFoundError as e:
+        what = "this part of the write-ahead log was removed; mem_wal=base reads the table without the log"
+        raise MissingFileError(f"{store.uri}: {what}") from e
+    own = replace(own, verify_checksums=base.verify_checksums)
     schema, there = base.manifest.schema, {f.id: f for f in own.manifest.schema.walk()}
     tombstone = next((f for f in own.manifest.schema.fields if f.name == TOMBSTONE), None)
     if tombstone is not None:

@@ -84,29 +84,27 @@ def test_a_merge_with_stable_row_ids_and_an_index_keeps_both(tmp_path: Path) -> 
     merged = Dataset.open(uri).merge_mem_wal()
     after = dict(zip(*(merged.to_table(["id", "_rowid"])[name].to_pylist() for name in ("id", "_rowid"))))
     assert {key: after[key] for key in ids if key != 8} == {key: ids[key] for key in ids if key != 8}
-    assert (
-        merged.to_table(filter="w IN (7, 8, 60)")["id"].to_pylist()
-        == lance.dataset(uri).to_table(filter="w IN (7, 8, 60)")["id"].to_pylist()
-    )
+    assert sorted(merged.to_table(filter="w IN (7, 8, 60)")["id"].to_pylist()) == [7, 60]
+    assert sorted(lance.dataset(uri).to_table(filter="w IN (7, 8, 60)")["id"].to_pylist()) == [7, 60]
     lance.dataset(uri).validate()
 
 
 def test_ours_and_pylance_merge_and_write_at_the_same_time(uri: str) -> None:
     shards = [str(uuid.uuid4()) for _ in range(3)]
-    count = 6
+    count = 4
 
     def write(number: int) -> None:
         for step in range(count):
-            logs.flushed(uri, 100 * number + step, 100 * number + 99, shard=shards[number])
+            logs.flushed(uri, 100 * number + step, 100 * number + 99, shard=shards[number - 1])
 
     def merge(_: int) -> None:
         for _ in range(count):
             Dataset.open(uri).merge_mem_wal()
 
     with ThreadPoolExecutor(5) as pool:
-        list(pool.map(lambda job: job[0](job[1]), [*((write, i) for i in range(3)), (merge, 0), (merge, 1)]))
+        list(pool.map(lambda job: job[0](job[1]), [*((write, i) for i in (1, 2, 3)), (merge, 0), (merge, 1)]))
     Dataset.open(uri).merge_mem_wal()
-    expected = sorted([1, 2, *(100 * n + s for n in range(3) for s in [*range(count), 99])])
+    expected = sorted([1, 2, *(100 * n + s for n in (1, 2, 3) for s in [*range(count), 99])])
     assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == expected
     assert sorted(Dataset.open(uri).to_table()["id"].to_pylist()) == expected
     lance.dataset(uri).validate()

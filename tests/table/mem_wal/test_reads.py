@@ -54,11 +54,11 @@ def found(table: pa.Table) -> list[str]:
     return sorted(map(str, table.to_pylist()))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_writes_of_several_writers_are_read_as_pylance_reads_them(uri: str, seed: int) -> None:
     choice = random.Random(seed)
     shards = {new_shard(): range(start, 40, 2) for start in (0, 1)}
-    for step in range(12):
+    for step in range(8):
         shard, own = choice.choice(list(shards.items()))
         with lance.dataset(uri).mem_wal_writer(shard) as writer:
             for _ in range(choice.randint(1, 4)):
@@ -67,9 +67,6 @@ def test_random_writes_of_several_writers_are_read_as_pylance_reads_them(uri: st
                     writer.delete(keys(*ids))
                 else:
                     writer.put(pa.table({"id": ids, "v": [f"{step}"] * 3, "w": ids}, schema=logs.SCHEMA))
-            unflushed = found(writer.lsm_scanner().to_table())
-            own_rows = [r for r in found(Dataset.open(uri).to_table()) if r in unflushed]
-            assert len(own_rows) == len([r for r in unflushed if r in found(Dataset.open(uri).to_table())])
         if choice.random() < 0.2:
             lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(row(step, "base"))
     table = Dataset.open(uri)
@@ -250,7 +247,7 @@ def test_an_sstable_that_was_removed_is_an_error(uri: str) -> None:
     shard = logs.flushed(uri, 5)
     (folder,) = Path(uri, "_mem_wal", shard).glob("*_gen_1")
     folder.rename(folder.with_name("elsewhere"))
-    with pytest.raises((MissingFileError, CorruptFileError, Exception), match="_gen_1"):
+    with pytest.raises(MissingFileError, match="_gen_1"):
         Dataset.open(uri).to_table()
 
 
