@@ -1,0 +1,95 @@
+"""Tables with a write-ahead log through every door of Spark: reads see the log, changes are those of the table, and a job merges both."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from lance_spark import Dataset, LanceTable
+from tests import write_ahead_logs as logs
+from tests.spark.catalog.lakes import Lake
+from tests.spark_session import SPARK_ERRORS
+
+
+@pytest.fixture
+def uri(own: Lake, tmp_path: Path) -> Iterator[str]:
+    """Ids 1 and 2 in the table; the log has deleted 1, updated 2, flushed 3 to 5, and has 6 and 7 in entries."""
+    uri = logs.make(str(tmp_path / "logged.lance"))
+    shard = logs.flushed(uri, 3, 4, 5)
+    writer = lance.dataset(uri).mem_wal_writer(shard)
+    writer.put(pa.table({"id": [2], "v": ["new"], "w": [20]}, schema=logs.SCHEMA))
+    writer.delete(pa.table({"id": pa.array([1], pa.int64())}))
+    writer.close()
+    writer = logs.unflushed(uri, 6, 7, shard=shard)
+    own.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lance OPTIONS (path '{uri}')")
+    own.spark.sql(f"CREATE TABLE IF NOT EXISTS default.logged USING lance LOCATION '{uri}'")
+    yield uri
+    own.spark.sql("DROP TABLE default.logged")
+    own.spark.catalog.dropTempView("v")
+    writer.close()
+
+
+DOORS: dict[str, Callable[[Lake, str], DataFrame]] = {
+    "path": lambda own, uri: own.spark.read.format("lance").load(uri),
+    "view": lambda own, uri: own.spark.table("v"),
+    "session catalog": lambda own, uri: own.spark.table("default.logged"),
+    "SQL catalog": lambda own, uri: own.spark.table(f"lance.`{uri}`"),
+    "LanceTable": lambda own, uri: LanceTable.forPath(own.spark, uri).toDF(),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_read_sees_the_log(door: str, own: Lake, uri: str) -> None:
+    frame = DOORS[door](own, uri)
+    assert sorted(r.id for r in frame.collect()) == [2, 3, 4, 5, 6, 7]
+    assert frame.count() == 6
+    assert frame.where("id > 1 AND w < 21").count() == 6
+    assert [tuple(r) for r in frame.where("v = 'new'").select("w", "id").collect()] == [(20, 2)]
+    assert frame.where("v = '2'").count() == 0
+    assert [r.id for r in frame.orderBy(frame.w.desc()).limit(2).collect()] == [2, 7]
+    assert frame.limit(4).count() == len(frame.limit(4).collect()) == 4
+    assert [tuple(r) for r in frame.groupBy((frame.id % 2).alias("odd")).count().orderBy("odd").collect()] == [(0, 3), (1, 3)]
+    assert tuple(frame.selectExpr("min(id)", "max(w)", "count(v)").collect()[0]) == (2, 20, 6)
+    assert frame.join(own.spark.range(4, 6), "id").count() == 2
+
+
+def test_the_table_alone_is_read_on_request(own: Lake, uri: str) -> None:
+    assert own.spark.read.format("lance").option("mem_wal", "base").load(uri).count() == 2
+    assert LanceTable.forPath(own.spark, uri, {"mem_wal": "base"}).toDF().count() == 2
+    with pytest.raises(SPARK_ERRORS, match="merged or base"):
+        own.spark.read.format("lance").option("mem_wal", "both").load(uri)
+
+
+def test_row_ids_and_searches_are_refused(own: Lake, uri: str) -> None:
+    with pytest.raises(SPARK_ERRORS, match="mem_wal=base"):
+        own.spark.read.format("lance").load(uri).select("_rowid").collect()
+    with pytest.raises(SPARK_ERRORS, match="a search does not read them"):
+        own.spark.read.format("lance").option("fullTextQuery", json.dumps("new")).load(uri).collect()
+
+
+def test_commands_change_the_table_and_the_log_replaces_its_rows(own: Lake, uri: str) -> None:
+    own.sql("UPDATE default.logged SET w = 0")
+    own.sql("MERGE INTO default.logged t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'merged'")
+    own.sql("DELETE FROM default.logged WHERE id = 1")
+    assert Dataset.open(uri, mem_wal="base").to_table().to_pylist() == [{"id": 2, "v": "merged", "w": 0}]
+    assert own.sql("SELECT v, w FROM default.logged WHERE id = 2") == [("new", 20)]
+    LanceTable.forPath(own.spark, uri).update("id = 2", {"w": "w + 1"})
+    assert Dataset.open(uri, mem_wal="base").to_table()["w"].to_pylist() == [1]
+
+
+def test_a_job_merges_what_was_flushed(own: Lake, uri: str) -> None:
+    done = LanceTable.forPath(own.spark, uri).mergeMemWal(commit_message="log")
+    assert [(one.generation, one.changes.num_inserted_rows) for one in done] == [(1, 3), (2, 0)]
+    assert sorted(Dataset.open(uri, mem_wal="base").to_table()["id"].to_pylist()) == [2, 3, 4, 5]
+    assert own.spark.read.format("lance").load(uri).count() == 6
+    shard = logs.flushed(uri, 9, shard=str(uuid.uuid4()))
+    [row] = own.sql(f"CALL lance.system.merge_mem_wal('{uri}')")
+    assert row[1:] == (shard, 1, 0, 1, 0)
+    lance.dataset(uri).validate()
