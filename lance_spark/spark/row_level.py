@@ -21,6 +21,7 @@ from lance_spark.arrow.selection import keep_rows
 from lance_spark.errors import CommitConflictError, UnsupportedFeatureError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.inserted_keys import primary_key_in
+from lance_spark.schema.schema import quoted
 from lance_spark.spark.command import Command
 from lance_spark.spark.options import SparkWriteOptions
 from lance_spark.spark.types import stored
@@ -28,9 +29,12 @@ from lance_spark.spark.workers.import_cache import brief_errors, start_task
 from lance_spark.spark.workers.metrics import WriteClock
 from lance_spark.spark.writer import abort_job, no_message
 from lance_spark.storage.store import Store
+from lance_spark.table.changes.column_files import ColumnFile, column_target, write_columns
+from lance_spark.table.changes.columns_in_place import InPlace, columns_of, is_possible
 from lance_spark.table.changes.delete import delete_all
-from lance_spark.table.changes.delta import INSERTED, OPERATION, DeltaPart, DeltaTarget, Intent
+from lance_spark.table.changes.delta import INSERTED, OPERATION, ROW_ADDRESS, DeltaPart, DeltaTarget, Intent
 from lance_spark.table.changes.delta_writer import write_rows
+from lance_spark.table.changes.new_columns import NewFields, commit_columns, new_fields
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, noted
 from lance_spark.table.changes.update import assigned_ids
 from lance_spark.table.commit.commit import with_own_ids
@@ -40,6 +44,8 @@ from lance_spark.table.write.write import discard_job, rewrite_target
 
 _SPARK_OPERATION = "__row_operation"
 _NOT_VALUES = ("_rowaddr", OPERATION)
+ADD_COLUMNS, UPDATE_COLUMNS = "ADD COLUMNS", "UPDATE COLUMNS"
+"""The kinds of commands that write columns of rows in place."""
 
 
 @dataclass
@@ -135,6 +141,73 @@ class FirstRowsWriter(DataSourceArrowWriter):
         abort_job(self._target, messages)
 
 
+@dataclass
+class ColumnsMessage(WriterCommitMessage):
+    """The column files of one task, and its report."""
+
+    report: bytes
+    files: list[ColumnFile]
+
+
+class ColumnsWriter(DataSourceArrowWriter):
+    """Writes values of columns by row address: new columns, or new values of existing ones. Rows stay in place.
+
+    A task gets whole fragments, in the order of their rows.
+    """
+
+    def __init__(self, snapshot: Snapshot, options: SparkWriteOptions, command: Command, rows: StructType) -> None:
+        self._command = command
+        self._noted = {**options.write.noted, **command.properties}
+        self._snapshot = snapshot
+        values = stored(StructType([f for f in rows.fields if f.name != ROW_ADDRESS]), options.sizes)
+        target = rewrite_target(snapshot, options.write)
+        self._new: NewFields | None = None
+        if command.kind == ADD_COLUMNS:
+            self._new = new_fields(snapshot, values)
+            write = replace(target, schema=self._new.written)
+            self._target = replace(column_target(snapshot, write), names=self._new.names)
+            self._names = {}
+        else:
+            self._names = {name: snapshot.manifest.schema.resolve_field(quoted([name]))[0].name for name in values.names}
+            if not is_possible(snapshot, list(self._names.values())):
+                raise UnsupportedFeatureError(
+                    f"{snapshot}: these columns cannot be rewritten in place; write MERGE INTO, which moves the rows"
+                )
+            write = replace(target, schema=columns_of(snapshot, list(self._names.values())))
+            self._target = column_target(snapshot, write, keeps_old=True)
+
+    @brief_errors()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ColumnsMessage:
+        """Write a task's values to data files, which no version refers to yet. If this fails, they are deleted."""
+        start_task()
+        clock = WriteClock()
+        batches = (batch.rename_columns([self._names.get(name, name) for name in batch.schema.names]) for batch in clock.rows(iterator))
+        files = write_columns(self._target, (batch for batch in batches if batch.num_rows))
+        return ColumnsMessage(clock.report((), updated=sum(file.num_rows for file in files)), files)
+
+    @brief_errors()
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks as one transaction. After an error they are deleted, unless the version may exist."""
+        files = [file for m in messages if isinstance(m, ColumnsMessage) for file in m.files]
+        try:
+            with on_refusal(partial(discard_job, self._target.write)):
+                if (count := sum(m is None for m in messages)) > 0:
+                    raise no_message(count, len(messages))
+                written = InPlace(self._snapshot, self._target.write, files)
+                properties = {**self._noted, **noted(written.changes)}
+                if self._new is None:
+                    written.commit(properties)
+                else:
+                    by_fragment = {file.fragment_id: file for file in files}
+                    commit_columns(self._snapshot, self._new, self._target.write.since, by_fragment, properties)
+        except CommitConflictError as e:
+            raise _conflict(self._command, self._snapshot.version, e) from e
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete the files of all tasks; see `abort_job`."""
+        abort_job(self._target.write, messages)
+
+
 class TruncationWriter(DataSourceArrowWriter):
     """Deletes all rows in one transaction. There are no tasks."""
 
@@ -168,8 +241,14 @@ def _with_operation(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(OPERATION, pa.array(np.full(batch.num_rows, INSERTED, dtype=np.int32)))
 
 
-def row_level_writer(snapshot: Snapshot | None, store: Store, options: SparkWriteOptions, command: Command) -> DataSourceArrowWriter:
-    """The writer of a command. `snapshot` is the version that it has read, None if there is no table yet."""
+def row_level_writer(
+    snapshot: Snapshot | None, store: Store, options: SparkWriteOptions, command: Command, rows: StructType
+) -> DataSourceArrowWriter:
+    """The writer of a command that gets `rows`. `snapshot` is the version that it has read, None if there is no table yet."""
+    if command.kind in (ADD_COLUMNS, UPDATE_COLUMNS):
+        if snapshot is None:
+            raise UnsupportedFeatureError(f"{store.uri} has no rows yet; write INSERT INTO first")
+        return ColumnsWriter(snapshot, options, command, rows)
     if command.kind == "TRUNCATE":
         return TruncationWriter(snapshot, options, command)
     if snapshot is None or not command.version:

@@ -244,7 +244,7 @@ class LanceDataSource(DataSource):
             from lance_spark.spark.row_level import row_level_writer
 
             table = self._table_for("; DELETE, UPDATE, MERGE and TRUNCATE apply to single tables")
-            return row_level_writer(table, store_to_write(options), options, self._command)
+            return row_level_writer(table, store_to_write(options), options, self._command, schema)
         return self._writer(schema, overwrite, options)
 
     @brief_errors()

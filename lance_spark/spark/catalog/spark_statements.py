@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
 
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.statement_tokens import Tokens
 
 
@@ -50,13 +49,23 @@ def write_order(rest: Tokens) -> SparkStatement:
     return SparkStatement(f"ALTER TABLE {rest.table} CLUSTER BY ({', '.join(columns)})")
 
 
-def columns_of_a_view(verb: str, rest: Tokens) -> NoReturn:
-    """`ADD COLUMNS a, b FROM view` and `UPDATE COLUMNS a, b FROM view`: raises UnsupportedFeatureError, with what to write instead."""
-    columns = ", ".join(rest.paths())
+@dataclass(frozen=True)
+class ColumnValues:
+    """The rows of a query with row addresses, whose other columns become columns of the table, or replace theirs."""
+
+    kind: str
+    columns: tuple[str, ...]
+    query: str
+
+
+def columns_of_a_view(verb: str, rest: Tokens) -> ColumnValues:
+    """`ADD COLUMNS a, b FROM view` and `UPDATE COLUMNS a, b FROM view` of the JVM connector; the view has `_rowaddr`."""
+    columns = tuple(rest.paths())
     rest.need("FROM")
     view = rest.until()
-    instead = {
-        "ADD": f"write LanceTable.addColumns, or ALTER TABLE {rest.table} ADD COLUMNS with types and then MERGE INTO {rest.table}",
-        "UPDATE": f"write LanceTable.updateColumns, or MERGE INTO {rest.table} with a key in its condition",
-    }
-    raise UnsupportedFeatureError(f"{verb} COLUMNS {columns} FROM {view}: values of columns are not taken from a view; {instead[verb]}")
+    if len({name.lower() for name in columns}) < len(columns):
+        raise InvalidOptionError(f"{verb} COLUMNS names a column twice: {', '.join(columns)}")
+    # A task writes whole fragments, in the order of their rows.
+    order = "DISTRIBUTE BY shiftright(_rowaddr, 32) SORT BY _rowaddr"
+    query = f"SELECT _rowaddr, {', '.join(columns)} FROM {view} WHERE _rowaddr IS NOT NULL {order}"
+    return ColumnValues(f"{verb} COLUMNS", columns, query)

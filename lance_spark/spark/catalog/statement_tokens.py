@@ -139,21 +139,38 @@ class Tokens:
             self.expected("an expression")
         return self._text[start.start : self._tokens[self._at - 1].end]
 
-    def options(self) -> dict[str, Any]:
-        """The options in `WITH (name = value, ..)`; none without WITH."""
+    def options(self, word: str = "WITH") -> dict[str, Any]:
+        """The options in `WITH (name = value, ..)`; none without the word."""
         found: dict[str, Any] = {}
-        if not self.take("WITH"):
+        if not self.take(word):
             return found
         self.need("(")
         while not self.take(")"):
             if found:
                 self.need(",")
-            name = self.name().lower()
+            name = self._option().lower()
             if name in found:
                 raise InvalidOptionError(f"the option {name!r} is given twice")
             self.need("=")
             found[name] = self._value()
         return found
+
+    def _option(self) -> str:
+        """The name of an option, perhaps in quotes."""
+        token = self._next()
+        if token is not None and token.kind == _TEXT:
+            self._at += 1
+            return token.value
+        return self.name()
+
+    def value_of(self, text: Any, kind: str) -> Any:
+        """The value of an option that is written as text, where it is of another kind."""
+        if kind == "string" or not isinstance(text, str):
+            return text
+        try:
+            return json.loads(text.lower())
+        except ValueError:
+            return text
 
     def _value(self) -> Any:
         token = self._next()

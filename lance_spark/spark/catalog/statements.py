@@ -14,6 +14,7 @@ from lance_spark.display.words import nearest as did_you_mean
 from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from lance_spark.spark.catalog.calls import IF_NOT_EXISTS, NEW_TABLE, PROCEDURES
 from lance_spark.spark.catalog.spark_statements import (
+    ColumnValues,
     SparkStatement,
     analyzed,
     columns_of_a_view,
@@ -52,17 +53,24 @@ def statement(
     tokens: Sequence[Sequence[Any]],
     place: Mapping[str, Any],
     made: Sequence[str] = (),
+    index: str = "",
 ) -> dict[str, Any]:
-    """The call that a statement means, or the statement of Spark's own.
+    """The call that a statement means, the statement of Spark's own, or the query for values of columns.
 
-    `head` are the words before the name of the table, `tokens` those after it. `made` is the id of a table to be made from it. Raises
-    InvalidOptionError for a statement that is wrong.
+    `head` are the words before the name of the table, `tokens` those after it. `made` is the id of a table to be made from it, and `index`
+    the name of an index that comes before the table. Raises InvalidOptionError for a statement that is wrong.
     """
     rest = Tokens(text, [Token(*token) for token in tokens], name)
-    call = _cloned(head, rest, made) if made else _STATEMENTS[_kind(head)](rest)
+    if index:
+        call: Call | SparkStatement | ColumnValues = index_on(head[0], index, rest)
+    else:
+        call = _cloned(head, rest, made) if made else _STATEMENTS[_kind(head)](rest)
     rest.end()
     if isinstance(call, SparkStatement):
         return {"sql": call.sql}
+    if isinstance(call, ColumnValues):
+        _check_whole(place)
+        return {"rows": call.query, "kind": call.kind, "assigned": call.columns}
     if call.procedure not in _READING:
         _check_whole(place)
     columns = _same(*_names(PROCEDURES[call.procedure].columns)) if call.columns is None else call.columns
@@ -180,12 +188,12 @@ def _history(rest: Tokens) -> Call:
     return Call("history", {"limit": rest.count()} if rest.take("LIMIT") else {})
 
 
-def _alter(rest: Tokens) -> Call | SparkStatement:
+def _alter(rest: Tokens) -> Call | SparkStatement | ColumnValues:
     if rest.take("WRITE"):
         return write_order(rest)
     for verb in ("ADD", "UPDATE"):
         if rest.take(f"{verb} COLUMNS"):
-            columns_of_a_view(verb, rest)
+            return columns_of_a_view(verb, rest)
     if rest.take("ADD CONSTRAINT"):
         return _constraint(rest)
     if rest.take("DROP CONSTRAINT"):
@@ -273,6 +281,21 @@ def _index(verb: str, rest: Tokens) -> Call:
     return Call("optimize_indices", arguments, [shown, indexed, *_same("segments_before", "segments_after")])
 
 
+def index_on(verb: str, name: str, rest: Tokens) -> Call:
+    """`CREATE INDEX i ON t [USING method] (column) [OPTIONS (..)]` and `DROP INDEX i ON t` of Spark's grammar."""
+    if verb == "DROP":
+        return Call("drop_index", {"name": name}, [])
+    method = rest.name().upper() if rest.take("USING") else "BTREE"
+    columns = rest.paths()
+    if len(columns) > 1:
+        raise InvalidOptionError(f"an index has one column, not {', '.join(columns)}; make an index of each")
+    kinds = PROCEDURES["create_index"].parameters
+    texts = {option.lower(): value for option, value in rest.options("OPTIONS").items()}
+    given = {option: rest.value_of(value, kinds.get(_INDEX_OPTIONS.get(option, option), "string")) for option, value in texts.items()}
+    options = _checked("CREATE INDEX", given, "create_index", _INDEX_OPTIONS, _OF_BUILDS)
+    return Call("create_index", {"column": columns[0], "kind": _METHODS.get(method, method), "name": name, **options}, [])
+
+
 _METHODS = {"FTS": "INVERTED"}
 _OF_BUILDS = ("zone_size", "build_mode", "rows_per_range", "num_segments", "prefetch_distance")
 """Options that say how the JVM connector builds an index."""
@@ -306,7 +329,7 @@ _INDEXES += _same("num_indexed_fragments", "num_indexed_rows", "num_unindexed_fr
 _READING = ("history", "detail", "index_statistics", "tags", "branches")
 _ALTERING = ("set_not_null", "restore")
 """The procedures after which a table may have other columns."""
-_STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement]] = {
+_STATEMENTS: Mapping[str, Callable[[Tokens], Call | SparkStatement | ColumnValues]] = {
     "OPTIMIZE": _optimize,
     "VACUUM": _vacuum,
     "RESTORE": _restore,

@@ -308,7 +308,7 @@ public class Features {
     add("text", "lance_match, lance_match_phrase and lance_multi_match are unknown in queries", "resolution", TEXT);
     add("search", "the option nearest and the functions that search for vectors run in one task", "", SEARCH);
     add("catalog", "catalogs of lance tables cannot be used", "", CATALOG);
-    add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog", STATEMENTS);
+    add("statements", "statements of lance tables such as OPTIMIZE are unknown", "resolution functions catalog row_level", STATEMENTS);
     add("alteration", "ALTER TABLE of columns fails on lance tables of the session catalog", "session_catalog catalog", new String[0][]);
     add("changelog", "", "resolution catalog", CHANGELOG);
     add("columnar", "scans of lance tables hand over rows and have fewer metrics", "", COLUMNAR);

@@ -38,11 +38,13 @@ class InPlacePlan:
         schema = columns_of(self.snapshot, self.names)
         snapshot, columns = self.snapshot, replace(target, schema=schema)
         files = self.files(column_target(snapshot, columns, keeps_old=True))
-        return _InPlace(snapshot, columns, files)
+        return InPlace(snapshot, columns, files)
 
 
 @dataclass(frozen=True)
-class _InPlace:
+class InPlace:
+    """New files of columns that were written for rows of `snapshot`."""
+
     snapshot: Snapshot
     target: WriteTarget
     files: Sequence[ColumnFile]

@@ -1,5 +1,6 @@
 package lancespark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -70,6 +71,17 @@ public class RowLevelCommands extends Rule {
     command.put("repeats", mayRepeatDeletes(delta.query())).set("assigned", rows.assigned);
     Object anyRows = SparkInternals.with(relation, "table", new TakingAnyRows(table));
     return append(anyRows, rows.query, new RowLevelWrite(table, source, command, rows.query.schema()));
+  }
+
+  /** The append of values of columns, which `query` finds with the addresses of their rows; see lance_spark.spark.row_level. */
+  static LogicalPlan columns(DataSourceV2Relation relation, String query, JsonNode meaning) throws Exception {
+    LanceTable table = (LanceTable) relation.table();
+    Source source = table.source(relation.options());
+    LogicalPlan rows = ((org.apache.spark.sql.classic.Dataset) LancePlanner.session().sql(query)).queryExecution().analyzed();
+    ObjectNode command = PlanJson.object().put("kind", CatalogPython.at(meaning, "kind").asText()).put("condition", "true");
+    source.noteVersion(command).put("declared", table.schema().json()).set("assigned", CatalogPython.at(meaning, "assigned"));
+    Object anyRows = SparkInternals.with(relation, "table", new TakingAnyRows(table));
+    return append(anyRows, rows, new RowLevelWrite(table, source, command, rows.schema()));
   }
 
   private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {

@@ -1,6 +1,7 @@
 package lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.InvocationTargetException;
@@ -17,9 +18,11 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -73,6 +76,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       request.set("place", place.json);
       JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
       if (meaning.has("sql")) return sparks(meaning);
+      if (meaning.has("rows")) return RowLevelCommands.columns(place.relation(), CatalogPython.at(meaning, "rows").asText(), meaning);
       LanceProcedure procedure =
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
@@ -149,6 +153,8 @@ class Place {
   final Identifier id;
   /** The entry of a table of the session catalog, else null. */
   final Identifier entry;
+  /** The table as Spark has it; null for a path. */
+  private DataSourceV2Relation named;
 
   private Place(LanceCatalog catalog, String key, JsonNode value, Identifier id, Identifier entry) {
     this.catalog = catalog;
@@ -175,9 +181,19 @@ class Place {
     }
     if (relation == null) return null;
     Object catalog = relation.catalog().isEmpty() ? null : relation.catalog().get();
-    if (!(catalog instanceof LanceCatalog)) return at(SearchFunction.options(relation), names, entry(relation));
-    Identifier id = (Identifier) relation.identifier().get();
-    return new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id, null);
+    boolean isOwn = catalog instanceof LanceCatalog;
+    Identifier id = isOwn ? (Identifier) relation.identifier().get() : null;
+    Place place = isOwn ? new Place((LanceCatalog) catalog, "id", CatalogPython.names(id), id, null) : at(SearchFunction.options(relation), names, entry(relation));
+    place.named = relation;
+    return place;
+  }
+
+  /** The table as the target of a write. */
+  DataSourceV2Relation relation() throws Exception {
+    if (named != null && named.table() instanceof LanceTable) return named;
+    Map options = (Map) new ObjectMapper().convertValue(CatalogPython.at(json, "options"), Map.class);
+    LanceTable table = LanceTable.reopened(new CaseInsensitiveStringMap(options));
+    return DataSourceV2Relation$.MODULE$.create(table, scala.Option.empty(), scala.Option.empty());
   }
 
   /** This place, seen from the catalog of a table with these names, which is to be made; its id becomes the value `made` of the request. */

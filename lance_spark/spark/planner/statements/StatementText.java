@@ -9,7 +9,8 @@ import java.util.*;
  * next to nothing.
  */
 class StatementText {
-  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE", "CREATE" });
+  private static final List FIRST = Arrays.asList(new String[] { "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "SHOW", "ALTER", "REPLACE", "ANALYZE", "CREATE",
+    "DROP" });
   private static final List ABOUT = Arrays.asList(new String[] { "HISTORY", "DETAIL" });
   private static final List LISTED = Arrays.asList(new String[] { "INDEXES", "INDEX", "TAGS", "TAG", "BRANCHES", "BRANCH" });
   private static final List MADE = Arrays.asList(new String[] { "INDEX", "TAG", "BRANCH" });
@@ -23,6 +24,8 @@ class StatementText {
   /** The parts of the name of the table that a statement makes from this one; none in most statements. */
   final List made = new ArrayList();
   private int rest = 0, start = 0;
+  /** The name of an index that comes before the table; empty in most statements. */
+  private String index = "";
 
   private StatementText(String text) { this.text = text; }
 
@@ -41,6 +44,7 @@ class StatementText {
     if (first.startsWith("DESC")) return ABOUT.contains(second) && hasName(2);
     if (first.equals("SHOW")) return LISTED.contains(second) && (third.equals("FROM") || third.equals("IN")) && hasName(3);
     if (first.equals("REPLACE")) return hasName(1) && is(rest, "WHERE");
+    if (second.equals("INDEX") && (first.equals("CREATE") || first.equals("DROP"))) return isIndexOn();
     if (first.equals("CREATE")) return isClone();
     if (!second.equals("TABLE") || !hasName(2)) return false;
     if (first.equals("ANALYZE")) return is(rest, "COMPUTE");
@@ -50,6 +54,13 @@ class StatementText {
     if (object.equals("COLUMNS") && verb.equals("UPDATE")) return true;
     if (object.equals("COLUMNS") && verb.equals("ADD")) return is(rest + 3, ",") || is(rest + 3, "FROM");
     return VERBS.contains(verb) && (MADE.contains(object) || object.equals("OR")) || verb.equals("SET") && object.equals("UNENFORCED");
+  }
+
+  /** True for `CREATE | DROP INDEX i ON [TABLE] t`. */
+  private boolean isIndexOn() {
+    if (token(2) == null || !token(2).isName() || !is(3, "ON") || !hasName(is(4, "TABLE") ? 5 : 4)) return false;
+    index = token(2).value;
+    return true;
   }
 
   /** True for `CREATE [OR REPLACE] TABLE [IF NOT EXISTS] x [SHALLOW | DEEP] CLONE t`. */
@@ -108,6 +119,7 @@ class StatementText {
   ObjectNode json() {
     ObjectNode json = PlanJson.object().put("text", text).put("name", text.substring(token(start).start, token(rest - 1).end));
     json.set("head", CatalogPython.names((String[]) head.toArray(new String[head.size()])));
+    if (!index.isEmpty()) json.put("index", index);
     ArrayNode all = json.putArray("tokens");
     for (int i = rest; token(i) != null; i++) {
       Token token = token(i);
