@@ -72,8 +72,6 @@ def test_statements_of_delta_lake(own: Lake) -> None:
         "VACUUM lance.ns.t RETAIN x HOURS": "a number is expected",
         "RESTORE lance.ns.t TO TIMESTAMP AS OF 'never'": "never|CAST_INVALID_INPUT",
         "ALTER TABLE lance.ns.t REPLACE INDEX b": "TAG or BRANCH is expected",
-        "ALTER TABLE lance.ns.t ADD COLUMNS a, b FROM v": "ADD COLUMNS with types and then MERGE INTO lance.ns.t",
-        "ALTER TABLE lance.ns.t UPDATE COLUMNS p FROM v": "write LanceTable.updateColumns",
     }.items():
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(wrong)
@@ -110,6 +108,56 @@ def test_statements_of_the_jvm_connector(own: Lake) -> None:
     assert own.sql("OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 20000, num_threads = 4)") == [(2, 1, 2, 1)]
     assert own.sql("VACUUM lance.ns.t WITH (before_version = 3)")[0][1] == 1
     assert own.versions("ns.t")[0] == 2, "a branch is based on it"
+
+
+def test_columns_take_their_values_from_a_view_with_row_addresses(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(3) */ id, 0 AS x FROM range(10)")
+    own.sql("CREATE TEMPORARY VIEW column_view AS SELECT _rowaddr, _fragid, id * 2 AS y, 'a' || id AS z FROM lance.ns.t WHERE id > 6")
+    addresses = own.sql("SELECT id, _rowaddr FROM lance.ns.t ORDER BY id")
+    own.sql("ALTER TABLE lance.ns.t ADD COLUMNS y, z FROM column_view")
+    assert own.sql("SELECT * FROM lance.ns.t WHERE id > 5 ORDER BY id") == [
+        (6, 0, None, None), (7, 0, 14, "a7"), (8, 0, 16, "a8"), (9, 0, 18, "a9")
+    ]  # fmt: skip
+    own.sql("ALTER TABLE lance.ns.t UPDATE COLUMNS z, x FROM (SELECT _rowaddr, id AS x, 'new' AS z FROM lance.ns.t WHERE id IN (0, 9))")
+    assert own.sql("SELECT id, x, z FROM lance.ns.t WHERE x = id AND z = 'new' ORDER BY id") == [(0, 0, "new"), (9, 9, "new")]
+    assert own.sql("SELECT id, _rowaddr FROM lance.ns.t ORDER BY id") == addresses, "rows stay in place"
+    assert [v.operation for v in own.spark.sql("SELECT * FROM lance.ns.t.history ORDER BY version").collect()] == [
+        "Overwrite", "Merge", "Update"
+    ]  # fmt: skip
+    assert {row["id"]: row["x"] for row in own.pylance("ns.t")}[9] == 9
+    path = own.location("ns.t")
+    own.sql(f"CREATE TEMPORARY VIEW path_view USING lance OPTIONS (path '{path}')")
+    own.sql(f"ALTER TABLE path_view ADD COLUMNS w FROM (SELECT _rowaddr, id AS w FROM lance.`{path}`)")
+    assert own.sql(f"SELECT count(*) FROM lance.`{path}` WHERE w = id") == [(10,)]
+    for wrong, message in {
+        "ADD COLUMNS x FROM column_view": "UNRESOLVED_COLUMN|already has",
+        "ADD COLUMNS z FROM column_view": "already has the columns 'z'",
+        "UPDATE COLUMNS q FROM (SELECT _rowaddr, 1 AS q FROM lance.ns.t)": "no column 'q'",
+        "UPDATE COLUMNS x FROM (SELECT _rowaddr, 'text' AS x FROM lance.ns.t)": "x",
+        "ADD COLUMNS z, Z FROM column_view": "names a column twice",
+        "ADD COLUMNS k FROM (SELECT explode(array(_rowaddr, _rowaddr)) AS _rowaddr, 1 AS k FROM lance.ns.t)": "more than one new value",
+        "ADD COLUMNS k FROM (SELECT 99L << 32 AS _rowaddr, 1 AS k)": "no fragment 99",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(f"ALTER TABLE lance.ns.t {wrong}")
+    assert own.spark.table("lance.ns.t").columns == ["id", "x", "y", "z", "w"]
+
+
+def test_indexes_are_created_by_the_statement_of_sparks_grammar(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, id * 2 AS x FROM range(10)")
+    own.sql("CREATE INDEX by_id ON lance.ns.t (id)")
+    own.sql("CREATE INDEX `By X` ON TABLE lance.ns.t USING zonemap (x) OPTIONS ('rows_per_zone' = '128')")
+    assert [row[0::2][:2] for row in own.sql("SHOW INDEXES FROM lance.ns.t")] == [("By X", "ZoneMap"), ("by_id", "BTree")]
+    for wrong, message in {
+        "CREATE INDEX by_id ON lance.ns.t (x)": "already has an index 'by_id'",
+        "CREATE INDEX two ON lance.ns.t (id, x)": "an index has one column",
+        "CREATE INDEX two ON lance.ns.t (x) OPTIONS (zones = 1)": "no option 'zones'",
+        "DROP INDEX two ON lance.ns.t": "no index 'two'",
+    }.items():
+        with pytest.raises(SPARK_ERRORS, match=message):
+            own.sql(wrong)
+    own.sql("DROP INDEX `By X` ON lance.ns.t")
+    assert len(own.sql("SHOW INDEXES FROM lance.ns.t")) == 1
 
 
 def test_statements_of_iceberg(own: Lake) -> None:

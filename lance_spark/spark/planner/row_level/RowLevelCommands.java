@@ -15,9 +15,13 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -74,14 +78,10 @@ public class RowLevelCommands extends Rule {
   }
 
   /** The append of values of columns, which `query` finds with the addresses of their rows; see lance_spark.spark.row_level. */
-  static LogicalPlan columns(DataSourceV2Relation relation, String query, JsonNode meaning) throws Exception {
-    LanceTable table = (LanceTable) relation.table();
-    Source source = table.source(relation.options());
-    LogicalPlan rows = ((org.apache.spark.sql.classic.Dataset) LancePlanner.session().sql(query)).queryExecution().analyzed();
-    ObjectNode command = PlanJson.object().put("kind", CatalogPython.at(meaning, "kind").asText()).put("condition", "true");
-    source.noteVersion(command).put("declared", table.schema().json()).set("assigned", CatalogPython.at(meaning, "assigned"));
-    Object anyRows = SparkInternals.with(relation, "table", new TakingAnyRows(table));
-    return append(anyRows, rows, new RowLevelWrite(table, source, command, rows.schema()));
+  static LogicalPlan columns(DataSourceV2Relation relation, LogicalPlan query, JsonNode meaning) throws Exception {
+    Object target = SparkInternals.with(relation, "table", new TakingColumns((LanceTable) relation.table(), relation.options(), meaning));
+    Object[] given = { target, query, scala.collection.immutable.Map$.MODULE$.empty() };
+    return (LogicalPlan) SparkInternals.made(AppendData$.MODULE$, "byPosition", given);
   }
 
   private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
@@ -94,6 +94,7 @@ public class RowLevelCommands extends Rule {
     boolean isPlanned = !((scala.Option) SparkInternals.argument((scala.Product) append, "write")).isEmpty();
     if (isPlanned || !(append.table() instanceof DataSourceV2Relation)) return (LogicalPlan) append;
     DataSourceV2Relation relation = (DataSourceV2Relation) append.table();
+    if (relation.table() instanceof TakingColumns) return (LogicalPlan) append;
     Expression condition = relation.table() instanceof LanceTable ? unmatched(append.query(), (LanceTable) relation.table()) : null;
     if (condition == null) return (LogicalPlan) append;
     LanceTable table = (LanceTable) relation.table();
@@ -145,4 +146,33 @@ class TakingAnyRows extends LanceTable {
     capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
     return capabilities;
   }
+}
+
+/** A lance table as the target of values of columns. Spark asks it for the write when it knows what it writes. */
+class TakingColumns extends TakingAnyRows {
+  private final LanceTable table;
+  private final CaseInsensitiveStringMap options;
+  private final JsonNode meaning;
+
+  TakingColumns(LanceTable table, CaseInsensitiveStringMap options, JsonNode meaning) {
+    super(table);
+    this.table = table;
+    this.options = options;
+    this.meaning = meaning;
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    Source source = table.source(options);
+    ObjectNode command = PlanJson.object().put("kind", CatalogPython.at(meaning, "kind").asText()).put("condition", "true");
+    source.noteVersion(command).put("declared", table.schema().json()).set("assigned", CatalogPython.at(meaning, "assigned"));
+    return new BuiltWrite(new RowLevelWrite(table, source, command, info.schema()));
+  }
+}
+
+class BuiltWrite implements WriteBuilder {
+  private final Write write;
+
+  BuiltWrite(Write write) { this.write = write; }
+
+  public Write build() { return write; }
 }

@@ -75,8 +75,8 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       if (!statement.made.isEmpty()) place = place.making(statement.made, request);
       request.set("place", place.json);
       JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
-      if (meaning.has("sql")) return sparks(meaning);
-      if (meaning.has("rows")) return RowLevelCommands.columns(place.relation(), CatalogPython.at(meaning, "rows").asText(), meaning);
+      if (meaning.has("sql")) return sparks(meaning, "sql");
+      if (meaning.has("rows")) return RowLevelCommands.columns(place.relation(), sparks(meaning, "rows"), meaning);
       LanceProcedure procedure =
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
@@ -93,9 +93,9 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
   }
 
   /** The plan of the statement of Spark's own that means the same. */
-  private LogicalPlan sparks(JsonNode meaning) throws Throwable {
+  private LogicalPlan sparks(JsonNode meaning, String key) throws Throwable {
     Object[] arguments = (Object[]) given.clone();
-    arguments[0] = CatalogPython.at(meaning, "sql").asText();
+    arguments[0] = CatalogPython.at(meaning, key).asText();
     return handedOver(arguments);
   }
 
