@@ -220,7 +220,7 @@ probe("catalog", lambda: lance_spark.catalog(spark, "here", root=sys.argv[2]) or
     ("listed", "file", "used", "lost"),
     [
         ('SimplePythonFunction", "new/7"', "WorkerReport", "new SimplePythonFunction(", {"columnar"}),
-        ('WriteDelta", "condition/0"', "RowLevelCommands", "delta.condition()", {"row_level"}),
+        ('WriteDelta", "condition/0"', "RowLevelCommands", "delta.condition()", {"row_level", "statements"}),
         ('CommandResult", "new/4"', "LanceStatement", "new CommandResult(", {"statements"}),
         ('NoSuchNamespaceException", "new/1"', "CatalogPython", "new NoSuchNamespaceException(", {"catalog", "statements"}),
     ],

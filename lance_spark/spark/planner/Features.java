@@ -248,6 +248,7 @@ public class Features {
     { LOGICAL + "LogicalPlan", "new/0", "clone/0", "transformAllExpressionsWithPruning/3", "transformDownWithPruning/3",
       "transformUpWithNewOutput/3", "transformUpWithPruning/3" },
     { LOGICAL + "CommandResult", "new/4" },
+    { LOGICAL + "AppendData$", "byPosition/3|4", ".MODULE$" },
     { CATALYST + "rules.RuleId" },
     { SQL + "execution.SparkPlan" },
     { LOGICAL + "LocalRelation", "data/0" },

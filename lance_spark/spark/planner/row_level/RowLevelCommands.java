@@ -1,6 +1,5 @@
 package lancespark;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.*;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -15,13 +14,9 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
-import org.apache.spark.sql.connector.write.Write;
-import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -77,13 +72,6 @@ public class RowLevelCommands extends Rule {
     return append(anyRows, rows.query, new RowLevelWrite(table, source, command, rows.query.schema()));
   }
 
-  /** The append of values of columns, which `query` finds with the addresses of their rows; see lance_spark.spark.row_level. */
-  static LogicalPlan columns(DataSourceV2Relation relation, LogicalPlan query, JsonNode meaning) throws Exception {
-    Object target = SparkInternals.with(relation, "table", new TakingColumns((LanceTable) relation.table(), relation.options(), meaning));
-    Object[] given = { target, query, scala.collection.immutable.Map$.MODULE$.empty() };
-    return (LogicalPlan) SparkInternals.made(AppendData$.MODULE$, "byPosition", given);
-  }
-
   private static ObjectNode command(String kind, Expression condition, LanceTable table, Source source) throws Exception {
     ObjectNode command = PlanJson.object().put("kind", kind).put("condition", condition.sql());
     return source.noteVersion(command).put("declared", table.schema().json());
@@ -94,7 +82,7 @@ public class RowLevelCommands extends Rule {
     boolean isPlanned = !((scala.Option) SparkInternals.argument((scala.Product) append, "write")).isEmpty();
     if (isPlanned || !(append.table() instanceof DataSourceV2Relation)) return (LogicalPlan) append;
     DataSourceV2Relation relation = (DataSourceV2Relation) append.table();
-    if (relation.table() instanceof TakingColumns) return (LogicalPlan) append;
+    if (relation.table() instanceof TakingAnyRows) return (LogicalPlan) append;
     Expression condition = relation.table() instanceof LanceTable ? unmatched(append.query(), (LanceTable) relation.table()) : null;
     if (condition == null) return (LogicalPlan) append;
     LanceTable table = (LanceTable) relation.table();
@@ -146,33 +134,4 @@ class TakingAnyRows extends LanceTable {
     capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
     return capabilities;
   }
-}
-
-/** A lance table as the target of values of columns. Spark asks it for the write when it knows what it writes. */
-class TakingColumns extends TakingAnyRows {
-  private final LanceTable table;
-  private final CaseInsensitiveStringMap options;
-  private final JsonNode meaning;
-
-  TakingColumns(LanceTable table, CaseInsensitiveStringMap options, JsonNode meaning) {
-    super(table);
-    this.table = table;
-    this.options = options;
-    this.meaning = meaning;
-  }
-
-  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    Source source = table.source(options);
-    ObjectNode command = PlanJson.object().put("kind", CatalogPython.at(meaning, "kind").asText()).put("condition", "true");
-    source.noteVersion(command).put("declared", table.schema().json()).set("assigned", CatalogPython.at(meaning, "assigned"));
-    return new BuiltWrite(new RowLevelWrite(table, source, command, info.schema()));
-  }
-}
-
-class BuiltWrite implements WriteBuilder {
-  private final Write write;
-
-  BuiltWrite(Write write) { this.write = write; }
-
-  public Write build() { return write; }
 }

@@ -76,7 +76,7 @@ public class LanceStatement extends LogicalPlan implements OwnStatement {
       request.set("place", place.json);
       JsonNode meaning = place.catalog.python.ask("statement", request, place.id, place.id.namespace());
       if (meaning.has("sql")) return sparks(meaning, "sql");
-      if (meaning.has("rows")) return RowLevelCommands.columns(place.relation(), sparks(meaning, "rows"), meaning);
+      if (meaning.has("rows")) return ColumnValues.append(place.relation(), sparks(meaning, "rows"), meaning);
       LanceProcedure procedure =
           LanceProcedure.named(place.catalog, Identifier.of(new String[] { LanceProcedure.SYSTEM }, CatalogPython.at(meaning, "procedure").asText()));
       ObjectNode values = (ObjectNode) CatalogPython.at(meaning, "arguments");
