@@ -9,20 +9,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from lance_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from lance_spark.errors import InvalidOptionError, SchemaMismatchError, UnsupportedFeatureError
 from lance_spark.schema.declared_types import COLLATIONS
-from lance_spark.schema.schema import from_arrow
+from lance_spark.schema.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION, from_arrow
 from lance_spark.spark.field_metadata import constant_default, printable
 from lance_spark.spark.options import OF_EACH_WRITE, SparkWriteOptions, is_of_new_table, main_name
 from lance_spark.spark.types import stored
 from lance_spark.table.compaction.cluster import Clustered
 from lance_spark.table.compaction.curve import check_columns
+from lance_spark.table.write.constraints import constraints
 from lance_spark.table.write.new_schema import split_key
 
 _OPTION = "option."
 """Before the statement's OPTIONS among Spark's table properties, which have them a second time without it."""
+_KEY = "lance_spark.primary_key"
+"""The property in which Constraints.java passes the columns of the primary key, as JSON."""
 NOTHING: Mapping[str, str] = {}
 _OF_COLUMN = re.compile(r"([^.]+)(?:\..+)?\.(?:arrow|lance)\..+")
 COLLATION = "collation"
@@ -47,16 +50,17 @@ class Definition:
         if (provider := properties.get("provider", "lance").lower()) != "lance":
             advice = 'leave it out; saveAsTable and toTable need .format("lance")'
             raise UnsupportedFeatureError(f"this catalog has only lance tables: USING {provider} is not possible in it, {advice}")
-        columns = declared_columns(schema)
+        columns = with_primary_key(declared_columns(schema), properties.get(_KEY, "[]"))
         of_statement = {key.removeprefix(_OPTION): value for key, value in properties.items() if key.startswith(_OPTION)}
         config = {
             key: value
             for key, value in properties.items()
-            if key not in _OF_SPARK and not key.startswith(_OPTION) and of_statement.get(key) != value
+            if key not in _OF_SPARK and key != _KEY and not key.startswith(_OPTION) and of_statement.get(key) != value
         }
         _check_columns(config, columns.names)
         if clustered := Clustered.in_config(config).columns:
             check_columns(from_arrow(stored(columns, {})), clustered)
+        constraints(config, from_arrow(stored(columns, {})))  # raises errors of conditions
         chosen = {key: value for key, value in config.items() if is_of_new_table(key)}
         own = {**chosen, **of_statement, **options}
         names = {main_name(key) for key in own}
@@ -108,6 +112,23 @@ def declared_columns(schema: str) -> StructType:
         if str(f["type"]).startswith(("char(", "varchar(")) and any(not name.endswith(".UTF8_BINARY") for name in collations.values()):
             raise UnsupportedFeatureError(f"column {f['name']!r}: {f['type']} cannot have a collation in a lance table; use STRING COLLATE")
     return StructType([constant_default(f) for f in StructType.fromJson(given).fields])
+
+
+def with_primary_key(columns: StructType, names: str) -> StructType:
+    """The columns, of which those with the names in a list as JSON are the primary key, in this order, and have no nulls.
+
+    Raises SchemaMismatchError for other names.
+    """
+    key = [name.lower() for name in json.loads(names)]
+    if unknown := [name for name in key if name not in [f.name.lower() for f in columns.fields]]:
+        raise SchemaMismatchError(f"PRIMARY KEY: the table has no column {unknown[0]!r}; its columns are {', '.join(columns.names)}")
+    fields = []
+    for f in columns.fields:
+        if f.name.lower() in key:
+            metadata = {PRIMARY_KEY.decode(): "true", PRIMARY_KEY_POSITION.decode(): str(key.index(f.name.lower()) + 1)}
+            f = StructField(f.name, f.dataType, False, {**f.metadata, **metadata})
+        fields.append(f)
+    return StructType(fields)
 
 
 def _check_columns(config: Mapping[str, str], columns: Sequence[str]) -> None:

@@ -261,6 +261,9 @@ public class Features {
 
   private static final String[][] CHANGELOG = {
     { SQL + "connector.catalog.Changelog" },
+    { SQL + "connector.catalog.TableInfo", "columns/0", "constraints/0", "partitions/0", "properties/0" },
+    { SQL + "connector.catalog.constraints.Check", "predicateSql/0" },
+    { SQL + "connector.catalog.constraints.PrimaryKey", "columns/0" },
     { V2 + "ChangelogTable", "changelog/0" },
   };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import lance
 import pytest
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from lance_spark import Dataset, LanceTable
 from lance_spark.errors import SchemaMismatchError
 from tests.spark.catalog.lakes import Lake, lake
 from tests.spark.plans import Sql, settings
-from tests.spark_session import SPARK_ERRORS
+from tests.spark_session import SPARK_ERRORS, SPARK_VERSION
 
 
 @pytest.fixture
@@ -141,6 +142,42 @@ def test_columns_take_their_values_from_a_view_with_row_addresses(own: Lake) -> 
         with pytest.raises(SPARK_ERRORS, match=message):
             own.sql(f"ALTER TABLE lance.ns.t {wrong}")
     assert own.spark.table("lance.ns.t").columns == ["id", "x", "y", "z", "w"]
+
+
+@pytest.mark.skipif(SPARK_VERSION < (4, 2), reason="Spark passes constraints and LIKE to catalogs from version 4.2")
+def test_a_new_table_has_constraints_or_those_of_another_table(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t (id BIGINT PRIMARY KEY, x INT CHECK (x > 0), s STRING, CONSTRAINT short CHECK (length(s) < 5))")
+    own.sql("CREATE TABLE lance.ns.u LIKE lance.ns.t")
+    for name in ("t", "u"):
+        own.sql(f"INSERT INTO lance.ns.{name} VALUES (1, 1, 'abc')")
+        for row, message in {"(2, -1, 'a')": r"CHECK \(x > 0\)", "(2, 1, 'abcdef')": "'short'", "(NULL, 1, 'a')": "NOT_NULL|null"}.items():
+            with pytest.raises(SPARK_ERRORS, match=message):
+                own.sql(f"INSERT INTO lance.ns.{name} VALUES {row}")
+        assert len(own.pylance(f"ns.{name}")) == 1
+    field = lance.dataset(own.location("ns.t")).schema.field("id")
+    assert (field.nullable, field.metadata[b"lance-schema:unenforced-primary-key"]) == (False, b"true")
+    own.sql("CREATE OR REPLACE TABLE lance.ns.u (a INT NOT NULL, b INT NOT NULL, CONSTRAINT pk PRIMARY KEY (b, a))")
+    key = [f.metadata[b"lance-schema:unenforced-primary-key:position"] for f in lance.dataset(own.location("ns.u")).schema]
+    assert key == [b"2", b"1"]
+    for wrong in ("a INT, UNIQUE (a)", "a BIGINT REFERENCES lance.ns.t (id)"):
+        with pytest.raises(SPARK_ERRORS, match="leave out"):
+            own.sql(f"CREATE TABLE lance.ns.wrong ({wrong})")
+    with pytest.raises(SPARK_ERRORS, match="does not fit the table"):
+        own.sql("CREATE TABLE lance.ns.wrong (a INT, CHECK (a IN (SELECT 1)))")
+    assert ("ns", "wrong", False) not in own.sql("SHOW TABLES IN lance.ns")
+
+
+def test_a_merge_by_row_address_says_what_to_write_instead(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 0 AS x FROM range(4)")
+    merge = (
+        "MERGE INTO lance.ns.t USING (SELECT _rowaddr AS at, 7 AS y FROM lance.ns.t WHERE id = 3) s ON t._rowaddr = s.at "
+        "WHEN MATCHED THEN UPDATE SET x = s.y"
+    )
+    with pytest.raises(SPARK_ERRORS, match="UPDATE COLUMNS a FROM view"):
+        own.sql(merge)
+    with settings(own.spark, optimizer__runtime__rowLevelOperationGroupFilter__enabled="false"):
+        own.sql(merge)
+    assert own.sql("SELECT id FROM lance.ns.t WHERE x = 7") == [(3,)]
 
 
 def test_indexes_are_created_by_the_statement_of_sparks_grammar(own: Lake) -> None:

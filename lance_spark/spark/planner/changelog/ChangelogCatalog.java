@@ -4,17 +4,58 @@ import java.util.*;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A catalog whose tables have changes in Spark's own words, `SELECT * FROM t CHANGES FROM VERSION 3`: the change feed with other options. */
+/**
+ * A catalog with what Spark 4.2 and newer ask of one. Its tables have changes in Spark's own words, `SELECT * FROM t CHANGES FROM VERSION 3`: the
+ * change feed with other options. New tables have constraints, or the columns of another table.
+ */
 public class ChangelogCatalog extends LanceCatalog {
   /** What Spark says in the context, among the options too. */
   private static final List IN_CONTEXT = Arrays.asList(new String[] { "startingversion", "endingversion", "startingtimestamp", "endingtimestamp",
       "startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates" });
 
   public ChangelogCatalog() {}
+
+  public Set capabilities() {
+    Set all = EnumSet.copyOf(super.capabilities());
+    all.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+    return all;
+  }
+
+  public Table createTable(Identifier id, TableInfo info) { return createTable(id, info.columns(), info.partitions(), Constraints.properties(info)); }
+
+  /** The columns are those of the other table, with its constraints if it is a lance table of a catalog. */
+  public Table createTableLike(Identifier id, TableInfo info, Table source) {
+    Map properties = Constraints.properties(info);
+    if (source instanceof NamedTable) {
+      Iterator own = ((NamedTable) source).properties().entrySet().iterator();
+      while (own.hasNext()) {
+        Map.Entry property = (Map.Entry) own.next();
+        if (Constraints.isOne((String) property.getKey())) properties.put(property.getKey(), property.getValue());
+      }
+    }
+    Column[] columns = info.columns().length > 0 ? info.columns() : source.columns();
+    return createTable(id, columns, info.partitions(), properties);
+  }
+
+  public StagedTable stageCreate(Identifier id, TableInfo info) {
+    return stageCreate(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
+
+  public StagedTable stageReplace(Identifier id, TableInfo info) {
+    return stageReplace(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier id, TableInfo info) {
+    return stageCreateOrReplace(id, info.columns(), info.partitions(), Constraints.properties(info));
+  }
 
   public Changelog loadChangelog(Identifier id, ChangelogContext context, CaseInsensitiveStringMap given) {
     Table table = loadTable(id);
