@@ -156,8 +156,8 @@ def test_a_new_table_has_constraints_or_those_of_another_table(own: Lake) -> Non
         assert len(own.pylance(f"ns.{name}")) == 1
     field = lance.dataset(own.location("ns.t")).schema.field("id")
     assert (field.nullable, field.metadata[b"lance-schema:unenforced-primary-key"]) == (False, b"true")
-    own.sql("CREATE OR REPLACE TABLE lance.ns.u (a INT NOT NULL, b INT NOT NULL, CONSTRAINT pk PRIMARY KEY (b, a))")
-    key = [f.metadata[b"lance-schema:unenforced-primary-key:position"] for f in lance.dataset(own.location("ns.u")).schema]
+    own.sql("CREATE OR REPLACE TABLE lance.ns.w (a INT NOT NULL, b INT NOT NULL, CONSTRAINT pk PRIMARY KEY (b, a))")
+    key = [f.metadata[b"lance-schema:unenforced-primary-key:position"] for f in lance.dataset(own.location("ns.w")).schema]
     assert key == [b"2", b"1"]
     for wrong in ("a INT, UNIQUE (a)", "a BIGINT REFERENCES lance.ns.t (id)"):
         with pytest.raises(SPARK_ERRORS, match="leave out"):
@@ -165,19 +165,6 @@ def test_a_new_table_has_constraints_or_those_of_another_table(own: Lake) -> Non
     with pytest.raises(SPARK_ERRORS, match="does not fit the table"):
         own.sql("CREATE TABLE lance.ns.wrong (a INT, CHECK (a IN (SELECT 1)))")
     assert ("ns", "wrong", False) not in own.sql("SHOW TABLES IN lance.ns")
-
-
-def test_a_merge_by_row_address_says_what_to_write_instead(own: Lake) -> None:
-    own.sql("CREATE TABLE lance.ns.t AS SELECT id, 0 AS x FROM range(4)")
-    merge = (
-        "MERGE INTO lance.ns.t USING (SELECT _rowaddr AS at, 7 AS y FROM lance.ns.t WHERE id = 3) s ON t._rowaddr = s.at "
-        "WHEN MATCHED THEN UPDATE SET x = s.y"
-    )
-    with pytest.raises(SPARK_ERRORS, match="UPDATE COLUMNS a FROM view"):
-        own.sql(merge)
-    with settings(own.spark, optimizer__runtime__rowLevelOperationGroupFilter__enabled="false"):
-        own.sql(merge)
-    assert own.sql("SELECT id FROM lance.ns.t WHERE x = 7") == [(3,)]
 
 
 def test_indexes_are_created_by_the_statement_of_sparks_grammar(own: Lake) -> None:

@@ -29,8 +29,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * applies to tables of the session catalog, temporary views and DataFrames of paths.
  */
 public class LanceResolution extends Rule implements Addition {
-  private static final String GROUPS = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled";
-
   public LanceResolution() {}
 
   public String ruleName() { return "lance_spark.LanceResolution"; }
@@ -67,29 +65,10 @@ public class LanceResolution extends Rule implements Addition {
         + "Spark's catalog would not change. Use withSchemaEvolution() of LanceTable.merge, or leave out WITH SCHEMA EVOLUTION");
   }
 
-  /** Spark loses a metadata column of the target in the condition, where it looks for the groups of rows that change. */
-  private static void checkCondition(MergeIntoTable merge) {
-    LogicalPlan target = merge.targetTable();
-    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
-    if (!(target instanceof DataSourceV2Relation) || !(((DataSourceV2Relation) target).table() instanceof LanceTable)) return;
-    if (!merge.mergeCondition().resolved() || !merge.sourceTable().resolved()) return;
-    if ("false".equals(LancePlanner.session().conf().get(GROUPS, "true"))) return;
-    List own = Arrays.asList(((DataSourceV2Relation) target).table().schema().fieldNames());
-    Iterator used = CollectionConverters.asJava(merge.mergeCondition().references().toSeq()).iterator();
-    while (used.hasNext()) {
-      Attribute attribute = (Attribute) used.next();
-      boolean isOfSource = merge.sourceTable().outputSet().contains((NamedExpression) (Object) attribute);
-      if (isOfSource || own.contains(attribute.name())) continue;
-      throw new UnsupportedOperationException("MERGE compares the metadata column " + attribute.name() + " of the table, which Spark loses: compare a "
-          + "column of the table, write ALTER TABLE t UPDATE COLUMNS a FROM view, or set " + GROUPS + " to false");
-    }
-  }
-
   static class Tables extends Walk {
     LogicalPlan changed(LogicalPlan plan) throws Exception {
       if (plan instanceof DeleteFromTable || plan instanceof UpdateTable) return onTable(plan, "table");
       if (plan instanceof MergeIntoTable && ((MergeIntoTable) plan).withSchemaEvolution()) checkEvolution(((MergeIntoTable) plan).targetTable());
-      if (plan instanceof MergeIntoTable) checkCondition((MergeIntoTable) plan);
       if (plan instanceof MergeIntoTable) return onTable(plan, "targetTable");
       if (plan instanceof TruncateTable && ((TruncateTable) plan).table() instanceof ResolvedTable) return truncation((TruncateTable) plan);
       if (plan instanceof StreamingRelationV2) return stream((StreamingRelationV2) plan);
