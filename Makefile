@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ test-planner-versions: ## Only the planner: what it uses and pushes down, column
 	$(MAKE) $(filter-out test-spark-4.3,$(SPARK_VERSIONS:%=test-spark-%)) \
 	SPARK_TESTS="tests/spark/test_planner_internals.py tests/spark/test_planner_pushdown.py tests/spark/test_columnar_modes.py \
 	tests/spark/test_planner_catalog.py tests/spark/catalog/test_connector_cases.py tests/spark/sql/test_commands.py tests/spark/sql/test_statements.py tests/spark/sql/test_parsing.py"
+
+test-beside: $(VENV)-spark-4.0/.test ## The statements beside those of Delta Lake and Iceberg, whose jars a wheel of another project has
+	$(VENV)-spark-4.0/bin/python -m pip install --quiet --no-deps jsoniq==3.0.2
+	$(MAKE) test-spark-4.0 SPARK_TESTS=tests/spark/test_beside_others.py PYTEST=
 
 # PySpark 4.0 and 4.1 leave sockets open.
 test-spark-%: $(VENV)-spark-%/.test

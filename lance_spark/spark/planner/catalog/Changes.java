@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The changes of ALTER TABLE as JSON. See lance_spark.spark.catalog.alter. */
 class Changes {
@@ -30,8 +31,19 @@ class Changes {
       json.put("key", ((TableChange.SetProperty) change).property()).put("value", ((TableChange.SetProperty) change).value());
     }
     if (change instanceof TableChange.ClusterBy) json.set("columns", columns(((TableChange.ClusterBy) change).clusteringColumns()));
+    else if (change.getClass().getSimpleName().equals("ClusterBy")) json.set("columns", columns(ofDelta(change)));
     if (change instanceof TableChange.RemoveProperty) json.put("key", ((TableChange.RemoveProperty) change).property());
     return json;
+  }
+
+  /** The columns of CLUSTER BY in a session with the parser of Delta Lake, which has a change of its own for it. */
+  private static NamedReference[] ofDelta(TableChange change) {
+    try {
+      Object columns = change.getClass().getMethod("clusteringColumns", new Class[0]).invoke(change, new Object[0]);
+      return (NamedReference[]) CollectionConverters.asJava((scala.collection.Seq) columns).toArray(new NamedReference[0]);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** The names of columns, quoted if they need it. */
