@@ -29,7 +29,7 @@ from lance_spark.table.versions.consumers import Consumers
 from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
-from lance_spark.verbs import add_columns, alter_column, create, delete, update
+from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
 from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
@@ -123,6 +123,24 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, LogVerbs):
         """
         enable(spark)
         return cls(named_target(spark, name))
+
+    @classmethod
+    def convert(
+        cls, spark: SparkSession, source: str, path: str, options: Mapping[str, Any] | None = None, *, progress: bool | None = None
+    ) -> LanceTable:
+        """Make a table at `path` with the rows of `source`: the name of a table, or a format and a path, such as "parquet.`/data/t`".
+
+        Columns, comments and properties arrive; partition columns become those that the table is clustered by. Files of Parquet, ORC, Avro,
+        CSV and JSON are converted in up to 50 commits: after a failure, the same call goes on. Other sources are one commit. `options` are
+        those of a new table. Raises TableAlreadyExistsError for a table that another source was converted to.
+
+        Examples:
+            >>> spark.range(3).write.parquet("/tmp/old")
+            >>> LanceTable.convert(spark, "parquet.`/tmp/old`", "/tmp/new.lance").toDF().count()
+            3
+        """
+        enable(spark)
+        return cls(convert.convert(spark, source, path, {key: _text(value) for key, value in (options or {}).items()}, progress))
 
     @classmethod
     def isLanceTable(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> bool:
@@ -327,8 +345,7 @@ class TableBuilder:
 
     def option(self, name: str, value: Any) -> TableBuilder:
         """Set a write option, such as `stable_row_ids`, `data_storage_version` or `v.arrow.fixed-size-list.size`."""
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        return TableBuilder(dataclasses.replace(self._creation, options={**self._creation.options, name: text}))
+        return TableBuilder(dataclasses.replace(self._creation, options={**self._creation.options, name: _text(value)}))
 
     def property(self, key: str, value: str) -> TableBuilder:
         """Set a key of the table's config."""
@@ -395,3 +412,8 @@ class MergeBuilder:
 
 def _without_branch(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key.lower() != "branch"}
+
+
+def _text(value: Any) -> str:
+    """The value of an option as text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
