@@ -67,14 +67,21 @@ BASE_PATHS = 16
 NO_TRANSACTION_FILES = 32
 COVERING_COLUMNS = 128
 MIXED_FILE_VERSIONS = 256
+REUSE_TRANSITIONS = 1024
+SPILLED_LINEAGE = 2048
+MANAGED_BLOBS = 16384
 _FLAG_NAMES = {64: "data overlays", NO_TRANSACTION_FILES: "no transaction files", COVERING_COLUMNS: "covering index columns"}
-_FLAG_NAMES[MIXED_FILE_VERSIONS] = "files of different versions"
+_FLAG_NAMES |= {MIXED_FILE_VERSIONS: "files of different versions", REUSE_TRANSITIONS: "transitions of the fragment reuse index"}
+_FLAG_NAMES |= {SPILLED_LINEAGE: "row lineage in data files", MANAGED_BLOBS: "managed blobs"}
 
-# Flags above 16 that need no support in a reader that opens no index and uses the storage version of each file.
-READABLE = (
-    DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | COVERING_COLUMNS | MIXED_FILE_VERSIONS
-)
-WRITABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | MIXED_FILE_VERSIONS
+PAIRED = MIXED_FILE_VERSIONS | REUSE_TRANSITIONS | MANAGED_BLOBS
+"""Flags that readers and writers both have. They say what a table may have, and stay once they are set."""
+
+# Flags above 16 that need no support in a reader that opens no index and uses the storage version of each file. A reuse index with
+# transitions has contents that are not known, so that no index is looked up through it.
+READABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | PAIRED
+READABLE |= COVERING_COLUMNS | SPILLED_LINEAGE
+WRITABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | PAIRED
 
 T = TypeVar("T", bound=Message)
 
@@ -159,9 +166,16 @@ def parse(data: bytes, name: str, version: int | None = None) -> Manifest:
     """
     try:
         end, message = _locate(data, version)
+        if half := (message.reader_feature_flags ^ message.writer_feature_flags) & PAIRED:
+            what = "only the reader or the writer feature flag of pairs"
+            raise CorruptFileError(f"version {message.version} is corrupt: it has {what}: {describe(half)}")
         if unknown := message.reader_feature_flags & ~READABLE:
             raise UnsupportedFeatureError(f"version {message.version} has reader feature flags that are not supported: {describe(unknown)}")
-        return _read(data, end, message, name)
+        found = _read(data, end, message, name)
+        if found.reader_flags & MANAGED_BLOBS and (blobs := [f.name for f in found.schema.walk() if f.is_blob]):
+            what = f"has managed blobs (feature flag {MANAGED_BLOBS}), which are not supported, in the column {blobs[0]!r}"
+            raise UnsupportedFeatureError(f"version {message.version} {what}")
+        return found
     except (CorruptFileError, UnsupportedFeatureError) as e:
         raise type(e)(f"{name}: {e}") from e
 

@@ -152,7 +152,14 @@ def test_unknown_reader_flags_refuse_reading(flag: Any) -> None:
         parse(data, "the/manifest")
 
 
-@pytest.mark.parametrize("flag", [64, 128, 512])
+@pytest.mark.parametrize("flag", [256, 1024, 16384])
+def test_a_table_with_half_of_a_pair_of_flags_is_corrupt(flag: int) -> None:
+    for half in (dataclasses.replace(FULL, reader_flags=flag | 1), dataclasses.replace(FULL, writer_flags=flag | 1)):
+        with pytest.raises(CorruptFileError, match=rf"is corrupt.*{flag}"):
+            parse(serialise(half), "m")
+
+
+@pytest.mark.parametrize("flag", [64, 128, 512, 2048])
 def test_unknown_writer_flags_refuse_writing_only(flag: Any) -> None:
     manifest = parse(serialise(dataclasses.replace(FULL, writer_flags=flag | 1)), "m")
     with pytest.raises(UnsupportedFeatureError, match=f"my table.*{flag}"):

@@ -81,7 +81,8 @@ def reuse_history(indexes: Indexes) -> ReuseHistory | None:
     for index in indexes:
         if index.name == FRAGMENT_REUSE:
             details = parse_message(pb.FragmentReuseIndexDetails, index.details, "the details of the fragment reuse index")
-            known = not discard_unknown_fields(details) and details.HasField("inline")
+            # From version 1 on, the entries are transitions, whose contents are not known here.
+            known = not index.index_version and not discard_unknown_fields(details) and details.HasField("inline")
             return details.inline.versions if known else None
     return ()
 

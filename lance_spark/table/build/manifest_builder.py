@@ -17,7 +17,7 @@ from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.manifest import (
     BASE_PATHS,
     DELETION_FILES,
-    MIXED_FILE_VERSIONS,
+    PAIRED,
     STABLE_ROW_IDS,
     TABLE_CONFIG,
     Manifest,
@@ -120,8 +120,8 @@ def check_counts(current: Manifest) -> None:
 
 def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int]:
     """The reader and the writer feature flags that the contents of the manifest require."""
-    # A table that may mix files of different versions keeps this, whether it has such files now or not.
-    both = (STABLE_ROW_IDS if stable_row_ids else 0) | manifest.reader_flags & MIXED_FILE_VERSIONS
+    # A table that may mix files of different versions, say, keeps this, whether it has such files now or not.
+    both = (STABLE_ROW_IDS if stable_row_ids else 0) | manifest.reader_flags & PAIRED
     if manifest.lazy_fragments.have_deletions:
         both |= DELETION_FILES
     if manifest.base_paths:

@@ -1,0 +1,85 @@
+"""Tables with feature flags of newer writers: pylance and ours read and change them in turn, and the flags stay as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_spark import Dataset
+from lance_spark._proto import table_pb2 as pb
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.metadata.manifest import LENGTH, TAIL
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "s": ["a", "b", "c", "d"]})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(ROWS, uri, max_rows_per_file=2)
+    return uri
+
+
+def set_flags(uri: str, reader: int, writer: int) -> None:
+    """Set the feature flags in the manifest of the only version."""
+    (path,) = Path(uri, "_versions").glob("*.manifest")
+    data = path.read_bytes()
+    position, *numbers = TAIL.unpack(data[-TAIL.size :])
+    (size,) = LENGTH.unpack_from(data, position)
+    message = pb.Manifest.FromString(data[position + LENGTH.size : position + LENGTH.size + size])
+    message.reader_feature_flags, message.writer_feature_flags = reader, writer
+    changed = message.SerializeToString()
+    path.write_bytes(data[:position] + LENGTH.pack(len(changed)) + changed + TAIL.pack(position, *numbers))
+
+
+@pytest.mark.parametrize("flag", [256, 1024, 16384])
+def test_flags_of_both_stay_through_changes_of_both(flag: int, uri: str) -> None:
+    set_flags(uri, flag, flag)
+    table = Dataset.open(uri)
+    table.create_scalar_index("id", "BTREE")
+    Dataset.write(uri, ROWS.slice(0, 1), "append")
+    lance.write_dataset(ROWS.slice(1, 1), uri, mode="append")
+    Dataset.open(uri).delete("id = 4").update({"s": "'x'"}, "id = 3")
+    Dataset.open(uri).optimize.compact_files()
+    lance.dataset(uri).delete("id = 1")
+    found = Dataset.open(uri)
+    assert (found.snapshot.manifest.reader_flags & flag, found.snapshot.manifest.writer_flags & flag) == (flag, flag)
+    assert sorted(found.to_table()["s"].to_pylist()) == sorted(lance.dataset(uri).to_table()["s"].to_pylist()) == ["b", "b", "x"]
+    assert found.to_table(filter="id = 2").num_rows == lance.dataset(uri).to_table(filter="id = 2").num_rows == 2
+    lance.dataset(uri).validate()
+
+
+@pytest.mark.parametrize("flag", [256, 1024, 16384])
+@pytest.mark.parametrize("is_reader", [True, False], ids=["reader", "writer"])
+def test_half_of_a_pair_is_refused_by_both(flag: int, is_reader: bool, uri: str) -> None:
+    set_flags(uri, flag * is_reader, flag * (not is_reader))
+    with pytest.raises(ValueError, match="corrupt"):
+        lance.dataset(uri)
+    with pytest.raises(CorruptFileError, match=str(flag)):
+        Dataset.open(uri)
+
+
+@pytest.mark.parametrize("flag", [64, 512, 4096, 8192])
+def test_others_are_refused_by_name(flag: int, uri: str) -> None:
+    set_flags(uri, flag, flag)
+    with pytest.raises(UnsupportedFeatureError, match=str(flag)):
+        Dataset.open(uri)
+
+
+def test_row_lineage_in_data_files_is_read_only(uri: str) -> None:
+    set_flags(uri, 2048, 2048)
+    assert Dataset.open(uri).to_table().equals(lance.dataset(uri).to_table())
+    with pytest.raises(UnsupportedFeatureError, match="2048"):
+        Dataset.write(uri, ROWS, "append")
+
+
+def test_managed_blobs_are_refused_where_there_are_blobs(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    lance.write_dataset(pa.table({"b": [b"x"]}, schema=pa.schema([blob])), uri)
+    set_flags(uri, 16384, 16384)
+    with pytest.raises(UnsupportedFeatureError, match="managed blobs"):
+        Dataset.open(uri)
