@@ -164,9 +164,20 @@ spark.sql("CREATE TABLE lance.t AS SELECT id FROM range(3)")
 spark.sql("DELETE FROM lance.t WHERE id = 1")
 [done] = spark.sql("CALL lance.system.compact('t')").collect()
 print("compacted", done.version, [row.id for row in spark.table("lance.t").orderBy("id").collect()])
+for statement in (
+    "OPTIMIZE lance.t", "VACUUM lance.t DRY RUN", "DESCRIBE HISTORY lance.t", "DESCRIBE DETAIL lance.t",
+    "RESTORE TABLE lance.t TO VERSION AS OF 2", "ALTER TABLE lance.t CREATE BRANCH b", "ALTER TABLE lance.t CREATE TAG g",
+    "SHOW TAGS FROM lance.t", "CREATE INDEX i ON lance.t (id)", "SHOW INDEXES FROM lance.t",
+    "ALTER TABLE lance.t ADD CONSTRAINT c CHECK (id >= 0)", "ALTER TABLE lance.t WRITE ORDERED BY id",
+    "ALTER TABLE lance.t ADD COLUMNS z FROM (SELECT _rowaddr, id AS z FROM lance.t)", "CREATE TABLE lance.u SHALLOW CLONE lance.t",
+    "REPLACE lance.t WHERE id = 2 AS SELECT 2L AS id, 20L AS z", "SELECT * FROM lance.t.files", f"DESCRIBE HISTORY lance.`{sys.argv[1]}`",
+):
+    spark.sql(statement).collect()
+print("stated", [tuple(row) for row in spark.table("lance.t").orderBy("id").collect()])
 """
     out = run(START + script, stored, jar, f"{tmp_path}/lake")
     assert "compacted 3 [0, 2]" in out
+    assert "stated [(0, 0), (2, 20)]" in out
     assert "PushedFilters: [id IS NOT NULL, id = 3]" in out
     assert "queries read whole lance tables" not in out
     assert "['d']" in out
