@@ -22,8 +22,10 @@ from lance_spark.spark.catalog.spark_statements import (
     write_order,
 )
 from lance_spark.spark.catalog.statement_tokens import Token, Tokens
+from lance_spark.spark.catalog.tables import latest_at
 from lance_spark.spark.catalog_settings import Catalog
 from lance_spark.spark.options import ReadOptions
+from lance_spark.table.compaction.cluster import Clustered
 
 _LOG = logging.getLogger("lance_spark")
 _MICROS_PER_HOUR = 3_600_000_000
@@ -73,6 +75,8 @@ def statement(
         return {"rows": call.query, "kind": call.kind, "assigned": call.columns}
     if call.procedure not in _READING:
         _check_whole(place)
+    if call.procedure == "compact" and call.arguments.keys() <= {"where"} and Clustered.of(latest_at(catalog, place)).columns:
+        call = Call("cluster", call.arguments, _CLUSTERED)
     columns = _same(*_names(PROCEDURES[call.procedure].columns)) if call.columns is None else call.columns
     at = place if call.branch is None else _on_branch(place, call.branch)
     meaning = {"procedure": call.procedure, "arguments": call.arguments, "columns": columns, "times": call.times, "place": at}
@@ -145,13 +149,16 @@ def _same(*names: str) -> list[Column]:
     return [{"name": name, "column": name} for name in names]
 
 
+_CLUSTERED = _same("fragments_removed", "fragments_added", "rows")
+
+
 def _optimize(rest: Tokens) -> Call:
     full = rest.take("FULL")
     arguments: dict[str, Any] = {"where": rest.until("ZORDER BY", "WITH (")} if rest.take("WHERE") else {}
     if full or rest.take("ZORDER BY"):
         arguments |= {"full": True} if full else {"columns": rest.paths()}
         arguments |= _checked("OPTIMIZE", rest.options(), "cluster")
-        return Call("cluster", arguments, _same("fragments_removed", "fragments_added", "rows"))
+        return Call("cluster", arguments, _CLUSTERED)
     options = rest.options()
     if "where" in arguments and "where" in options:
         raise InvalidOptionError("OPTIMIZE has two conditions: one after WHERE, and the option where")

@@ -111,6 +111,18 @@ def test_statements_of_the_jvm_connector(own: Lake) -> None:
     assert own.versions("ns.t")[0] == 2, "a branch is based on it"
 
 
+def test_a_clustered_table_is_optimized_by_clustering_what_is_new(own: Lake) -> None:
+    own.sql("CREATE TABLE lance.ns.t CLUSTER BY (x) AS SELECT /*+ REPARTITION(3) */ id, id * 7919 % 1009 AS x FROM range(3000)")
+    done = own.spark.sql("OPTIMIZE lance.ns.t")
+    assert (done.columns, done.collect()[0].rows) == (["fragments_removed", "fragments_added", "rows"], 3000)
+    own.sql("INSERT INTO lance.ns.t SELECT id, 5 AS x FROM range(3000, 3100)")
+    assert own.sql("OPTIMIZE lance.ns.t WHERE id < 3000") == [(0, 0, 0)]
+    assert own.sql("OPTIMIZE lance.ns.t")[0][2] == 3100, "small fragments are sorted again"
+    assert own.sql("OPTIMIZE lance.ns.t") == [(0, 0, 0)]
+    assert own.sql("OPTIMIZE lance.ns.t WITH (target_rows_per_fragment = 100000)")[0][1] == 1, "a compaction"
+    assert own.sql("SELECT count(DISTINCT id) FROM lance.ns.t") == [(3100,)]
+
+
 def test_columns_take_their_values_from_a_view_with_row_addresses(own: Lake) -> None:
     own.sql("CREATE TABLE lance.ns.t AS SELECT /*+ REPARTITION(3) */ id, 0 AS x FROM range(10)")
     own.sql("CREATE TEMPORARY VIEW column_view AS SELECT _rowaddr, _fragid, id * 2 AS y, 'a' || id AS z FROM lance.ns.t WHERE id > 6")
