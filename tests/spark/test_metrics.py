@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import lance_spark
 from lance_spark import Dataset
 from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
 from lance_spark.spark.planner import install
@@ -208,6 +209,14 @@ def test_tables_of_the_session_catalog_show_their_writes(spark: SparkSession, sq
     sql("INSERT INTO t SELECT id FROM range(7)")
     assert written(spark)["rows written"] == "7"
     sql("CREATE OR REPLACE TABLE t USING lance AS SELECT id FROM range(20)")
+    assert written(spark)["rows written"] == "20"
+
+
+def test_statements_that_make_tables_of_a_catalog_hand_rows_over_as_other_writes_do(spark: SparkSession, tmp_path: Path) -> None:
+    lance_spark.catalog(spark, "measured", root=str(tmp_path))
+    spark.sql("CREATE TABLE measured.t AS SELECT id FROM range(100)")
+    assert written(spark)["rows written"] == "100"
+    spark.sql("CREATE OR REPLACE TABLE measured.t AS SELECT id FROM range(20)")
     assert written(spark)["rows written"] == "20"
 
 

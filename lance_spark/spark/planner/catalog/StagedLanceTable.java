@@ -44,7 +44,7 @@ class StagedLanceTable implements StagedTable, SupportsWrite {
     arguments.put("replaces", replaces);
     try {
       LogicalWriteInfo request = new RowsInfo(catalog.python.options("write", arguments), info.schema(), info.queryId());
-      return new StagedWrite(new PythonWrite(CatalogPython.unopened(), CatalogPython.SOURCE, request, replaces));
+      return new StagedWrite(HandOver.ofWrites().measured(new PythonWrite(CatalogPython.unopened(), CatalogPython.SOURCE, request, replaces)));
     } catch (Exception e) {
       Platform.throwException(e);
       return null;
