@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ test-spark-%: $(VENV)-spark-%/.test
 	JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)-spark-$*))" PYSPARK_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python \
 	PYSPARK_DRIVER_PYTHON=$(abspath $(VENV)-spark-$*)/bin/python $(VENV)-spark-$*/bin/python -m pytest \
 	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(PYTEST) $(SPARK_TESTS)
+
+currency: $(VENV)/.test ## Compare docs/currency.md with what the installed pylance writes and accepts (CURRENCY=--write: write the page)
+	$(BIN)/python -m tests.currency $(CURRENCY)
 
 fuzz: $(VENV)/.fuzz ## Search for FUZZ_SECONDS (60) for tables that break the reader, with every index of kernels checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/numba-checked $(BIN)/python -m fuzz $(FUZZ_SECONDS)
