@@ -163,8 +163,8 @@ between machines and between runs, so compare only the ratios of one run.
 
 {writers} processes append {ROWS.num_rows} rows several times each to one table; all appends succeed. *Overtaken* is the number of other
 commits between the start and the end of an append, on average (maximum). *Given up* is the number of times that the library raised a
-conflict and the append was started again. On a local disk our commits survive a power cut, for which each syncs its data file, its
-manifest and their folders; pylance syncs nothing.
+conflict and the append was started again. Our commits to a local disk are durable (fsync of the data file, the manifest and
+their folders); pylance does not fsync.
 
 {markdown(LOAD_HEADS, load_lines)}
 

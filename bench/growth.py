@@ -119,9 +119,9 @@ def growth(folder: Path, share: int = 1) -> Iterator[list[str]]:
     yield [f"append to a table of {count:,} versions", *on_copies(old, lambda uri: Dataset.write(uri, ROWS, "append"), theirs)]
     with_versions(foreign := new(), count, ours=False)
     # pylance has no such option: its time is that of an append without it.
-    for what, table in (("there", old), ("to the same versions of other writers", foreign)):
+    for what, table in ((f"table of {count:,} versions", old), (f"{count:,} versions of other writers", foreign)):
         numbered = on_copies(table, lambda uri: Dataset.write(uri, ROWS, "append", txn_app_id="job", txn_version=1), theirs)
-        yield [f"append {what} with a txnAppId that the table has not seen", *numbered]
+        yield [f"append with a new txnAppId ({what})", *numbered]
 
 
 def _wide_reads(uri: str, columns: int) -> Iterator[list[str]]:
@@ -138,7 +138,7 @@ def _fragments(many: str, count: int) -> Iterator[list[str]]:
     _with_files(many, count)
     scans = [lambda: Dataset.open(many).scan().to_table(), lambda: lance.dataset(many).to_table()]
     yield [f"scan {count:,} fragments", *milliseconds(scans, ROUNDS)]
-    yield ["delete there what no fragment has", *_deletes(many, "id = -1")]
+    yield [f"delete with a condition that matches nothing ({count:,} fragments)", *_deletes(many, "id = -1")]
 
 
 def _deletes(table: str, condition: str) -> list[str]:

@@ -63,6 +63,17 @@ class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, LogVerbs):
 
     _target: Target
 
+    def __repr__(self) -> str:
+        asked = {"branch": self._target.options.get("branch"), "alias": self._target.alias}
+        return f"LanceTable({', '.join([repr(self._target.uri), *(f'{k}={v!r}' for k, v in asked.items() if v is not None)])})"
+
+    def __str__(self) -> str:
+        """The latest version, its numbers of rows and fragments, and its columns."""
+        return str(self.detail())
+
+    def _repr_html_(self) -> str:
+        return self.detail()._repr_html_()
+
     @classmethod
     def forPath(cls, spark: SparkSession, path: str, options: Mapping[str, Any] | None = None) -> LanceTable:
         """The table at a path. `options` locate it: `storage.*`, `branch`, `allow_other_stores`, `verify_checksums`.

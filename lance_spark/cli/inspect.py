@@ -8,6 +8,7 @@ from typing import Any
 
 from lance_spark.cli.arguments import add_json, add_table, add_version, open_table, positive
 from lance_spark.cli.output import print_json
+from lance_spark.errors import InvalidOptionError, one_line
 
 
 def add_to(commands: Any) -> None:
@@ -40,7 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
     elif arguments.html:
-        arguments.html.write_text(as_html(found), encoding="utf-8")
+        _write(arguments.html, as_html(found))
+        print(f"wrote {one_line(str(arguments.html))}")
     else:
         print(as_text(found))
     return 1 if found.problems else 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise InvalidOptionError(f"cannot write {str(path)!r} ({e.strerror}): give --html a file in a folder that exists") from None

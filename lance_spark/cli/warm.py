@@ -21,7 +21,7 @@ _VERSIONS = ("2.2", "2.1", "2.0")
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's."""
-    text = "compile what reading and writing common types needs, so that the first query does not wait for it"
+    text = "precompile the kernels for common types, so that the first query does not wait for them"
     parser = commands.add_parser("warm", help=text, description=f"{text[0].upper()}{text[1:]}. Images call it after the installation.")
     add_json(parser)
     parser.set_defaults(run=run)

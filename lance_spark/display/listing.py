@@ -1,4 +1,4 @@
-"""Lists that print as tables."""
+"""Lists that print as tables, and mappings that notebooks show as tables."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ class Listing(list[T], ABC):
 
     def __str__(self) -> str:
         return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+class Named(dict[str, T], ABC):
+    """A dictionary of values by name, which notebooks show as a table of at most `SHOWN` of them."""
+
+    @abstractmethod
+    def table(self, shown: int = SHOWN) -> Table:
+        """The values as rows, at most `shown` of them."""
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()

@@ -10,7 +10,7 @@ from lance_spark.display.words import printable
 from lance_spark.errors import one_line
 
 _CELL = "padding: 0.15em 0.8em 0.15em 0; vertical-align: top; border: 0; "
-_LEFT = _CELL + "text-align: left; overflow-wrap: anywhere; min-width: 5em"
+_LEFT = _CELL + "text-align: left; overflow-wrap: break-word; min-width: 5em; max-width: 40em"
 _RIGHT = _CELL + "text-align: right; white-space: nowrap"
 
 

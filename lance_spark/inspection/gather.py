@@ -12,6 +12,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.inspection.advice import advice
 from lance_spark.inspection.columns import Columns, read_columns
 from lance_spark.inspection.listing import FileSizes, areas, list_files
 from lance_spark.inspection.overview import overview
@@ -20,12 +21,16 @@ from lance_spark.metadata.fragment import DataFile, IndexMetadata
 from lance_spark.metadata.manifest import Manifest
 from lance_spark.table.build.index_coverage import fragments_of
 from lance_spark.table.maintenance.progress import Track, untracked
+from lance_spark.table.versions.history import history
 from lance_spark.table.versions.snapshot import Snapshot
+from lance_spark.table.versions.tags_and_branches import Branches, Tags
 
 MAX_FILES = 256
 """The default number of data files whose metadata is read."""
 FRAGMENTS = 20
 """The number of fragments that are reported one by one."""
+VERSIONS = 10
+"""The number of newest versions that are listed."""
 GROUPS = 100
 """The largest number of groups of neighbouring fragments."""
 
@@ -40,15 +45,21 @@ def inspect(snapshot: Snapshot, max_files: int = MAX_FILES, track: Track = untra
     sizes = list_files(snapshot, track)
     found = read_columns(snapshot, _chosen(manifest, max_files), track)
     fragments = _fragments(manifest, sizes)
+    by_purpose, indexes = areas(snapshot, sizes), _indexes(manifest, sizes, problems)
     return Inspection(
         overview(snapshot),
-        areas(snapshot, sizes),
+        by_purpose,
         _sample(manifest, sizes, found),
         found.uses,
         _groups(fragments),
         tuple(sorted(fragments, key=lambda f: (-f.size, f.id))[:FRAGMENTS]),
-        _indexes(manifest, sizes, problems),
+        indexes,
         (*found.problems, *problems),
+        advice(snapshot, by_purpose, found.uses, indexes),
+        history(snapshot.store, VERSIONS),
+        Tags(snapshot).list(),
+        Branches(snapshot).list(),
+        manifest.config,
     )
 
 

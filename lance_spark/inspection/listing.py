@@ -17,8 +17,8 @@ from lance_spark.table.versions.history import TRANSACTIONS
 from lance_spark.table.versions.snapshot import SUFFIX, VERSIONS, Snapshot
 
 _DATA, _BLOBS, _DELETIONS, _INDEXES = "data files", "blob files", "deletion files", "indexes"
-_METADATA, _OTHER = "manifest and metadata", "other versions and unused files"
-_AREAS = (_DATA, _BLOBS, _DELETIONS, _INDEXES, _METADATA, _OTHER)
+_METADATA, OTHER = "manifest and metadata", "other versions and unused files"
+_AREAS = (_DATA, _BLOBS, _DELETIONS, _INDEXES, _METADATA, OTHER)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def areas(snapshot: Snapshot, sizes: FileSizes) -> tuple[Area, ...]:
     purposes = _purposes(snapshot)
     files, total = Counter[str](), Counter[str]()
     for path, size in sizes.listed.items():
-        area = purposes.get(path) or purposes.get(path[: path.rfind("/") + 1], _OTHER)
+        area = purposes.get(path) or purposes.get(path[: path.rfind("/") + 1], OTHER)
         files[area] += 1
         total[area] += size
     elsewhere = {

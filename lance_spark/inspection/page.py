@@ -18,9 +18,11 @@ _HEAD = """<!DOCTYPE html>
 """
 _STYLE = """
 :root { color-scheme: light dark; --fore: #1c1e21; --back: #ffffff; --line: #d8dbe0; --track: #eceef1; --bad: #c62f2f;
-  --f0: #b9d7f5; --f1: #a8dcc3; --f2: #f5d9a0; --f3: #d9c7f0; --f4: #c6e6ea; --f5: #f3c6d3; --f6: #dfe5b0; --f7: #e6c9b4; --f8: #d5d8dd; }
+  --f0: #b9d7f5; --f1: #a8dcc3; --f2: #f5d9a0; --f3: #d9c7f0; --f4: #c6e6ea; --f5: #f3c6d3; --f6: #dfe5b0; --f7: #e6c9b4; --f8: #d5d8dd;
+  --f9: #f3b7b0; }
 @media (prefers-color-scheme: dark) { :root { --fore: #e4e6ea; --back: #17191c; --line: #3a3e45; --track: #25282d; --bad: #ef6b6b;
-  --f0: #24507a; --f1: #1f5c44; --f2: #6b5013; --f3: #4d3a70; --f4: #1d5660; --f5: #6e2f44; --f6: #525a17; --f7: #66422a; --f8: #454a52; } }
+  --f0: #24507a; --f1: #1f5c44; --f2: #6b5013; --f3: #4d3a70; --f4: #1d5660; --f5: #6e2f44; --f6: #525a17; --f7: #66422a; --f8: #454a52;
+  --f9: #6b2b25; } }
 body { margin: 0; background: var(--back); color: var(--fore); font: 15px/1.45 system-ui, sans-serif; }
 main { max-width: 1100px; margin: 0 auto; padding: 1.2em 1em 3em; }
 h1 { font-size: 1.25em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1.05em; margin: 2em 0 0.6em; }
@@ -33,7 +35,7 @@ p { margin: 0.2em 0; overflow-wrap: anywhere; } .muted { opacity: 0.75; } .probl
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0.2em 1.2em; padding: 0; margin: 0.5em 0 0; font-size: 0.9em; }
 .edge { stroke: var(--back); stroke-width: 2px; } .track { fill: var(--track); } .bad { fill: var(--bad); }
 @media (max-width: 600px) { .picture .narrow { display: none; } }
-""" + " ".join(f".f{i} {{ fill: var(--f{i}); }}" for i in range(9))
+""" + " ".join(f".f{i} {{ fill: var(--f{i}); }}" for i in range(10))
 
 
 def as_html(found: Inspection) -> str:
@@ -44,11 +46,17 @@ def as_html(found: Inspection) -> str:
         f'<p class="muted">{escape(shown.title)}{escape(f", written by {shown.writer}") if shown.writer else ""}</p>',
         f"<p>{escape(shown.counts)}, {size(found.size)}</p>",
         _problems(found),
+        _advice(found),
         _section("Files", pictures.areas(found), tables.areas(found)),
         _section("Columns in the data files", pictures.columns(found) + pictures.encodings(found), tables.columns(found), _note(found)),
+        _rest(found),
         _section("Fragments", pictures.fragments(found), tables.fragments(found), _fragments_note(found)),
         _section("Indexes", "", tables.indexes(found)),
         _section("Schema", "", shown.schema),
+        _section("Newest versions", "", found.history.table()),
+        _section("Tags", "", found.tags.table()),
+        _section("Branches", "", found.branches.table()),
+        _section("Configuration", "", tables.config(found)),
     ]
     title = escape(f"{shown.uri}, version {shown.version}")
     return _HEAD.format(title=title, style=_STYLE) + "\n".join(part for part in parts if part) + "\n</main></body></html>\n"
@@ -70,18 +78,30 @@ def _problems(found: Inspection) -> str:
     return f'<section><h2 class="problem">{head}</h2><div class="scroll">{table._repr_html_()}</div></section>'
 
 
+def _advice(found: Inspection) -> str:
+    items = "".join(f"<li>{escape(each)}</li>" for each in found.advice)
+    return f"<section><h2>What to do</h2><ul>{items}</ul></section>" if items else ""
+
+
+def _rest(found: Inspection) -> str:
+    """The treemap again without its largest tile, if that leaves too little room for the others."""
+    drawn = pictures.other_columns(found)
+    note = '<p class="muted">The same without the largest column:</p>'
+    return f"<section>{note}{drawn}</section>" if drawn else ""
+
+
 def _note(found: Inspection) -> str:
     sample = found.sample
     if sample.files_read < sample.files:
         return f"Estimated from the metadata of {number(sample.files_read)} of {counted(sample.files, 'data file')}."
-    return "Each tile is a column, as large as its pages, in the colour of how most of them are compressed."
+    return "The area of a tile is the bytes of a column, its color the main encoding; columns that are not in use are red."
 
 
 def _fragments_note(found: Inspection) -> str:
     total = found.overview.fragments
     each = (
-        "Each bar is a fragment"
+        "A bar is a fragment"
         if len(found.groups) == total
-        else f"Each bar is the average of about {total // len(found.groups):,} neighbouring fragments"
+        else f"A bar is the average of about {total // len(found.groups):,} neighboring fragments"
     )
-    return f"{each}, as high as its bytes; below it, in red, the share of its rows that is deleted."
+    return f"{each}. Its height is the bytes, from 0 to those of the largest; the red part below is the share of deleted rows."

@@ -17,6 +17,8 @@ _TILES = 60
 """The largest number of columns with a tile of their own."""
 _NAMED = (5.0, 9.0)
 """Minimum width and height, in percent, of a tile with a name."""
+_MOST = 0.7
+"""The least share of the largest tile with which the others are drawn a second time."""
 _NARROW = 20.0
 """Maximum width, in percent, of a tile without a name on a phone."""
 _FAMILIES = (
@@ -79,17 +81,39 @@ def _legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def columns(found: Inspection) -> str:
-    """The bytes of the data files by column, as a treemap, coloured by the main compression of each column."""
+    """The bytes of the data files by column, as a treemap, colored by the main compression of each column."""
+    return _treemap(found, _tiles(found), "The bytes of the data files by column")
+
+
+def other_columns(found: Inspection) -> str:
+    """The same without the largest tile, if that is most of the area."""
+    tiles = _tiles(found)
+    if len(tiles) < 3 or tiles[0][1] < _MOST * sum(tile[1] for tile in tiles):
+        return ""
+    return _treemap(found, tiles[1:], "The bytes of the data files without the largest column")
+
+
+def _tiles(found: Inspection) -> list[tuple[str, int, str]]:
+    """The name, the bytes and the class of each tile, the largest first."""
     sample = found.sample
-    tiles = [(_path(c), c.size, f"f{_family(c.encodings[0].encoding)}" if c.encodings else "f8") for c in found.columns[:_TILES]]
+    tiles = [(_path(c), c.size, _style(c)) for c in found.columns[:_TILES]]
     others = found.columns[_TILES:]
     tiles.append((counted(len(others), "smaller column"), sum(c.size for c in others), "f8"))
     tiles += [(METADATA, sample.metadata_size, "f8"), (REST, sample.rest_size, "f8")]
-    tiles = sorted((tile for tile in tiles if tile[1] > 0), key=lambda tile: -tile[1])
+    return sorted((tile for tile in tiles if tile[1] > 0), key=lambda tile: -tile[1])
+
+
+def _treemap(found: Inspection, tiles: list[tuple[str, int, str]], title: str) -> str:
     total = sum(tile[1] for tile in tiles)
     boxes = squarified([tile[1] for tile in tiles], Box(0, 0, 240, 100))
-    drawn = [_tile(name, part * sample.scale, percent(part, total), style, box) for (name, part, style), box in zip(tiles, boxes)]
-    return _svg("The bytes of the data files by column", 360, drawn) if drawn else ""
+    drawn = [_tile(name, part * found.sample.scale, percent(part, total), style, box) for (name, part, style), box in zip(tiles, boxes)]
+    return _svg(title, 360, drawn) if drawn else ""
+
+
+def _style(column: ColumnUse) -> str:
+    if not column.in_use:
+        return "f9"
+    return f"f{_family(column.encodings[0].encoding)}" if column.encodings else "f8"
 
 
 def _path(column: ColumnUse) -> str:
@@ -125,7 +149,8 @@ def fragments(found: Inspection) -> str:
             f'<g><title>{escape(_fragment_label(group))}</title><rect class="f1" {place} y="{76 - height:.3f}%" height="{height:.3f}%"/>'
             f'<rect class="track" {place} y="80%" height="20%"/><rect class="bad" {place} y="80%" height="{deleted:.3f}%"/></g>'
         )
-    return _svg("Bytes of the fragments in order, and below the share of deleted rows", 150, drawn)
+    label = f'<text class="small" x="4" y="14">{escape(f"largest: {size(largest)}")}</text>'
+    return _svg("Bytes of the fragments in order, and below the share of deleted rows", 150, [*drawn, label])
 
 
 def _mean(group: FragmentGroup) -> float:

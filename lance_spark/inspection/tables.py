@@ -20,6 +20,7 @@ def as_text(found: Inspection) -> str:
     lines = [f"{printable(shown.uri)}, {shown.title}", shown.counts, ""]
     for table in (areas(found), columns(found), fragments(found), indexes(found), problems(found)):
         lines += [str(table), ""] if table.rows else []
+    lines += ["what to do:", *(f"- {printable(each)}" for each in found.advice)] if found.advice else []
     return "\n".join(lines).rstrip()
 
 
@@ -103,6 +104,11 @@ def indexes(found: Inspection) -> Table:
     ]
     headers = ("index", "kind", "columns", "segments", "files", "size", "fragments")
     return Table(headers, rows, frozenset(headers[3:]))
+
+
+def config(found: Inspection) -> Table:
+    """The configuration of the table."""
+    return Table(("key", "value"), sorted(found.config.items()))
 
 
 def problems(found: Inspection) -> Table:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lance_spark.inspection.overview import Overview
+from lance_spark.table.versions.history import History
+from lance_spark.table.versions.ref_files import BranchList, TagList
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ class Problem:
 class Inspection:
     """The storage usage of a version.
 
-    `columns` and `largest_fragments` are sorted by size, the largest first. All fragments are in `groups`, in the order of the manifest.
+    `advice` has a sentence for each thing to do, and `history` the newest versions. `columns` and `largest_fragments` are sorted by
+    size, the largest first. All fragments are in `groups`, in the order of the manifest.
     """
 
     overview: Overview
@@ -126,6 +130,11 @@ class Inspection:
     largest_fragments: tuple[FragmentUse, ...]
     indexes: tuple[IndexUse, ...]
     problems: tuple[Problem, ...]
+    advice: tuple[str, ...]
+    history: History
+    tags: TagList
+    branches: BranchList
+    config: Mapping[str, str]
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lance_spark.table.changes.update import rows_by_fragment
 from lance_spark.table.compaction.cluster import Clustering, ClusteringMetrics, cluster
-from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions
+from lance_spark.table.compaction.compaction import COMPACTION, CompactionOptions, proposal
 from lance_spark.table.compaction.optimize import CompactionMetrics, optimize
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
@@ -41,6 +41,13 @@ class Optimizer:
 
     _target: Target
     _condition: Condition | None = None
+
+    def __repr__(self) -> str:
+        return f"Optimizer({self._target.uri!r}" + (")" if self._condition is None else f", where={str(self._condition)!r})")
+
+    def _repr_html_(self) -> str:
+        """What a compaction of the whole latest version would do."""
+        return proposal(self._target.latest())._repr_html_()
 
     def where(self, condition: Condition) -> Optimizer:
         """Rewrite only fragments with a row for which `condition` is true."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
-from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.describe import Indexes, index_statistics, list_indices
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
 from lance_spark.table.write.options import NOTED
 from lance_spark.verbs.job import OnExecutors
@@ -49,7 +49,7 @@ class IndexVerbs:
         how = Optimization(num_indices_to_merge, index_names, retrain)
         return optimize_indices(self._executors(), self._target.latest(), how, given(noted).noted).version
 
-    def listIndices(self) -> list[dict[str, Any]]:
+    def listIndices(self) -> Indexes:
         """The segments of all indexes, see `table.indexes.describe.list_indices`."""
         return list_indices(self._target.latest())
 

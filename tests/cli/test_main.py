@@ -276,11 +276,11 @@ def test_inspect_prints_text_json_or_a_page(capsys: pytest.CaptureFixture[str], 
     assert {c["path"] for c in shown["columns"]} == {"a", "s"}
     page = tmp_path / "page.html"
     written = Run(capsys, ["inspect", uri, "--html", str(page)])
-    assert (written.code, written.out) == (0, "")
+    assert (written.code, written.out) == (0, f"wrote {page}\n")
     assert "30 rows" in assert_harmless(page.read_text()).text
     refused = Run(capsys, ["inspect", uri, "--html", str(tmp_path / "no" / "folder.html")])
     assert refused.code == 2
-    assert "No such file" in refused.err
+    assert "No such file or directory): give --html a file in a folder that exists" in refused.err
 
 
 @pytest.mark.parametrize("command", TABLE_COMMANDS)

@@ -56,7 +56,7 @@ def test_versions_and_history_are_lists_that_print_as_tables(dataset: Dataset) -
     assert [e.version for e in history] == [2, 1]
     assert str(versions).splitlines()[0].split() == ["version", "time"]
     head, newest, oldest = str(history).splitlines()
-    assert head.split() == ["version", "time", "operation", "message", "properties"]
+    assert head.split() == ["version", "time", "operation", "rows", "message", "properties"]
     assert "job=nightly" in newest
     assert "first <b>rows</b>" in oldest
     assert "first <b>rows</b>" in assert_harmless(history._repr_html_()).text

@@ -61,10 +61,13 @@ def test_the_page_shows_what_was_found(uri: str) -> None:
     text = assert_harmless(page_of(uri)).text
     for part in ("Files", "Columns in the data files", "Fragments", "Indexes", "Schema", "id_idx", "BTree", "1 file could not be read"):
         assert part in text
-    assert "Each tile is a column" not in text  # one file is missing, so that sizes are estimated
+    assert "The area of a tile" not in text  # one file is missing, so that sizes are estimated
     assert "Estimated from the metadata of 7 of 8 data files." in text
-    assert "Each bar is a fragment" in text
+    assert "A bar is a fragment" in text
     assert "24 smaller columns" in text
+    assert "What to do" in text
+    assert "The index id_idx does not cover 1 of 8 fragments" in text
+    assert "Newest versions" in text
 
 
 def test_an_empty_table_has_a_page(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_wide_and_long_tables_have_a_page_of_bounded_size(tmp_path: Path) -> Non
     lance.write_dataset(pa.table({"a": range(1000)}), str(tmp_path / "long"), max_rows_per_file=1)
     text = page_of(tmp_path / "long", max_files=10)
     assert len(text) < 100_000
-    assert "Each bar is the average of about 10 neighbouring fragments" in text
+    assert "A bar is the average of about 10 neighboring fragments" in text
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +197,11 @@ def test_the_page_is_well_formed_where_names_have_every_character(tmp_path: Path
     names = [f"{n} {chr(i)}" for n, i in enumerate([*range(1, 256), 0x2028, 0x202E, 0xFEFF, 0x1F600])]
     dataset = Dataset.write(str(tmp_path / "t"), pa.table({name: [1] for name in names}))
     assert len(Markup(page_of(dataset.uri)).tags) > 100
+
+
+def test_what_the_largest_column_hides_is_drawn_again(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(np.random.default_rng(0).normal(size=64_000).astype("float32"), 64)
+    dataset = Dataset.write(tmp_path / "t.lance", pa.table({"id": range(1000), "label": ["a"] * 1000, "vector": vectors}))
+    page = page_of(dataset.uri)
+    assert "The same without the largest column" in page
+    assert "id: " in page.split("The bytes of the data files without the largest column")[1]

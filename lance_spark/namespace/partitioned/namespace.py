@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from lance_spark.display.listing import SHOWN, left_out
+from lance_spark.display.table import Table, escape
 from lance_spark.namespace.partitioned import evolve
 from lance_spark.namespace.partitioned.commit import commit_partitions
 from lance_spark.namespace.partitioned.maintenance import (
@@ -78,6 +80,12 @@ class PartitionedNamespace:
 
     def __repr__(self) -> str:
         return f"PartitionedNamespace({self.uri!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        """The newest spec and the columns."""
+        rows = [(field.name, str(field.type)) for field in self.schema]
+        table = Table(("column", "type"), rows[:SHOWN], note=left_out(rows))
+        return f"<div><code>{escape(repr(self))}</code><div>partitioned by {escape(str(self.spec))}</div>{table._repr_html_()}</div>"
 
     @classmethod
     def create(

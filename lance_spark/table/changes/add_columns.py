@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lance_spark.display.figures import Figures
 from lance_spark.errors import on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.manifest import Manifest
@@ -37,7 +38,7 @@ from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_targ
 
 
 @dataclass(frozen=True)
-class ColumnsAdded:
+class ColumnsAdded(Figures):
     """The result of adding columns. `version` is the new version."""
 
     version: int

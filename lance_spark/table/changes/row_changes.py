@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Protocol
 
+from lance_spark.display.figures import Figures
 from lance_spark.errors import on_failure, on_refusal
 from lance_spark.schema.schema import Field
 from lance_spark.table.changes.delta import DeltaPart, DeltaTarget, Intent, commit_delta, united
@@ -19,7 +20,7 @@ from lance_spark.table.write.write import WriteTarget, discard_job, rewrite_targ
 
 
 @dataclass(frozen=True)
-class RowChanges:
+class RowChanges(Figures):
     """The result of a change of rows. `version` is the new version, or the latest one if nothing changed."""
 
     version: int

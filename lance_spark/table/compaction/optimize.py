@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from lance_spark.display.figures import Figures
 from lance_spark.errors import CommitConflictError, on_refusal
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.table.commit.commit import with_own_ids
@@ -18,6 +19,7 @@ from lance_spark.table.compaction.compaction import (
     CompactionPlan,
     commit_compaction,
     plan_compaction,
+    proposal,
 )
 from lance_spark.table.compaction.task import LINEAGE, CompactionTask, compact
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
@@ -34,7 +36,7 @@ _STEP_TASKS = 16
 
 
 @dataclass(frozen=True)
-class CompactionMetrics:
+class CompactionMetrics(Figures):
     """The result of a compaction. The first names are those of pylance.
 
     `left_out` are the ids of fragments that were skipped because an index covers them. `conflicts` is the number of groups that were
@@ -155,6 +157,13 @@ class Optimizer(Generic[Result]):
 
     snapshot: Snapshot
     result: Callable[[int], Result]
+
+    def __repr__(self) -> str:
+        return f"Optimizer({self.snapshot.store.uri!r}, version={self.snapshot.version})"
+
+    def _repr_html_(self) -> str:
+        """What a compaction would do."""
+        return proposal(self.snapshot)._repr_html_()
 
     def compact_files(
         self,

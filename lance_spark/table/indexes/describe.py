@@ -10,6 +10,9 @@ from pyroaring import BitMap
 
 from lance_spark._proto import index_pb2
 from lance_spark.buffers.messages import parse_message
+from lance_spark.display.listing import SHOWN, Listing, left_out
+from lance_spark.display.table import Table
+from lance_spark.display.words import number
 from lance_spark.errors import LanceError
 from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.fragment import IndexMetadata
@@ -19,7 +22,20 @@ from lance_spark.table.scan.plan import all_live_rows
 from lance_spark.table.versions.snapshot import Snapshot
 
 
-def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
+class Indexes(Listing[dict[str, Any]]):
+    """A list of the segments of indexes that prints as a table."""
+
+    def table(self, shown: int = SHOWN) -> Table:
+        """One row for each segment."""
+        rows = [
+            (i["name"], i["type"], ", ".join(i["fields"]), str(i["version"]), number(len(i["fragment_ids"])), i["uuid"])
+            for i in self[:shown]
+        ]
+        headers = ("index", "kind", "columns", "version", "fragments", "segment")
+        return Table(headers, rows, frozenset(["version", "fragments"]), left_out(self, shown=shown))
+
+
+def list_indices(snapshot: Snapshot) -> Indexes:
     """Each segment: "name", "type", "uuid", "fields" (paths), "version" (that it was built from) and "fragment_ids" (a set).
 
     Types have the names that pylance gives them, such as BTree, LabelList, Inverted or IVF_PQ. The fragment reuse index and other indexes
@@ -28,7 +44,7 @@ def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
     """
     indexes = snapshot.manifest.indexes
     names = {path[-1].id: ".".join(f.name for f in path) for path in snapshot.manifest.schema.paths()}
-    return [
+    return Indexes(
         {
             "name": index.name,
             "type": type_name(snapshot, index),
@@ -38,7 +54,7 @@ def list_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
             "fragment_ids": set(fragments_of(now) or ()),
         }
         for index, now in zip(indexes, through_reuse(indexes))
-    ]
+    )
 
 
 def type_name(snapshot: Snapshot, index: IndexMetadata) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from lance_spark.errors import InvalidOptionError, check_type
 from lance_spark.table.indexes.create import NewIndex, create_index, drop_index
-from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.describe import Indexes, index_statistics, list_indices
 from lance_spark.table.scan.runner import Here
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -104,7 +104,7 @@ class IndexMethods(ABC):
         """Drop an index of any kind. Raises InvalidOptionError if there is none with this name."""
         return self._changed(drop_index(self.snapshot, name, {}))
 
-    def list_indices(self) -> list[dict[str, Any]]:
+    def list_indices(self) -> Indexes:
         """The segments of all indexes, see `table.indexes.describe.list_indices`."""
         return list_indices(self.snapshot)
 

@@ -24,9 +24,10 @@ import contextlib
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from lance_spark.display.figures import Figures
 from lance_spark.errors import (
     LanceError,
     MissingFileError,
@@ -85,7 +86,7 @@ class CleanupPolicy:
 
 
 @dataclass(frozen=True)
-class CleanupStats:
+class CleanupStats(Figures):
     """The removed files, or those that a dry run would remove. `files` are paths relative to the table's root, manifests first."""
 
     bytes_removed: int = 0
@@ -94,7 +95,7 @@ class CleanupStats:
     transaction_files_removed: int = 0
     index_files_removed: int = 0
     deletion_files_removed: int = 0
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=(), repr=False)
 
 
 def cleanup_old_versions(

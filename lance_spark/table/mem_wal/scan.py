@@ -13,7 +13,7 @@ from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.versions.write_ahead_log import has_log, unread_shards
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MergedScan(Scan):
     """A scan of a version and of its log, from `Dataset.scan`."""
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lance_spark.display.listing import SHOWN, left_out
+from lance_spark.display.table import Table, escape
 from lance_spark.table.scan.explain import explain
 from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -25,6 +27,18 @@ class Scan:
 
     snapshot: Snapshot
     plan: ScanPlan
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        asked = {"columns": plan.columns and list(plan.columns), "filter": plan.predicate and plan.predicate.text, "limit": plan.limit}
+        words = [f"{name}={value!r}" for name, value in {**asked, "offset": plan.offset or None}.items() if value is not None]
+        name = type(self).__name__.removeprefix("Merged")
+        return f"{name}({', '.join([repr(self.snapshot.store.uri), f'version={self.snapshot.version}', *words])})"
+
+    def _repr_html_(self) -> str:
+        """The scan, and the columns of its result."""
+        rows = [(field.name, str(field.type)) for field in self.schema]
+        return f"<div><code>{escape(repr(self))}</code>{Table(('column', 'type'), rows[:SHOWN], note=left_out(rows))._repr_html_()}</div>"
 
     @property
     def schema(self) -> pa.Schema:

@@ -52,7 +52,7 @@ def only_found(snapshot: Snapshot, query: Query, predicate: Predicate) -> list[s
     return [name for name in query.columns.names if quoted((name,)) in read and name not in own]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Search(Scan):
     """A search from `Dataset.scan`: the rows of the plan in the order of the query, with the columns that it adds.
 

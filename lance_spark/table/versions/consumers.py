@@ -42,6 +42,9 @@ class Consumers:
 
     snapshot: Snapshot
 
+    def __repr__(self) -> str:
+        return f"Consumers({self.snapshot.root.uri!r})"
+
     def list(self) -> list[Consumer]:
         """All consumers by id, also those that have expired."""
         tags, latest = consumer_tags(self.snapshot.root), dict[str | None, int]()

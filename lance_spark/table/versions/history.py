@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from numbers import Integral
 
@@ -14,9 +14,10 @@ from lance_spark.display.words import moment
 from lance_spark.errors import VersionNotFoundError, check_type
 from lance_spark.metadata.manifest import parse_transaction
 from lance_spark.metadata.numbered_writes import NumberedWrites
-from lance_spark.metadata.operations import Unknown
+from lance_spark.metadata.operations import Delete, Unknown
 from lance_spark.metadata.transaction import Transaction, parse, parse_head
 from lance_spark.storage.store import Store
+from lance_spark.table.versions.row_counts import NOTED, RowCounts, row_counts
 from lance_spark.table.versions.snapshot import Snapshot, list_versions, open_snapshot, read_manifest, timestamp_of, to_datetime
 
 TRANSACTIONS = "_transactions"
@@ -48,13 +49,14 @@ class Versions(Listing[Version]):
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One version: its time, its operation (such as "Append"), the writer's properties, and the commit message (None: none)."""
+    """One version: its time, its operation (such as "Append"), the writer's properties, the commit message (None: none), and its rows."""
 
     version: int
     timestamp: datetime
     operation: str
     properties: Mapping[str, str]
     message: str | None
+    rows: RowCounts
 
 
 class History(Listing[HistoryEntry]):
@@ -63,27 +65,45 @@ class History(Listing[HistoryEntry]):
     def table(self, shown: int = SHOWN) -> Table:
         """One row for each version."""
         rows = [
-            (str(e.version), moment(e.timestamp), e.operation, e.message or "", ", ".join(f"{k}={v}" for k, v in e.properties.items()))
+            (
+                str(e.version),
+                moment(e.timestamp),
+                e.operation,
+                str(e.rows),
+                e.message or "",
+                ", ".join(f"{k}={v}" for k, v in e.properties.items() if k not in NOTED),
+            )
             for e in self[:shown]
         ]
-        return Table(
-            ("version", "time", "operation", "message", "properties"), rows, frozenset(["version"]), left_out(self, "older", shown)
-        )
+        headers = ("version", "time", "operation", "rows", "message", "properties")
+        return Table(headers, rows, frozenset(["version"]), left_out(self, "older", shown))
 
 
 def history(store: Store, limit: int | None = None) -> History:
     """The existing versions, newest first, at most `limit` of them."""
     if limit is not None:
         check_type("limit", limit, Integral, "an integer")
-    entries = History()
+    entries, later = History(), None
     for snapshot in newest_first(store):
+        if later is not None:
+            entries[-1] = _with_deleted_rows(entries[-1], later, snapshot)
         if limit is not None and len(entries) >= limit:
             break
+        later = snapshot
         transaction = transaction_of(snapshot)
         properties = {key: value for key, value in transaction.properties.items() if key != COMMIT_MESSAGE}
         name, message = type(transaction.operation).__name__, transaction.properties.get(COMMIT_MESSAGE)
-        entries.append(HistoryEntry(snapshot.version, to_datetime(snapshot.manifest.timestamp), name, properties, message))
+        time = to_datetime(snapshot.manifest.timestamp)
+        entries.append(HistoryEntry(snapshot.version, time, name, properties, message, row_counts(transaction)))
     return entries
+
+
+def _with_deleted_rows(entry: HistoryEntry, snapshot: Snapshot, before: Snapshot) -> HistoryEntry:
+    """The entry of a deletion, whose transaction need not tell how many rows it removed; the version before it does."""
+    counts = (before.manifest.num_rows, snapshot.manifest.num_rows)
+    if entry.operation != Delete.__name__ or entry.rows.deleted is not None or before.version != snapshot.version - 1 or None in counts:
+        return entry
+    return replace(entry, rows=RowCounts(0, 0, (counts[0] or 0) - (counts[1] or 0)))
 
 
 def versions(store: Store) -> Versions:

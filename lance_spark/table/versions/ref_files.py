@@ -13,9 +13,14 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, TypeGuard, TypeVar
 from urllib.parse import quote, unquote
 
+from lance_spark.display.listing import SHOWN, Named, left_out
+from lance_spark.display.table import Table
+from lance_spark.display.words import moment
 from lance_spark.errors import CorruptFileError, MissingFileError, RefConflictError, VersionNotFoundError, check_type
 from lance_spark.storage.store import Store
 
@@ -59,6 +64,27 @@ class Branch:
     manifest_size: int | None = None
     identifier: tuple[tuple[int, str], ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class TagList(Named[Tag]):
+    """Tags by name."""
+
+    def table(self, shown: int = SHOWN) -> Table:
+        """One row for each tag."""
+        rows = [(tag.name, str(tag.version), tag.branch or MAIN, tag.created_at or "") for tag in islice(self.values(), shown)]
+        return Table(("tag", "version", "branch", "created"), rows, frozenset(["version"]), left_out(self, shown=shown))
+
+
+class BranchList(Named[Branch]):
+    """Branches by name."""
+
+    def table(self, shown: int = SHOWN) -> Table:
+        """One row for each branch."""
+        rows = [
+            (b.name, str(b.parent_version), b.parent_branch or MAIN, moment(datetime.fromtimestamp(b.created_at, UTC)))
+            for b in islice(self.values(), shown)
+        ]
+        return Table(("branch", "from version", "of branch", "created"), rows, frozenset(["from version"]), left_out(self, shown=shown))
 
 
 @dataclass(frozen=True)
@@ -119,9 +145,9 @@ def _no_tag(store: Store, name: str) -> VersionNotFoundError:
     return VersionNotFoundError(f"{store.uri} has no tag {name!r}; existing tags: {_listed(_names(store, TAGS))}")
 
 
-def tags(store: Store) -> dict[str, Tag]:
+def tags(store: Store) -> TagList:
     """All tags by name."""
-    return {tag.name: tag for tag in _read_all(store, TAGS, _read_tag, is_tag_name)}
+    return TagList({tag.name: tag for tag in _read_all(store, TAGS, _read_tag, is_tag_name)})
 
 
 def branch(store: Store, name: str) -> Branch:
@@ -133,9 +159,9 @@ def branch(store: Store, name: str) -> Branch:
         raise VersionNotFoundError(f"{store.uri} has no branch {name!r}; existing branches: {_listed(_names(store, BRANCHES))}") from e
 
 
-def branches(store: Store) -> dict[str, Branch]:
+def branches(store: Store) -> BranchList:
     """All branches except the main one, by name."""
-    return {branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch, is_branch_name)}
+    return BranchList({branch.name: branch for branch in _read_all(store, BRANCHES, _read_branch, is_branch_name)})
 
 
 def clones(store: Store) -> list[CloneRecord]:

@@ -19,7 +19,7 @@ from lance_spark.storage.store import Store
 from lance_spark.table.manifest_store.external import external
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.named_files import check_whole
-from lance_spark.table.versions.ref_files import Branch, Tag
+from lance_spark.table.versions.ref_files import Branch, BranchList, Tag, TagList
 from lance_spark.table.versions.snapshot import VERSIONS, Snapshot, of_same_table, open_snapshot
 
 Reference: TypeAlias = int | str | tuple[str | None, int | None]
@@ -53,7 +53,13 @@ class Tags:
 
     snapshot: Snapshot
 
-    def list(self) -> dict[str, Tag]:
+    def __repr__(self) -> str:
+        return f"Tags({self.snapshot.root.uri!r})"
+
+    def _repr_html_(self) -> str:
+        return self.list()._repr_html_()
+
+    def list(self) -> TagList:
         """All tags by name."""
         return refs.tags(self.snapshot.root)
 
@@ -112,7 +118,13 @@ class Branches:
 
     snapshot: Snapshot
 
-    def list(self) -> dict[str, Branch]:
+    def __repr__(self) -> str:
+        return f"Branches({self.snapshot.root.uri!r})"
+
+    def _repr_html_(self) -> str:
+        return self.list()._repr_html_()
+
+    def list(self) -> BranchList:
         """All branches by name."""
         return refs.branches(self.snapshot.root)
 
