@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lance_spark.namespace.connect import namespace
     from lance_spark.namespace.partitioned.namespace import PartitionedNamespace
     from lance_spark.spark.session import catalog, enable, last_change, write
+    from lance_spark.table.backfill.function import lance_udf
 
 __all__ = [
     "Dataset",
@@ -28,6 +29,7 @@ __all__ = [
     "create_partitioned_namespace",
     "enable",
     "errors",
+    "lance_udf",
     "last_change",
     "namespace",
     "write",
@@ -41,6 +43,7 @@ _LAZY = {
     "catalog": "lance_spark.spark.session",
     "create_partitioned_namespace": "lance_spark.create_partitioned",
     "enable": "lance_spark.spark.session",
+    "lance_udf": "lance_spark.table.backfill.function",
     "last_change": "lance_spark.spark.session",
     "namespace": "lance_spark.namespace.connect",
     "write": "lance_spark.spark.session",

@@ -145,6 +145,10 @@ class MatchedRowsError(LanceError):
     """A merge that must not find rows of its source in the table (`when_matched_fail`) has found one; the table is unchanged."""
 
 
+class FunctionFailedError(LanceError):
+    """A user's function that computes a column has failed, or has returned something that is no values of the column."""
+
+
 class CommitStateUnknownError(LanceError):
     """The outcome of the commit is unknown because the store does not respond: the version may or may not have been written."""
 

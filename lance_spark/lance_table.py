@@ -30,6 +30,7 @@ from lance_spark.table.versions.history import HistoryEntry
 from lance_spark.table.versions.snapshot import open_snapshot
 from lance_spark.table.versions.tags_and_branches import Branches, Reference, Tags, resolve
 from lance_spark.verbs import add_columns, alter_column, convert, create, delete, update
+from lance_spark.verbs.backfill.verbs import BackfillVerbs
 from lance_spark.verbs.compact import Optimizer
 from lance_spark.verbs.condition import Condition
 from lance_spark.verbs.create import Creation
@@ -44,7 +45,7 @@ from lance_spark.verbs.target import Target, given, locating, named_target
 
 
 @dataclass(frozen=True)
-class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, LogVerbs):
+class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, BackfillVerbs, LogVerbs):
     """A Lance table in a Spark session. A verb acts on the latest version.
 
     Verbs that read or write rows do so on the executors; the others run on the driver. A change of rows or columns is one commit. A

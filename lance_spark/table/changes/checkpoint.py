@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -35,10 +35,14 @@ _READERS = 16
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The notes in `store` that begin with `key`, which stands for the table, the columns that are read, and the new columns."""
+    """The notes in `store` that begin with `key`, which stands for the table, the columns that are read, and the new columns.
+
+    `whole`: a note counts only if it has a value for every row of its fragment that is not deleted.
+    """
 
     store: Store
     key: str
+    whole: bool = True
 
     def note(self, fragment: Fragment, file: ColumnFile, since: float) -> None:
         """Note that the new columns of a fragment are finished. `since` is when writing began, in seconds since 1970."""
@@ -50,10 +54,10 @@ class Checkpoint:
         }
         self.store.put(self._name(fragment.id), json.dumps(note).encode())
 
-    def found(self, snapshot: Snapshot) -> dict[int, tuple[Fragment, ColumnFile, float]]:
-        """The noted fragments of the version that still count, by id, each with the time when its file was begun."""
+    def found(self, snapshot: Snapshot, without: Container[int] = ()) -> dict[int, tuple[Fragment, ColumnFile, float]]:
+        """The noted fragments of the version that still count, by id, each with the time when its file was begun; not those `without`."""
         names = {entry.name for entry in self.store.list("")}
-        fragments = [f for f in snapshot.manifest.fragments if self._name(f.id) in names]
+        fragments = [f for f in snapshot.manifest.fragments if f.id not in without and self._name(f.id) in names]
         with ThreadPoolExecutor(_READERS) as pool:
             read = list(pool.map(lambda fragment: self._read(snapshot, fragment), fragments))
         return {fragment.id: (fragment, *note) for fragment, note in zip(fragments, read) if note is not None}
@@ -75,7 +79,7 @@ class Checkpoint:
             check_relative(path, "data file")
             file = DataFile(path, tuple(fields), tuple(columns), (version[0], version[1]), size)
             rows = read_bitmap(base64.b64decode(note["rows"]), f"the rows of {name}")
-            if note["fragment"] != _identity(fragment) or not _covers(rows, fragment, snapshot):
+            if note["fragment"] != _identity(fragment) or (self.whole and not _covers(rows, fragment, snapshot)):
                 return None
             if snapshot.store.size(f"{DATA}/{path}") != size:
                 return None

@@ -1,10 +1,11 @@
-"""Progress bars of long operations: verify, cleanup, deep clones. They need tqdm, an optional dependency."""
+"""Progress bars of long operations: verify, cleanup, deep clones, backfills. They need tqdm, an optional dependency."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from lance_spark.errors import UnsupportedFeatureError
 
@@ -30,16 +31,40 @@ def tracker(progress: bool | None) -> Track:
 
     Raises UnsupportedFeatureError if `progress` is True and tqdm is not installed.
     """
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    tqdm = _tqdm(progress)
+    if tqdm is None:
         return untracked
-    try:
-        from tqdm.auto import tqdm
-    except ModuleNotFoundError:
-        if progress is None:
-            return untracked
-        raise UnsupportedFeatureError("progress=True needs tqdm: pip install 'lance-spark[progress]'") from None
 
     def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
         yield from tqdm(items, desc=what, total=total, leave=False, delay=0 if progress else _DELAY)
 
     return track
+
+
+@contextlib.contextmanager
+def bar(progress: bool | None, what: str, total: int) -> Iterator[Callable[[int, str], None] | None]:
+    """A bar for work that others do: call it with what is done so far, and a remark. None without bars, see `tracker`."""
+    tqdm = _tqdm(progress)
+    if tqdm is None:
+        yield None
+        return
+    with tqdm(desc=what, total=total, leave=False, delay=0 if progress else _DELAY, unit="rows", unit_scale=True) as shown:
+
+        def move(done: int, remark: str) -> None:
+            shown.set_postfix_str(remark, refresh=False)
+            shown.update(done - shown.n)
+
+        yield move
+
+
+def _tqdm(progress: bool | None) -> Any:
+    """The class of bars; None for none. Raises UnsupportedFeatureError if `progress` is True and tqdm is not installed."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ModuleNotFoundError:
+        if progress is None:
+            return None
+        raise UnsupportedFeatureError("progress=True needs tqdm: pip install 'lance-spark[progress]'") from None
+    return tqdm

@@ -1,0 +1,219 @@
+"""Finished results of fragments that are not finished: files in a folder, by default in the table's own, so that they outlive a worker.
+
+A folder is for one column, its inputs and one version of its function. In it, each fragment has a folder with
+
+- `<first>-<last>-<rows>-<failed>-<run>-<unique>.arrow`: results of rows `first` to `last` of the fragment, in the order of the rows;
+- `done-<run>-<number>.arrow`: the rows, by offset and fingerprint, for which a share of a run has results in such files.
+
+A result counts for a row only if the fingerprint of the row's inputs is that of the result, so nothing stale is ever taken, whatever has
+happened to the fragment. A failed row is computed again by another run.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.arrow.selection import take_rows
+from lance_spark.errors import LanceError, MissingFileError
+from lance_spark.storage.store import Store
+
+FLUSH_S = 0.25
+"""Results of so many seconds are lost if a worker is killed: a second more or less is nothing to a model, but kills add up."""
+_FLUSH_BYTES = 16 << 20
+_WINDOW_ROWS = 8 << 10
+OFFSET, INPUTS, VALUE, ERROR = "offset", "inputs", "value", "error"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a fragment: their ascending offsets (int64), and the fingerprints (uint64) of their inputs."""
+
+    offsets: np.ndarray
+    inputs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def has(self, offsets: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """Which of these rows are among them, with the same inputs."""
+        if not len(self):
+            return np.zeros(len(offsets), dtype=bool)
+        at = np.minimum(np.searchsorted(self.offsets, offsets), len(self) - 1)
+        found: np.ndarray = (self.offsets[at] == offsets) & (self.inputs[at] == inputs)
+        return found
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A file of results, as its name describes it. `last` is inclusive."""
+
+    name: str
+    first: int
+    last: int
+    rows: int
+    failed: int
+    run: str
+
+
+def result_file(name: str) -> ResultFile | None:
+    """The file of results with this name, None for a name of other files."""
+    parts = name.removesuffix(".arrow").split("-")
+    if not name.endswith(".arrow") or len(parts) != 6 or not all(part.isdecimal() for part in parts[:4]):
+        return None
+    first, last, rows, failed = map(int, parts[:4])
+    return ResultFile(name, first, last, rows, failed, parts[4])
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one fragment in the folder `place` of `store`."""
+
+    store: Store
+    place: str
+
+    def files(self) -> list[ResultFile]:
+        """All files of results, in the order of their rows."""
+        found = [known for entry in self.store.list(self.place) if (known := result_file(entry.name)) is not None]
+        return sorted(found, key=lambda file: (file.first, file.last, file.name))
+
+    def known(self, run: str, first: int, last: int) -> tuple[Rows, Rows]:
+        """The rows from `first` to `last` (inclusive) that have a result, and those that failed in this run, which is not tried again."""
+        good, failed = [], []
+        for file in self.files():
+            if file.first <= last and first <= file.last and (table := self._read(file)) is not None:
+                keys = table.select([OFFSET, INPUTS])
+                good.append(keys.filter(table.column(ERROR).is_null()))
+                failed += [keys.filter(table.column(ERROR).is_valid())] if file.run == run else []
+        return _rows(good), _rows(failed)
+
+    def _read(self, file: ResultFile) -> pa.Table | None:
+        """The rows of a file; None for a file that is no more, or was damaged: then its rows are computed again."""
+        try:
+            return pa.ipc.open_file(pa.py_buffer(self.store.read(f"{self.place}/{file.name}"))).read_all()
+        except (MissingFileError, pa.ArrowInvalid):
+            return None
+
+    def finish(self, run: str, number: int, rows: Rows) -> None:
+        """Note that the share `number` of a run has results of all of these rows."""
+        table = pa.table({OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64)})
+        self.store.put(f"{self.place}/{_done(run, number)}", to_bytes(table))
+
+    def finished(self, run: str, shares: int) -> Rows | None:
+        """The rows of all shares of a run; None if one of them is not finished."""
+        if not {_done(run, number) for number in range(shares)} <= set(self.store.names(self.place)):
+            return None
+        tables = [pa.ipc.open_file(self.store.read(f"{self.place}/{_done(run, number)}")).read_all() for number in range(shares)]
+        whole = pa.concat_tables(tables)
+        return Rows(whole.column(OFFSET).to_numpy(), whole.column(INPUTS).to_numpy().view(np.uint64))
+
+    def of(self, rows: Rows) -> Iterator[pa.Table]:
+        """The results of these rows, in order, a window at a time: only the files of a window are in memory.
+
+        Raises LanceError if a row has no result, because a file was removed.
+        """
+        files, open_files = self.files(), dict[str, pa.Table]()
+        for start in range(0, len(rows), _WINDOW_ROWS):
+            window = Rows(rows.offsets[start : start + _WINDOW_ROWS], rows.inputs[start : start + _WINDOW_ROWS])
+            first, last = int(window.offsets[0]), int(window.offsets[-1])
+            near = [file for file in files if file.first <= last and first <= file.last]
+            read = {file.name: open_files.get(file.name) or self._read(file) for file in near}
+            open_files = {name: table for name, table in read.items() if table is not None}
+            yield self._picked(window, list(open_files.values()))
+
+    def _picked(self, window: Rows, tables: Sequence[pa.Table]) -> pa.Table:
+        table = pa.concat_tables(tables) if tables else None
+        if table is not None:
+            places = np.full(len(window), -1)
+            offsets, inputs = table.column(OFFSET).to_numpy(), table.column(INPUTS).to_numpy().view(np.uint64)
+            at = np.minimum(np.searchsorted(window.offsets, offsets), len(window) - 1)
+            good = (window.offsets[at] == offsets) & (window.inputs[at] == inputs)
+            has_value = table.column(ERROR).is_null().to_numpy()
+            for rows in (np.flatnonzero(good & ~has_value), np.flatnonzero(good & has_value)):  # a later success counts
+                places[at[rows]] = rows
+            if (places >= 0).all():
+                return take_rows(table, pa.array(places))
+        raise LanceError(f"{self.store.uri}/{self.place}: results of rows were removed meanwhile; run the backfill again")
+
+    def forget(self) -> None:
+        """Delete all of them."""
+        self.store.delete_folder(self.place)
+
+
+def _rows(tables: Sequence[pa.Table]) -> Rows:
+    """The rows of several files. Of several results of a row, one counts: the inputs may have changed in between."""
+    if not tables:
+        return Rows(np.empty(0, np.int64), np.empty(0, np.uint64))
+    both = pa.concat_tables(tables)
+    offsets, inputs = both.column(OFFSET).to_numpy(), both.column(INPUTS).to_numpy().view(np.uint64)
+    order = np.argsort(offsets, kind="stable")
+    kept = order[np.append(offsets[order][1:] != offsets[order][:-1], True)] if len(order) else order
+    return Rows(offsets[kept], inputs[kept])
+
+
+def _done(run: str, number: int) -> str:
+    return f"done-{run}-{number:05d}.arrow"
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """An Arrow file."""
+    out = io.BytesIO()
+    with pa.ipc.new_file(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+@dataclass
+class ResultWriter:
+    """Writes results while others are computed. What was added is safe after `close`, and most of it after `FLUSH_S` seconds."""
+
+    results: Results
+    run: str
+    _waiting: list[pa.Table] = field(default_factory=list)
+    _bytes: int = 0
+    _flushed: float = field(default_factory=time.monotonic)
+    _writing: Future[None] | None = None
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+
+    def add(self, rows: Rows, values: pa.Array, errors: Iterable[str | None]) -> None:
+        """Add results of rows that come after all others."""
+        columns = {OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values, ERROR: pa.array(errors, pa.string())}
+        table = pa.table(columns)
+        self._waiting.append(table)
+        self._bytes += table.nbytes
+        is_due = time.monotonic() - self._flushed >= FLUSH_S and (self._writing is None or self._writing.done())
+        if is_due or self._bytes >= _FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._wait()
+        if self._waiting:
+            table = pa.concat_tables(self._waiting)
+            self._writing = self._pool.submit(self._put, table)
+        self._waiting, self._bytes, self._flushed = [], 0, time.monotonic()
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _put(self, table: pa.Table) -> None:
+        offsets, failed = table.column(OFFSET), table.num_rows - table.column(ERROR).null_count
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        name = f"{first:010d}-{last:010d}-{table.num_rows}-{failed}-{self.run}-{uuid.uuid4().hex[:12]}.arrow"
+        self.results.store.put(f"{self.results.place}/{name}", to_bytes(table))
+
+    def close(self) -> None:
+        """Write what is left. Raises StorageError if anything could not be written."""
+        try:
+            self._flush()
+            self._wait()
+        finally:
+            self._pool.shutdown()

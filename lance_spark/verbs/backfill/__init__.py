@@ -1,0 +1,1 @@
+"""BACKFILL: a function computes a column on the executors."""
