@@ -67,7 +67,8 @@ def far(how: int, numbers: np.ndarray, query: np.ndarray, table: np.ndarray, at:
     for j in range(len(query)):
         own += query[j] * query[j]
         others += query.dtype.type(numbers[at, j]) * query.dtype.type(numbers[at, j])
-    return np.float64(1 - total / np.sqrt(np.float64(own) * np.float64(others)))
+    lengths = np.sqrt(np.float64(own) * np.float64(others))
+    return np.float64(1 - total / lengths) if lengths > 0 else np.nan
 
 
 @kernel

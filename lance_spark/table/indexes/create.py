@@ -23,7 +23,9 @@ from lance_spark.table.indexes.json_values import with_value_type
 from lance_spark.table.indexes.merge import MergeTask, merge
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, define, discard
 from lance_spark.table.indexes.stages import Results, Stage, run_stages, segments_in
-from lance_spark.table.indexes.vectors import TrainTask, define_vectors, gather_tasks, train_model, untrained, with_model
+from lance_spark.table.indexes.training import STAGES as TRAINING
+from lance_spark.table.indexes.training import models_in, training, untrained
+from lance_spark.table.indexes.vectors import define_vectors, gather_tasks, with_model
 from lance_spark.table.scan.plan import plan_fragments, plan_group
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -64,17 +66,17 @@ def create_index(runner: Runner, snapshot: Snapshot, new: NewIndex, properties: 
     return commit_created(snapshot, new, run_stages(runner, snapshot, STAGES, new), properties)
 
 
-def _train_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[TrainTask]:
-    """The model of a vector index."""
+def _trained(snapshot: Snapshot, new: NewIndex) -> list[Definition]:
+    """A vector index has a model."""
     definition, _ = _checked(snapshot, new)
-    return [TrainTask(definition, snapshot)] if definition.kind.trained and new.train else []
+    return [definition] if definition.kind.trained and new.train else []
 
 
 def _build_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[BuildTask]:
     """Segments for all fragments."""
     definition, _ = _checked(snapshot, new)
     if definition.kind.trained:
-        models = [m for m in segments_in(results).values() if m.files]
+        models = [m for m in models_in(results).values() if m.files]
         if not models:
             return []
         definition = with_model(snapshot, definition, models[0])
@@ -84,19 +86,18 @@ def _build_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results
 def _gather_tasks(snapshot: Snapshot, new: NewIndex, cores: int, results: Results) -> list[MergeTask]:
     """One segment for those of a vector index."""
     definition, _ = _checked(snapshot, new)
-    return gather_tasks(snapshot, definition, [*segments_in(results[1:2]).values()]) if definition.kind.trained else []
+    return gather_tasks(snapshot, definition, [*segments_in(results[TRAINING : TRAINING + 1]).values()]) if definition.kind.trained else []
 
 
 def commit_created(snapshot: Snapshot, new: NewIndex, results: Results, properties: dict[str, str]) -> Snapshot:
     """Commit the results of all stages for the same version."""
     definition, before = _checked(snapshot, new)
-    models, built, joined = (segments_in(results[i : i + 1]) for i in range(3))
-    sources = {
-        s.uuid for task, done in zip(_gather_tasks(snapshot, new, 1, results), results[2]) if done is not None for s in task.segments
-    }
+    models, built, joined = (segments_in(of) for of in (results[:TRAINING], results[TRAINING : TRAINING + 1], results[TRAINING + 1 :]))
+    gathered = zip(_gather_tasks(snapshot, new, 1, results), results[TRAINING + 1])
+    sources = {s.uuid for task, done in gathered if done is not None for s in task.segments}
     added = [s for s in (*built.values(), *joined.values()) if s.uuid not in sources]
     if not added:
-        added = [*models.values()] or [untrained(snapshot, definition, uuid4().bytes)]
+        added = [*models_in(results).values()] or [untrained(snapshot, definition, uuid4().bytes)]
     temporary = [uuid for uuid in (*models, *sources) if uuid not in {s.uuid for s in added}]
     with on_refusal(lambda: discard(snapshot.store, *temporary)):
         done = commit_segments(snapshot, added, before, properties)
@@ -196,4 +197,4 @@ def commit_segments(
         return commit(snapshot.store, transaction, base=snapshot)
 
 
-STAGES = (Stage(_train_tasks, train_model), Stage(_build_tasks, build_segment), Stage(_gather_tasks, merge))
+STAGES = (*training(_trained), Stage(_build_tasks, build_segment), Stage(_gather_tasks, merge))

@@ -29,15 +29,9 @@ from lance_spark.table.indexes.json_values import has_value_type, without_value_
 from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files, merge
 from lance_spark.table.indexes.segment import BuildTask, Definition, build_segment, discard
 from lance_spark.table.indexes.stages import Refused, Results, Stage, run_stages, segments_in
-from lance_spark.table.indexes.vectors import (
-    TrainTask,
-    existing_vectors,
-    gather_tasks,
-    has_model,
-    train_model,
-    with_model,
-    without_model,
-)
+from lance_spark.table.indexes.training import STAGES as TRAINING
+from lance_spark.table.indexes.training import models_in, training
+from lance_spark.table.indexes.vectors import existing_vectors, gather_tasks, has_model, with_model, without_model
 from lance_spark.table.scan.moved_rows import may_lack
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
@@ -66,14 +60,14 @@ def optimize_indices(runner: Runner, snapshot: Snapshot, how: Optimization, prop
     return commit_optimized(snapshot, how, results, properties)
 
 
-def _train_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[TrainTask]:
-    """Models of vector indexes that are built anew."""
-    return [TrainTask(w.definition, snapshot) for w in _wanted(snapshot, how) if w.anew and not has_model(w.definition)]
+def _trained(snapshot: Snapshot, how: Optimization) -> list[Definition]:
+    """Vector indexes that are built anew."""
+    return [w.definition for w in _wanted(snapshot, how) if w.anew and not has_model(w.definition)]
 
 
 def _build_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments for the fragments that an index does not cover."""
-    models = {m.name: m for m in segments_in(results[:1]).values()}
+    models = models_in(results)
     tasks = []
     for wanted in _wanted(snapshot, how):
         definition = wanted.definition
@@ -104,8 +98,8 @@ def _refuse(snapshot: Snapshot, how: Optimization, name: str, error: InvalidOpti
 
 def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[MergeTask]:
     """One segment for the new ones and others of an index."""
-    built = [r for r in results[1] if isinstance(r, IndexMetadata)]
-    refused = {r.name for r in results[1] if isinstance(r, Refused)}
+    built = [r for r in results[TRAINING] if isinstance(r, IndexMetadata)]
+    refused = {r.name for r in results[TRAINING] if isinstance(r, Refused)}
     covers = _covers(snapshot) | {b.uuid: fragments_of(b) or BitMap() for b in built}
     tasks = []
     for wanted in _wanted(snapshot, how):
@@ -123,7 +117,7 @@ def _merge_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Res
 def _rebuild_tasks(snapshot: Snapshot, how: Optimization, cores: int, results: Results) -> list[BuildTask]:
     """New segments in the place of those that cannot be read."""
     tasks = []
-    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[2], strict=True):
+    for task, merged in zip(_merge_tasks(snapshot, how, cores, results), results[TRAINING + 1], strict=True):
         if merged is None:
             covered = BitMap().union(*task.fragments)
             tasks += build_tasks(cores, snapshot, task.definition, [f for f in snapshot.manifest.fragments if f.id in covered])
@@ -136,7 +130,7 @@ def commit_optimized(snapshot: Snapshot, how: Optimization, results: Results, pr
     for task in _merge_tasks(snapshot, how, 1, results):
         temporary += [s.uuid for s in task.segments if s.uuid in new]
         removed += [s for s in task.segments if s.uuid not in new]
-    temporary += segments_in(results[:1])
+    temporary += segments_in(results[:TRAINING])
     removed += [segment for wanted in _wanted(snapshot, how) if wanted.anew for segment in wanted.segments]
     for refused in (r for done in results for r in done if isinstance(r, Refused)):
         _refuse(snapshot, how, refused.name, refused.error)
@@ -255,4 +249,4 @@ def _merge_task(
     return MergeTask(definition, snapshot, tuple(chosen), tuple(covers[c.uuid] for c in chosen))
 
 
-STAGES = (Stage(_train_tasks, train_model), Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))
+STAGES = (*training(_trained), Stage(_build_tasks, _build), Stage(_merge_tasks, merge), Stage(_rebuild_tasks, _build))

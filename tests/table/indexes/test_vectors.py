@@ -244,6 +244,28 @@ def test_segments_of_large_tables_become_one(tmp_path: Path, monkeypatch: pytest
     assert made.scan(columns=["id"], nearest=q).to_table() == whole.scan(columns=["id"], nearest=q).to_table()
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric", "given", "dtype"),
+    [("IVF_PQ", "cosine", PQ, "float32"), ("IVF_FLAT", "hamming", {}, "uint8"), ("IVF_HNSW_SQ", "dot", {}, "float16")],
+)
+def test_a_sample_that_outgrows_a_task_is_trained_with_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, metric: str, given: dict[str, Any], dtype: str
+) -> None:
+    values = vectors(dtype, 4000)
+    made = Dataset.write(tmp_path / "a", table(values, null=9), max_rows_per_file=700)
+    whole = made.create_index("vec", kind, metric=metric, num_partitions=12, **given).recall("vec", values[::50], nprobes=4)
+    monkeypatch.setattr("lance_spark.table.indexes.training.MOST_SAMPLE_BYTES", 30_000)
+    made = Dataset.write(tmp_path / "b", table(values, null=9), max_rows_per_file=700)
+    made = made.create_index("vec", kind, metric=metric, num_partitions=12, **given)
+    (told,) = lance.dataset(tmp_path / "b").stats.index_stats("vec_idx")["indices"]
+    assert told["num_partitions"] == 12
+    assert made.verify().ok
+    assert made.recall("vec", values[::50], nprobes=4) > whole - 0.05
+    same(*both(tmp_path / "b", near(values[40], nprobes=12), columns=["id"]))
+    assert made.optimize.optimize_indices(retrain=True).verify().ok
+    assert len(list((tmp_path / "b/_indices").iterdir())) == 2
+
+
 @pytest.mark.parametrize("stage", ["train.train_model", "segment.train", "segment.rewrite"])
 def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     made = Dataset.write(tmp_path, table(vectors(rows=ROWS)), max_rows_per_file=500)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lance_spark import Dataset
-from tests.table.search.vectors import both, same, table, vectors
+from tests.table.search.vectors import DIMENSIONS, both, same, table, vectors
 
 ROWS = 1200
 PQ: dict[str, Any] = {"num_sub_vectors": 4}
@@ -181,6 +181,12 @@ def test_another_metric_than_that_of_the_index_is_searched_without_it(tmp_path: 
     near = {"column": "vec", "q": query(), "k": 5, "metric": "dot"}
     assert "indexes: none" in Dataset.open(str(tmp_path / "t")).scan(nearest=near).explain()
     same(*both(tmp_path / "t", near, columns=["id"]))
+
+
+def test_a_query_that_is_too_long_to_be_scaled_finds_no_rows_by_cosine(tmp_path: Path) -> None:
+    indexed(tmp_path / "t", "IVF_HNSW_FLAT", metric="cosine")
+    near = {"column": "vec", "q": np.full(DIMENSIONS, 1e30, np.float32), "k": 5, "nprobes": 4}
+    assert Dataset.open(str(tmp_path / "t")).scan(columns=["id"], nearest=near).to_table().num_rows == 0
 
 
 def test_explain_says_what_is_searched(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def kmeans(vectors: np.ndarray, count: int, metric: str, max_iterations: int, rn
     order = np.argsort(members, kind="stable")
     sizes = np.bincount(members, minlength=len(coarse))
     found, loss, first = [], 0.0, 0
-    for size, own in zip(sizes.tolist(), _shares(sizes, count).tolist()):
+    for size, own in zip(sizes.tolist(), shared(sizes, count).tolist()):
         if own:
             centroids, distance = kmeans(vectors[order[first : first + size]], own, metric, max_iterations, rng)
             found.append(centroids)
@@ -39,8 +39,8 @@ def kmeans(vectors: np.ndarray, count: int, metric: str, max_iterations: int, rn
     return np.concatenate(found), loss
 
 
-def _shares(sizes: np.ndarray, count: int) -> np.ndarray:
-    """`count` divided in proportion to the sizes: at least 1 for each that is not 0, and at most the size; their sum is `count`."""
+def shared(sizes: np.ndarray, count: int) -> np.ndarray:
+    """`count` divided in proportion to the sizes: 1 or more for each that is not 0, and at most the size; their sum is `count`."""
     shares = np.minimum(np.maximum(sizes * count // max(int(sizes.sum()), 1), sizes > 0), sizes)
     while (left := count - int(shares.sum())) != 0:
         # Those that are farthest from their exact part are corrected first.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import index_pb2 as pb
+from lance_spark.index.files import IndexFiles
 from lance_spark.index.target import IndexTarget, Trained
+from lance_spark.index.vector.ivf import tensor
 from lance_spark.index.vector.make.encode import as_bits, assigned
-from lance_spark.index.vector.make.kmeans import kmeans
+from lance_spark.index.vector.make.kmeans import kmeans, shared
 from lance_spark.index.vector.make.rabit import code_fields, storage_of
 from lance_spark.index.vector.make.recipe import Recipe
-from lance_spark.index.vector.make.segment import Model, write
+from lance_spark.index.vector.make.segment import Model, model_of, write
 
 _SEED = 42
 """The same rows give the same index."""
@@ -23,28 +26,62 @@ _TENSORS = {"float16": pb.Tensor.FLOAT16, "float32": pb.Tensor.FLOAT32, "float64
 
 
 def sample_size(recipe: Recipe, rows: int) -> int:
-    """The number of vectors to train with, of so many."""
-    wanted = recipe.partitions(rows) * recipe.sample_rate
+    """The number of vectors to train with, of so many; one at least, which tells their type."""
+    wanted = recipe.partitions(rows) * recipe.sample_rate if recipe.centroids is None else 1
     codes = 1 << recipe.bits if recipe.quantizer in ("PQ", "SQ") else 0
     return min(rows, max(wanted, codes * recipe.sample_rate))
 
 
-def train_model(sample: np.ndarray, rows: int, recipe: Recipe, target: IndexTarget) -> Trained:
-    """Train an index of so many vectors with some of them, as `comparable` has them, in any order, and write a segment without rows."""
+def train_model(sample: np.ndarray, rows: int, recipe: Recipe, target: IndexTarget, loss: float = 0.0) -> Trained:
+    """Train an index of so many vectors with some of them, as `comparable` has them, in any order, and write a segment without rows.
+
+    `loss` is the sum of the distances to the centroids that the recipe has, if it has any.
+    """
     rng = np.random.default_rng(_SEED)
-    dtype, dimensions = sample.dtype, sample.shape[1]
     sample = sample[rng.permutation(len(sample))]
     count = min(recipe.partitions(rows), len(sample))
     if recipe.centroids is not None:
-        centroids, loss = recipe.centroids.astype(dtype), 0.0
+        centroids = recipe.centroids.astype(sample.dtype)
     else:
         centroids, loss = _centroids(sample[: count * recipe.sample_rate], count, recipe, rng)
     storage, buffers = _quantizer(sample, centroids, recipe, rng)
-    ivf = pb.Ivf(centroids_tensor=_tensor(centroids.astype(dtype)), loss=loss)
-    schema = pa.schema([pa.field("_rowid", pa.uint64()), *_codes(recipe, sample)])
-    told = ivf.SerializeToString(deterministic=True)
-    model = Model(recipe.kind, recipe.metric, schema, told, json.dumps(storage), tuple(buffers), recipe.graph)
-    return write(target, model, (), recipe.details(dimensions))
+    return _write(target, recipe, centroids.astype(sample.dtype), loss, storage, buffers)
+
+
+def train_centroids(
+    vectors: Callable[[int], np.ndarray], sizes: np.ndarray, own: Iterable[int], recipe: Recipe, rows: int, target: IndexTarget
+) -> Trained | None:
+    """Train those of the centroids of an index of so many rows that are for its parts `own`; None if there are none.
+
+    `sizes` are the numbers of the vectors in a sample of all parts; the vectors are those of one. It writes a segment without rows.
+    """
+    found, loss, rng = list[np.ndarray](), 0.0, np.random.default_rng(_SEED)
+    shares = shared(sizes, min(recipe.partitions(rows), int(sizes.sum())))
+    for part in own:
+        if shares[part]:
+            sample = vectors(part)
+            centroids, distance = _centroids(sample, int(shares[part]), recipe, rng)
+            found.append(centroids.astype(sample.dtype))
+            loss += distance
+    if not found:
+        return None
+    centroids = np.concatenate(found)
+    return _write(target, replace(recipe, kind="IVF_FLAT", graph=None), centroids, loss, {"dim": centroids.shape[1]}, [])
+
+
+def centroids_in(segments: Iterable[IndexFiles]) -> tuple[np.ndarray, float]:
+    """The centroids of segments, one after the other, and the sum of the distances to them in the sample."""
+    models = [pb.Ivf.FromString(model_of(files).ivf) for files in segments]
+    return np.concatenate([tensor(m.centroids_tensor, "a model") for m in models]), sum(m.loss for m in models)
+
+
+def _write(
+    target: IndexTarget, recipe: Recipe, centroids: np.ndarray, loss: float, storage: Mapping[str, object], buffers: Sequence[bytes]
+) -> Trained:
+    ivf = pb.Ivf(centroids_tensor=_tensor(centroids), loss=loss).SerializeToString(deterministic=True)
+    schema = pa.schema([pa.field("_rowid", pa.uint64()), *_codes(recipe, centroids)])
+    model = Model(recipe.kind, recipe.metric, schema, ivf, json.dumps(storage), tuple(buffers), recipe.graph)
+    return write(target, model, (), recipe.details(centroids.shape[1]))
 
 
 def _centroids(sample: np.ndarray, count: int, recipe: Recipe, rng: np.random.Generator) -> tuple[np.ndarray, float]:
@@ -76,12 +113,12 @@ def _quantizer(
     return {**told, "codebook_tensor": [], "transposed": True}, [tensor.SerializeToString(deterministic=True)]
 
 
-def _codes(recipe: Recipe, sample: np.ndarray) -> list[pa.Field]:
+def _codes(recipe: Recipe, vectors: np.ndarray) -> list[pa.Field]:
     """The columns of codes."""
-    dimensions = sample.shape[1]
+    dimensions = vectors.shape[1]
     match recipe.quantizer:
         case "FLAT":
-            return [pa.field("flat", pa.list_(pa.from_numpy_dtype(sample.dtype), dimensions))]
+            return [pa.field("flat", pa.list_(pa.from_numpy_dtype(vectors.dtype), dimensions))]
         case "PQ":
             return [pa.field("__pq_code", pa.list_(pa.uint8(), recipe.parts(dimensions) * recipe.bits // 8))]
         case "RQ":
