@@ -24,7 +24,8 @@ from lance_spark.schema.schema import quoted
 from lance_spark.table.build.index_coverage import fragments_of
 from lance_spark.table.indexes.merge import MAX_MERGED_ROWS, MergeTask, index_files
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.take import take
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -133,7 +134,7 @@ def _sample(snapshot: Snapshot, definition: Definition, recipe: Recipe) -> tuple
     from lance_spark.index.vector.make.train import sample_size
     from lance_spark.index.vector.vectors import matrix
 
-    total = sum(all_live_rows(snapshot))
+    total = int(all_live_rows(snapshot).sum())
     t = definition.field.type
     wanted = min(sample_size(recipe, total), max(_MAX_SAMPLE_BYTES // (4 * t.list_size), 1))
     column, size, rng = Column(definition.path, t), wanted, np.random.default_rng(total)
