@@ -78,6 +78,17 @@ def unpack_values(words: np.ndarray, starts: np.ndarray, widths: np.ndarray, of:
     return out
 
 
+def pick_values(
+    words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, of: np.ndarray, at: np.ndarray
+) -> np.ndarray | None:
+    """As `unpack_values`, for blocks of `sizes` bytes and `counts` values, each after a word with its width. None if one is invalid."""
+    out, widths = empty(len(at), words.dtype), np.empty(len(starts), np.int64)
+    if not _check_blocks(words, starts, sizes, counts, widths):
+        return None
+    _unpack_values(words, starts + 1, widths, of, at, out)
+    return out
+
+
 def pack_blocks(
     values: np.ndarray, first: np.ndarray, counts: np.ndarray, widths: np.ndarray, starts: np.ndarray, words: np.ndarray
 ) -> None:
@@ -117,6 +128,21 @@ def unpack_block(words: np.ndarray, start: int, width: int, target: int, out: np
             up = word(word(bits - shift) & word(bits - 1))
             for lane in range(lanes):
                 out[into + lane] = (word(words[source + lane] >> down) | word(words[source + lanes + lane] << up)) & mask
+
+
+@kernel
+def _check_blocks(words: np.ndarray, starts: np.ndarray, sizes: np.ndarray, counts: np.ndarray, widths: np.ndarray) -> bool:
+    """Fill `widths` with the first word of each block. False if a block has not the words and the values that this takes."""
+    bits = np.iinfo(words.dtype).bits
+    for i in range(len(starts)):
+        if counts[i] > BLOCK or starts[i] < 0 or starts[i] >= len(words) or words[starts[i]] > bits:
+            return False
+        width = np.int64(words[starts[i]])
+        taken = 1 + BLOCK // bits * width
+        if sizes[i] < taken * (bits // 8) or starts[i] + taken > len(words):
+            return False
+        widths[i] = width
+    return True
 
 
 @kernel

@@ -15,6 +15,7 @@ from lance_spark.encodings.fastlanes import (
     chunk_widths,
     chunk_words,
     pack_blocks,
+    pick_values,
     unpack_blocks,
     unpack_values,
     word_type,
@@ -43,8 +44,11 @@ class InlineBitpacking(Encoding):
 
     def pick_values(self, chunks: Chunks, of: np.ndarray, at: np.ndarray) -> FixedWidth:
         """The values at positions `at` of the chunks `of`."""
-        words, starts, widths = self._packed(chunks)
-        values = unpack_values(words, starts, widths, of, at)
+        words, starts = chunk_words(chunks, self.uncompressed_bits_per_value)
+        values = pick_values(words, starts, chunks.sizes[0], chunks.counts, of, at)
+        if values is None:
+            words, starts, widths = self._packed(chunks)  # raises the error
+            values = unpack_values(words, starts, widths, of, at)
         return FixedWidth(self.uncompressed_bits_per_value, values.view(np.uint8), len(at))
 
     def _packed(self, chunks: Chunks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

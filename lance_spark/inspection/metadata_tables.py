@@ -17,7 +17,7 @@ from lance_spark.errors import InvalidOptionError
 from lance_spark.inspection.gather import inspect
 from lance_spark.metadata.fragment import DataFile
 from lance_spark.table.indexes.describe import list_indices
-from lance_spark.table.scan.plan import all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.versions import ref_files as refs
 from lance_spark.table.versions.history import history, newest_first, transaction_of
 from lance_spark.table.versions.snapshot import Snapshot
@@ -59,7 +59,7 @@ def _transactions(snapshot: Snapshot) -> Iterable[Row]:
 
 
 def _fragments(snapshot: Snapshot) -> Iterable[Row]:
-    for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
+    for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
         size = sum(file.size or 0 for file in fragment.files)
         yield (fragment.id, live, fragment.physical_rows - live, len(fragment.files), size)
 

@@ -50,10 +50,7 @@ class LeafReader:
     def __init__(self, path: Path, column: Column, spans: Spans, num_rows: int) -> None:
         self._path = path
         self._width = row_width(path)
-        self._layouts = [
-            checked(f"page {number}", lambda page=page: parse_layout(page.encoding_type, page.encoding))  # type: ignore[misc]
-            for number, page in enumerate(column.pages)
-        ]
+        self._layouts = _layouts(column)
         self._column = column
         self._type = self._leaf_type()
         lengths = []
@@ -103,6 +100,16 @@ class NestedReader:
         """The values of selected rows `start` to `stop`."""
         parts = yield from side_by_side([leaf.read(start, stop) for leaf in self._leaves])
         return merge(self._field, parts)
+
+
+def _layouts(column: Column) -> list[Layout]:
+    """The layouts of the column's pages."""
+    if len(column.parsed) < len(column.pages):
+        column.parsed[:] = [
+            checked(f"page {number}", lambda page=page: parse_layout(page.encoding_type, page.encoding))  # type: ignore[misc]
+            for number, page in enumerate(column.pages)
+        ]
+    return column.parsed
 
 
 def read_page(layout: Layout, page: Page, path: Path, t: pa.DataType, rows: Spans) -> Steps[tuple[pa.Array, Spans]]:

@@ -15,8 +15,8 @@ from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
+from lance_spark.metadata.fragment_counts import ENOUGH, NO_FILE, counted
 
-_NO_FILE = -1
 _MAX_ID = 2**32 - 1
 _MAX_ROWS = 2**32
 
@@ -42,15 +42,17 @@ class Fragments(Sequence[Fragment]):
         numbers[list(messages)] = self._counted(list(messages.values()))
         for i, item in enumerate(self._items):
             if isinstance(item, Fragment):
-                deleted = _NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
+                deleted = NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
                 numbers[i] = item.id, item.physical_rows, deleted, bool(item.files)
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
+        if len(messages) >= ENOUGH and (numbers := counted(messages)) is not None and numbers.max(initial=0) <= _MAX_ID:
+            return numbers
         whole = pb.Manifest(fragments=messages).SerializeToString()
         parsed = parse_message(pb.ManifestCounts, whole, f"{self._name}: fragments").fragments
         rows = [
-            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else _NO_FILE, f.HasField("files"))
+            (f.id, f.physical_rows, f.deletion_file.num_deleted_rows if f.HasField("deletion_file") else NO_FILE, f.HasField("files"))
             for f in parsed
         ]
         for number, physical, deleted, _ in rows:
@@ -77,9 +79,9 @@ class Fragments(Sequence[Fragment]):
         ids = np.sort(self.ids)
         return np.unique(ids[1:][ids[1:] == ids[:-1]])
 
-    @property
+    @cached_property
     def live_rows(self) -> np.ndarray:
-        """The number of live rows of each fragment; -1 if a required number is missing or inconsistent."""
+        """The number of live rows of each fragment; -1 if a required number is missing or inconsistent. Must not be written to."""
         self._check_files()
         _, physical, deleted, _ = self.counts.T
         known = (physical > 0) & (deleted != 0) & (deleted <= physical)
@@ -88,7 +90,7 @@ class Fragments(Sequence[Fragment]):
     @property
     def have_deletions(self) -> bool:
         """True if any fragment has a deletion file."""
-        return bool((self.counts[:, 2] != _NO_FILE).any())
+        return bool((self.counts[:, 2] != NO_FILE).any())
 
     def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
         """Replace the fragments with the ids in `updated` and drop the `removed` ones."""

@@ -31,6 +31,15 @@ from lance_spark.predicate.tree import (
 VALUE = "value"
 """The name of the column in conditions from `over_values`."""
 
+_NUMPY: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -83,6 +92,12 @@ def substituted(node: Expression, change: Callable[[Expression], Expression | No
 
 def holds(condition: Expression, values: pa.Array) -> np.ndarray:
     """For each of `values`, as stored in the column: whether the condition of `over_values` is true. Raises InvalidOptionError."""
+    match condition:
+        case Compare(op, Column(_, t), Literal(int(wanted), other)) if (
+            t == other == values.type and pa.types.is_integer(t) and op in _NUMPY and not values.null_count
+        ):
+            # The evaluator does the same, but takes several times as long for a few values.
+            return _NUMPY[op](values.to_numpy(), wanted)
     selected = evaluate(Predicate(condition, "the condition"), pa.RecordBatch.from_arrays([values], [VALUE]))
     found: np.ndarray = (pc.fill_null(selected, False) if selected.null_count else selected).to_numpy(zero_copy_only=False)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -169,7 +170,7 @@ class Formula:
     root: Expression
     text: str
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads, as paths for `Schema.select`, without duplicates."""
         return tuple(dict.fromkeys(n.quoted for n in walk(self.root) if isinstance(n, Column)))

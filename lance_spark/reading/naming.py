@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_spark.buffers.byte_ranges import Bytes
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.reading.steps import Steps
 
@@ -27,16 +26,11 @@ def checked(where: str, work: Callable[[], T]) -> T:
 
 
 def naming(where: str, steps: Steps[T]) -> Steps[T]:
-    """Run `steps`; errors are those of `checked`."""
-    answer: Sequence[Bytes] | None = None
-    while True:
-        try:
-            wanted = steps.send(answer)  # type: ignore[arg-type]
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        except _FAULTS as e:
-            raise _named(where, e) from e
-        answer = yield wanted
+    """Run `steps`; errors are those of `checked`. Errors of reading the bytes are raised outside of `steps` (see `run`)."""
+    try:
+        return (yield from steps)
+    except _FAULTS as e:
+        raise _named(where, e) from e
 
 
 def _named(where: str, e: Exception) -> CorruptFileError | UnsupportedFeatureError:

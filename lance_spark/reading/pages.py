@@ -25,13 +25,20 @@ class Paged(Generic[T]):
             raise CorruptFileError(f"expected {num_rows} values, found pages with {total}")
         if len(spans) and not 0 <= spans[0, 0] <= spans[-1, 1] <= num_rows:
             raise IndexError(f"rows {spans[0, 0]} to {spans[-1, 1]} are out of bounds: the column has {num_rows} rows")
+        if len(ends) == 1 and len(spans):
+            self._selected, self._ends = [(0, spans)], [sp.count(spans)]
+        else:
+            self._select(spans, ends, lengths)
+        self._load = load
+        self._loaded: dict[int, T] = {}
+
+    def _select(self, spans: Spans, ends: Sequence[int], lengths: Sequence[int]) -> None:
+        """Find the pages with selected rows."""
         # A page is selected if fewer spans end before it than begin before its end.
         begun, ended = spans[:, 0].searchsorted(ends), spans[:, 1].searchsorted([0, *ends[:-1]], side="right")
         chosen = (begun > ended[: len(ends)]).nonzero()[0].tolist()
         self._selected = [(i, sp.cut(spans, ends[i] - lengths[i], ends[i])) for i in chosen]
         self._ends = list(itertools.accumulate(sp.count(part) for _, part in self._selected))
-        self._load = load
-        self._loaded: dict[int, T] = {}
 
     def parts(self, start: int, stop: int) -> Steps[list[tuple[T, int, int]]]:
         """The pages of selected rows `start` to `stop`, each with the range (stop exclusive) of its selected rows."""

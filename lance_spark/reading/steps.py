@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,12 +45,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Column:
-    """The pages of one column in row order, and the column's own buffers and encoding."""
+    """The pages of one column in row order, and the column's own buffers and encoding.
+
+    `parsed` stays in memory for the next reader: the layouts of the pages.
+    """
 
     pages: tuple[Page, ...]
     buffers: tuple[ByteRange, ...]
     encoding_type: str
     encoding: bytes
+    parsed: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @cached_property
     def bounds(self) -> np.ndarray:

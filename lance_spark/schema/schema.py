@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -111,10 +112,28 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The top-level fields of a table or file, and the schema's own metadata."""
+    """The top-level fields of a table or file, and the schema's own metadata.
+
+    The columns that were resolved and the Arrow schema stay in memory with it, but not in its pickle.
+    """
 
     fields: tuple[Field, ...]
     metadata: Mapping[bytes, bytes] = field(default_factory=dict, hash=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_resolved", "_plain")}
+
+    @cached_property
+    def _resolved(self) -> dict[str, tuple[Field, ...]]:
+        """The results of `resolve`."""
+        return {}
+
+    @cached_property
+    def _plain(self) -> pa.Schema | None:
+        """The Arrow schema; None if it depends on the extension types that are registered."""
+        if any(_may_have_extension(f) for f in self.walk()):
+            return None
+        return pa.schema([_shown(f) for f in self.fields], dict(self.metadata) or None)
 
     @property
     def names(self) -> list[str]:
@@ -151,9 +170,9 @@ class Schema:
 
     def to_arrow(self) -> pa.Schema:
         """The Arrow schema as users see it: registered extension types restored, json as `arrow.json`."""
+        if self._plain is not None:
+            return self._plain
         shown = [_shown(f) for f in self.fields]
-        if not any(_may_have_extension(f) for f in self.walk()):
-            return pa.schema(shown, dict(self.metadata) or None)
         try:
             return _restored(shown, self.metadata)
         except CorruptFileError:
@@ -167,7 +186,10 @@ class Schema:
         A name that contains dots is tried as one name first, or is quoted with backticks, doubled within a name. Raises SchemaMismatchError
         for a name that does not exist or is ambiguous.
         """
-        return _resolve(self.fields, path, path)
+        found = self._resolved.get(path)
+        if found is None:
+            found = self._resolved[path] = _resolve(self.fields, path, path)
+        return found
 
     def resolve_field(self, path: str) -> tuple[Field, ...]:
         """As `resolve`, and also into lists and maps, whose items no scan returns alone.

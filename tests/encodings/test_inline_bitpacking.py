@@ -73,6 +73,8 @@ def test_bad_chunks_are_refused(bits: int, data: bytes, count: int, message: str
     good = bytes(bits // 8)
     with pytest.raises(CorruptFileError, match=f"chunk 1 of 2.*{message}"):
         InlineBitpacking(bits).decode_chunks(as_chunks([[good, data]], [7, count]))
+    with pytest.raises(CorruptFileError, match=f"chunk 1 of 2.*{message}"):
+        InlineBitpacking(bits).pick_values(as_chunks([[good, data]], [7, count]), np.array([0]), np.array([3]))
 
 
 def test_only_words_are_bit_packed() -> None:

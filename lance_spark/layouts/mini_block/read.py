@@ -22,7 +22,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.levels.assemble import Path, nest
 from lance_spark.layouts.levels.read import Slots, decode_levels, unravel
 from lance_spark.layouts.levels.sparse import read_structure, restrict
-from lance_spark.layouts.mini_block.locate import locate, positions
+from lance_spark.layouts.mini_block.locate import locate, positions, split
 from lance_spark.layouts.nodes.page_layouts import Dense, MiniBlock, Sparse
 from lance_spark.layouts.values.to_arrow import look_up_later, to_array, to_dictionary_array
 from lance_spark.reading import spans
@@ -264,6 +264,10 @@ def _chunk_buffers(layout: MiniBlock, fetched: _Fetched) -> tuple[np.ndarray, np
     if head > fetched.sizes.min(initial=head):
         raise CorruptFileError(f"expected at least {head} bytes in a chunk, found {fetched.sizes.min()}")
     starts, sizes = np.empty((2, levels - 1 + layout.num_buffers, len(fetched.starts)), np.int64)
+    if fetched.few is not None:
+        counts = np.empty(len(fetched.starts), np.int64)
+        if split(fetched.data, fetched.starts, fetched.sizes, levels, layout.large, counts, starts, sizes):
+            return counts, starts, sizes
     # numpy, so that pages without encodings need no kernel: loading numba takes longer than reading them.
     words = fetched.data[: len(fetched.data) // 2 * 2].view("<u2")
     heads = words[(fetched.starts >> 1)[:, None] + np.arange(head // 2)].T.astype(np.int64)

@@ -22,16 +22,8 @@ from lance_spark.predicate.tree import And, Column, walk
 from lance_spark.schema.schema import Schema, quoted
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import Part, left_by
-from lance_spark.table.scan.plan import (
-    MAX_TASK_BYTES,
-    ScanPlan,
-    all_live_rows,
-    cut,
-    grouped,
-    plan_parts,
-    row_bytes,
-)
+from lance_spark.table.scan.parts import Part, all_live_rows, left_by
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, ScanPlan, cut, grouped, plan_parts, row_bytes
 from lance_spark.table.scan.task import ScanTask, counted
 
 _FIRST_LEAVES = 32
@@ -214,7 +206,7 @@ def _opened(version: PartitionedVersion, shape: Schema, leaves: Sequence[Leaf], 
         for leaf, snapshot in zip(chunk, open_leaves(version, chunk)):
             if snapshot is None:
                 continue
-            for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
+            for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
                 rows_so_far += rows
                 if rows:
                     parts.append(_LeafPart(fragment, 0, rows, leaf=len(views)))

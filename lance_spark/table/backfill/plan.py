@@ -19,8 +19,8 @@ from lance_spark.table.backfill.verified import Verified, has_state
 from lance_spark.table.backfill.work import Job, Share, paths_read
 from lance_spark.table.changes.checkpoint import Checkpoint
 from lance_spark.table.changes.column_files import column_target
-from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_parts
+from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.plan import ScanPlan, plan_parts
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.options import WriteOptions
 from lance_spark.table.write.write import rewrite_target
@@ -77,7 +77,7 @@ def plan_shares(snapshot: Snapshot, job: Job, request: Request, verified: Verifi
     everything = ScanPlan(columns=names, predicate=where, use_scalar_index=False)
     lacking = replace(everything, predicate=pending(snapshot, job.columns, request.version, request.where))
     chosen: list[tuple[Fragment, int, ScanPlan]] = []
-    for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
+    for fragment, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
         known = verified.of(fragment) if has_state(fragment, job.columns) else None
         if rows and known != request.version and fragment.id not in done:
             chosen.append((fragment, rows, everything if known is None else lacking))

@@ -26,7 +26,8 @@ from lance_spark.table.changes.row_changes import RowChanges, RowPlan, change_ro
 from lance_spark.table.commit.commit import commit, with_own_ids
 from lance_spark.table.commit.new_files import NewFiles
 from lance_spark.table.commit.retry import retried
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.write.options import WriteOptions
 
@@ -77,7 +78,7 @@ class _Emptying:
 
     @property
     def changes(self) -> RowChanges:
-        return RowChanges(self.snapshot.version, num_deleted_rows=sum(all_live_rows(self.snapshot)))
+        return RowChanges(self.snapshot.version, num_deleted_rows=int(all_live_rows(self.snapshot).sum()))
 
     def commit(self, properties: Mapping[str, str]) -> Snapshot:
         ids = self.snapshot.manifest.lazy_fragments.ids.tolist()

@@ -18,7 +18,8 @@ from lance_spark.table.changes.delta import ROW_ADDRESS, DeltaPart, DeltaTarget,
 from lance_spark.table.changes.new_columns import Formulas, add_columns_of, plan_columns
 from lance_spark.table.changes.row_changes import DeltaPlan, RowChanges, RowPlan, change_rows
 from lance_spark.table.changes.row_tasks import matched_rows, plan_rows, run_row_task
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, plan_tasks
+from lance_spark.table.scan.parts import live_by_id
+from lance_spark.table.scan.plan import ScanPlan, plan_tasks
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.versions.snapshot import Snapshot
 from lance_spark.table.write.conform import check_fits, matched
@@ -91,7 +92,7 @@ def assigned_ids(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
 
 def live_rows(snapshot: Snapshot) -> dict[int, int]:
     """The number of live rows of each fragment."""
-    return {f.id: rows for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)) if rows}
+    return {fragment: rows for fragment, rows in live_by_id(snapshot).items() if rows}
 
 
 def rows_by_fragment(runner: Runner, snapshot: Snapshot, predicate: Predicate) -> dict[int, int]:

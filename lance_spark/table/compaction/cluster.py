@@ -40,8 +40,8 @@ from lance_spark.table.compaction.curve import (
 from lance_spark.table.compaction.task import LINEAGE, read_lineage, with_lineage
 from lance_spark.table.indexes.create import NewIndex, create_index
 from lance_spark.table.indexes.optimize import Optimization, optimize_indices
-from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows, pack, plan_parts, plan_tasks, row_bytes
+from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, pack, plan_parts, plan_tasks, row_bytes
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot, in_use
@@ -237,7 +237,7 @@ def _plan(snapshot: Snapshot, how: Clustering) -> _Plan:
         raise InvalidOperationError(f"{snapshot}: the table was not clustered before; name the columns")
     check_columns(snapshot.manifest.schema, columns)
     jobs = before.jobs if columns == before.columns and not how.full else frozenset()
-    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot)) if rows]
+    parts = [Part(f, 0, rows) for f, rows in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()) if rows]
     asked = [part for part in parts if how.fragments is None or part.fragment.id in how.fragments]
     new = {part.fragment.id for part in asked if _job(part.fragment) not in jobs}
     # Small ones are sorted again: otherwise each small append would leave a small fragment for ever.

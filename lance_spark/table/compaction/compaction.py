@@ -22,7 +22,7 @@ from lance_spark.table.commit.commit import commit
 from lance_spark.table.indexes.remap import needs_addresses, remap, remappable
 from lance_spark.table.indexes.reuse import covering, moves_of
 from lance_spark.table.indexes.segment import discard
-from lance_spark.table.scan.plan import all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -105,7 +105,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions, fragments: C
         groups.extend(_divided(bin_, options))
         bin_.clear()
 
-    for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot)):
+    for fragment, live in zip(snapshot.manifest.fragments, all_live_rows(snapshot).tolist()):
         wanted = (fragments is None or fragment.id in fragments) and fragment.id not in excluded and _is_candidate(fragment, live, options)
         indexes = covers(fragment.id)
         if wanted and indexes & held:

@@ -23,7 +23,8 @@ from lance_spark.table.feed.offset import Offset, beginning
 from lance_spark.table.feed.options import LATEST, FeedOptions
 from lance_spark.table.feed.place import Place
 from lance_spark.table.feed.task import ChangesTask, changes_tasks, fragment_tasks
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, all_live_rows, live_rows, plan_tasks
+from lance_spark.table.scan.parts import all_live_rows, live_rows
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, plan_tasks
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import (
     MADE_ANEW,
@@ -215,7 +216,7 @@ class TableStream:
             before = self._version(place[0] - 1) if place[0] > 1 and not place[1] else None
             with in_use(after):
                 parts = appended(before, after, self._options)
-                rows = np.array(all_live_rows(after), np.int64)
+                rows = all_live_rows(after)
             self._parts = place, parts[rows[parts] > 0]
         return self._parts[1]
 

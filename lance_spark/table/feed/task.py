@@ -13,7 +13,8 @@ from lance_spark.predicate import Predicate
 from lance_spark.storage.store import Store
 from lance_spark.table.feed.changes import Changes
 from lance_spark.table.scan.cost import Cost
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import open_pinned
 
@@ -81,14 +82,14 @@ def changes_tasks(changes: Changes) -> list[ChangesTask]:
     versions = changes.end - changes.begin
     size = max(versions if changes.net else -(-versions // _TASKS), 1)
     begins = range(changes.begin, max(changes.end, changes.begin + 1), size)
-    rows = max(sum(all_live_rows(changes.snapshot)) // len(begins), 1)
+    rows = max(int(all_live_rows(changes.snapshot).sum()) // len(begins), 1)
     return [_task(changes, begin, min(begin + size, changes.end), rows) for begin in begins]
 
 
 def fragment_tasks(changes: Changes, ids: Sequence[int]) -> list[ChangesTask]:
     """The tasks for all rows of fragments of the version `end`, as inserts."""
     groups = np.array_split(np.array(ids, np.int64), min(len(ids), _TASKS))
-    rows = max(sum(all_live_rows(changes.snapshot)) // len(groups), 1)
+    rows = max(int(all_live_rows(changes.snapshot).sum()) // len(groups), 1)
     return [replace(_task(changes, changes.begin, changes.end, rows), fragments=tuple(group.tolist())) for group in groups]
 
 

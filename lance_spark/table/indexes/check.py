@@ -24,8 +24,8 @@ from lance_spark.table.indexes.optimize import definition_of
 from lance_spark.table.indexes.segment import Definition
 from lance_spark.table.maintenance.verify import Found, check_size
 from lance_spark.table.scan.indexed import Segments
-from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import ScanPlan, live_rows, plan_parts
+from lance_spark.table.scan.parts import Part, live_rows
+from lance_spark.table.scan.plan import ScanPlan, plan_parts
 from lance_spark.table.versions.snapshot import Snapshot
 
 _ROWS = 100

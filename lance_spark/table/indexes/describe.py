@@ -18,7 +18,7 @@ from lance_spark.file.data_file import open_data_file
 from lance_spark.metadata.fragment import IndexMetadata
 from lance_spark.table.build.index_coverage import SYSTEM_INDEXES, fragments_of, through_reuse
 from lance_spark.table.indexes.create import no_index
-from lance_spark.table.scan.plan import all_live_rows
+from lance_spark.table.scan.parts import live_by_id
 from lance_spark.table.versions.snapshot import Snapshot
 
 
@@ -92,7 +92,7 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
     segments = [(i, now) for i, now in zip(indexes, through_reuse(indexes)) if i.name == name and name not in SYSTEM_INDEXES]
     if not segments:
         raise no_index(snapshot, name)
-    rows = {f.id: count for f, count in zip(snapshot.manifest.fragments, all_live_rows(snapshot))}
+    rows = live_by_id(snapshot)
     covered = [(fragments_of(now) or BitMap()) & BitMap(rows) for _, now in segments]
     united = BitMap().union(*covered)
     return {

@@ -26,7 +26,8 @@ from lance_spark.schema.schema import quoted
 from lance_spark.table.indexes.segment import Definition, discard, folder, metadata
 from lance_spark.table.indexes.stages import Results, Stage, segments_in
 from lance_spark.table.indexes.vectors import model_files, recipe_for
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.take import take
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -118,14 +119,14 @@ def _outgrows(snapshot: Snapshot, definition: Definition) -> bool:
     """Whether the sample is too large for a task."""
     from lance_spark.index.vector.make.train import sample_size
 
-    recipe, total = recipe_for(definition), sum(all_live_rows(snapshot))
+    recipe, total = recipe_for(definition), int(all_live_rows(snapshot).sum())
     size = sample_size(recipe, total) * 4 * definition.field.type.list_size
     return recipe.centroids is None and recipe.partitions(total) > 1 and size > MOST_SAMPLE_BYTES
 
 
 def _coarse(snapshot: Snapshot, recipe: Recipe) -> Recipe:
     """How the few first centroids are trained."""
-    count = math.isqrt(recipe.partitions(sum(all_live_rows(snapshot))))
+    count = math.isqrt(recipe.partitions(int(all_live_rows(snapshot).sum())))
     return replace(recipe, kind="IVF_FLAT", num_partitions=count, target_partition_size=None, graph=None)
 
 
@@ -156,7 +157,7 @@ def _sample(snapshot: Snapshot, definition: Definition, recipe: Recipe) -> tuple
     from lance_spark.index.vector.make.train import sample_size
     from lance_spark.index.vector.vectors import matrix
 
-    total = sum(all_live_rows(snapshot))
+    total = int(all_live_rows(snapshot).sum())
     t = definition.field.type
     wanted = min(sample_size(recipe, total), max(MOST_SAMPLE_BYTES // (4 * t.list_size), 1))
     size, rng = wanted, np.random.default_rng(total)
@@ -200,7 +201,7 @@ def _draws(definition: Definition, snapshot: Snapshot, coarse: IndexMetadata) ->
 
     if not _outgrows(snapshot, definition):
         return []
-    total = sum(all_live_rows(snapshot))
+    total = int(all_live_rows(snapshot).sum())
     size = sample_size(recipe_for(definition), total)
     count = min(-(-size * 4 * definition.field.type.list_size // MOST_SAMPLE_BYTES), size)
     bounds, sizes = ([whole * i // count for i in range(count + 1)] for whole in (total, size))
@@ -239,7 +240,7 @@ def train_part(task: PartTask) -> IndexMetadata | None:
     from lance_spark.index.vector.make.train import sample_size, train_centroids
 
     snapshot, definition = task.snapshot, task.definition
-    recipe, total = recipe_for(definition), sum(all_live_rows(snapshot))
+    recipe, total = recipe_for(definition), int(all_live_rows(snapshot).sum())
     drawn = [open_index(model_files(snapshot, definition, segment)) for segment in task.drawn]
     sizes = np.sum([index.partitions.stops - index.partitions.starts for index in drawn], axis=0)
     rows = round(total * int(sizes.sum()) / sample_size(recipe, total))

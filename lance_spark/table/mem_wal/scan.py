@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.mem_wal.tasks import Log, plan_merged
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.scan import Scan, Task
 from lance_spark.table.versions.snapshot import Snapshot, in_use
 from lance_spark.table.versions.write_ahead_log import has_log, unread_shards
@@ -31,7 +32,7 @@ def count_rows(snapshot: Snapshot) -> int:
     """The number of rows. Only the manifest is read, and the log if it has rows."""
     if snapshot.mem_wal == "merged" and has_log(snapshot.manifest):
         return MergedScan(snapshot, ScanPlan(columns=())).count_rows()
-    return sum(all_live_rows(snapshot))
+    return int(all_live_rows(snapshot).sum())
 
 
 def check_no_log(snapshot: Snapshot, what: str) -> None:

@@ -26,8 +26,8 @@ from lance_spark.table.mem_wal.entries import TOMBSTONE, Entries
 from lance_spark.table.mem_wal.keys import TABLE_RANK, ShardKeys, all_keys
 from lance_spark.table.scan.cost import Cost
 from lance_spark.table.scan.indexed import with_tests
-from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import MAX_TASK_BYTES, MIN_TASK_BYTES, ScanPlan, all_live_rows, plan_parts, plan_tasks
+from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.plan import MAX_TASK_BYTES, MIN_TASK_BYTES, ScanPlan, plan_parts, plan_tasks
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask, counted
 from lance_spark.table.versions.snapshot import Snapshot, open_snapshot
@@ -260,7 +260,7 @@ def open_sstable(base: Snapshot, shard: Shard, path: str) -> LogTable:
         number = max(schema.max_field_id, own.manifest.schema.max_field_id) + 1
         schema = Schema((*schema.fields, replace(tombstone, id=number)), schema.metadata)
         fragments = [_with_id(fragment, tombstone.id, number) for fragment in fragments]
-    parts = tuple(Part(f, 0, rows) for f, rows in zip(fragments, all_live_rows(own)) if rows)
+    parts = tuple(Part(f, 0, rows) for f, rows in zip(fragments, all_live_rows(own).tolist()) if rows)
     return LogTable(replace(own, manifest=replace(own.manifest, schema=schema)), parts, tombstone is not None)
 
 

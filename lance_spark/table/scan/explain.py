@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lance_spark.index.answer import Answer
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import live_by_id
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.versions.snapshot import Snapshot
 
 _SHOWN = 400
@@ -13,7 +14,7 @@ _SHOWN = 400
 
 def explain(snapshot: Snapshot, plan: ScanPlan) -> str:
     """The filter of a scan, the indexes that it uses, and the rows that they leave to be read. Reads what the indexes name."""
-    live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
+    live = live_by_id(snapshot)
     text = "none" if plan.predicate is None else plan.predicate.text
     lines = [f"Scan of {snapshot}", f"  filter: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}"]
     answer = None if plan.predicate is None or not plan.use_scalar_index else look_up(snapshot, with_tests(snapshot, plan.predicate))

@@ -1,4 +1,4 @@
-"""Parts of a scan: some rows of one fragment, all of them or those that an index found."""
+"""Parts of a scan: some rows of one fragment, all of them or those that an index found; and how many rows fragments have."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 from pyroaring import BitMap
 
+from lance_spark.errors import CorruptFileError
 from lance_spark.index.answer import Answer
 from lance_spark.metadata.bitmaps import bitmap_of
 from lance_spark.metadata.deletion_file import read_deletions
 from lance_spark.metadata.fragment import Fragment
 from lance_spark.metadata.locations import Locations
+from lance_spark.table.scan.fragment_reader import count_rows
+from lance_spark.table.versions.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,31 @@ class Part:
     def num_rows(self) -> int:
         """The number of rows."""
         return self.stop - self.start
+
+
+def live_rows(fragment: Fragment, locations: Locations) -> int:
+    """The number of rows in the fragment that are not deleted, from the manifest unless an old writer left it out."""
+    deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
+    if not fragment.physical_rows or deleted is None:
+        return count_rows(fragment, locations)
+    if deleted > fragment.physical_rows:
+        raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, but {deleted} deleted rows")
+    return fragment.physical_rows - deleted
+
+
+def all_live_rows(snapshot: Snapshot) -> np.ndarray:
+    """`live_rows` of each fragment of the version (int64). Must not be written to."""
+    fragments = snapshot.manifest.lazy_fragments
+    known = fragments.live_rows
+    if len(unknown := np.flatnonzero(known < 0)):
+        known = known.copy()
+        known[unknown] = [live_rows(fragments[i], snapshot.locations) for i in unknown.tolist()]
+    return known
+
+
+def live_by_id(snapshot: Snapshot) -> dict[int, int]:
+    """`live_rows` of each fragment of the version, by id. No fragment is parsed."""
+    return dict(zip(snapshot.manifest.lazy_fragments.ids.tolist(), all_live_rows(snapshot).tolist()))
 
 
 P = TypeVar("P", bound=Part)

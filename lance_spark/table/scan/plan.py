@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, SchemaMismatchError, check_at_least, check_type
+from lance_spark.errors import SchemaMismatchError, check_at_least, check_type
+from lance_spark.metadata.bitmaps import offsets_of
 from lance_spark.metadata.fragment import Fragment
-from lance_spark.metadata.locations import Locations
 from lance_spark.metadata.row_columns import ROW_ADDRESS, ROW_ID, with_row_columns
 from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
-from lance_spark.table.scan.fragment_reader import count_rows
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import Part, left_by, with_own_rows, without_deleted
+from lance_spark.table.scan.parts import Part, all_live_rows, left_by, live_rows, with_own_rows, without_deleted
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
@@ -35,6 +34,9 @@ _OPEN_BYTES = 256 << 10
 
 _CHUNK_BYTES = 4 << 10
 """What is read for a single row that an index found."""
+
+_FIELD_BYTES = 1 << 10
+"""About the memory of a field of a schema that stays in memory, with its Arrow field."""
 
 _MAX_PIECES = 1 << 14
 _UNKNOWN_ROW_BYTES = 64
@@ -107,29 +109,46 @@ class ScanPlan:
 
     def known(self, snapshot: Snapshot) -> Schema:
         """All fields that the scan can return: the table's, and those of `row_columns`."""
-        return with_row_columns(handled(snapshot.manifest.schema, self.blob_handling))
+        return _kept(snapshot, self.blob_handling, lambda: with_row_columns(handled(snapshot.manifest.schema, self.blob_handling)))
 
     def fields(self, snapshot: Snapshot) -> Schema:
         """The fields that the scan returns, in order."""
-        own = handled(snapshot.manifest.schema, self.blob_handling)
-        known = with_row_columns(own)
-        chosen = own if self.columns is None else known.select(self.columns)
-        asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
-        return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
+
+        def made() -> Schema:
+            known = self.known(snapshot)
+            chosen = handled(snapshot.manifest.schema, self.blob_handling) if self.columns is None else known.select(self.columns)
+            asked = {ROW_ID: self.with_row_id, ROW_ADDRESS: self.with_row_address}
+            return _and(chosen, Schema(tuple(f for f in known.fields if asked.get(f.id))))
+
+        return _kept(snapshot, (*self._fields, "given"), made)
+
+    @property
+    def _fields(self) -> tuple[Hashable, ...]:
+        """What determines the fields that the scan returns."""
+        return self.columns, self.with_row_id, self.with_row_address, self.blob_handling
 
     def fields_to_read(self, snapshot: Snapshot) -> Schema:
         """The fields that must be read: those that the scan returns, and those that the predicate needs."""
-        given = self.fields(snapshot)
-        if self.predicate is None:
+        given, predicate = self.fields(snapshot), self.predicate
+        if predicate is None:
             return given
-        known = self.known(snapshot)
-        if self.columns is not None:
-            return _and(known.select((*self.columns, *self.predicate.columns)), given)
-        return _and(given, known.select(self.predicate.columns))
+
+        def made() -> Schema:
+            known = self.known(snapshot)
+            if self.columns is not None:
+                return _and(known.select((*self.columns, *predicate.columns)), given)
+            return _and(given, known.select(predicate.columns))
+
+        return _kept(snapshot, (*self._fields, predicate.columns), made)
 
     def schema(self, snapshot: Snapshot) -> pa.Schema:
         """The Arrow schema of every batch that the scan returns."""
         return self.fields(snapshot).to_arrow()
+
+
+def _kept(snapshot: Snapshot, key: Hashable, make: Callable[[], Schema]) -> Schema:
+    """A schema that stays in memory with the version, since a look-up takes less time than making its schemas."""
+    return snapshot.locations.kept.get(("schema", key), make, lambda schema: _FIELD_BYTES * (1 + len(schema.fields)))
 
 
 def _and(schema: Schema, more: Schema) -> Schema:
@@ -141,26 +160,6 @@ def fields_with(fields: tuple[Field, ...], more: Iterable[Field]) -> tuple[Field
     """`fields`, and those of `more` that are not among them."""
     there = {f.id for f in fields}
     return (*fields, *(f for f in more if f.id not in there))
-
-
-def live_rows(fragment: Fragment, locations: Locations) -> int:
-    """The number of rows in the fragment that are not deleted, from the manifest unless an old writer left it out."""
-    deleted = 0 if fragment.deletion is None else fragment.deletion.num_deleted
-    if not fragment.physical_rows or deleted is None:
-        return count_rows(fragment, locations)
-    if deleted > fragment.physical_rows:
-        raise CorruptFileError(f"fragment {fragment.id} has {fragment.physical_rows} rows, but {deleted} deleted rows")
-    return fragment.physical_rows - deleted
-
-
-def all_live_rows(snapshot: Snapshot) -> list[int]:
-    """`live_rows` of each fragment of the version."""
-    fragments = snapshot.manifest.lazy_fragments
-    known = fragments.live_rows.copy()
-    for i in np.flatnonzero(known < 0).tolist():
-        known[i] = live_rows(fragments[i], snapshot.locations)
-    rows: list[int] = known.tolist()
-    return rows
 
 
 def _parts(snapshot: Snapshot, chosen: np.ndarray, counts: np.ndarray) -> list[Part]:
@@ -180,7 +179,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
     because only reading shows which rows count.
     """
     plan = replace(plan, predicate=with_tests(snapshot, plan.predicate))
-    counts = np.array(all_live_rows(snapshot), np.int64)
+    counts = all_live_rows(snapshot)
     chosen = _fragments_of(snapshot, plan, counts)
     plan, parts, indexes = _left(snapshot, plan, chosen, counts)
     fields = plan.fields_to_read(snapshot)
@@ -231,7 +230,7 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
     if answer is None:
         return plan, _parts(snapshot, chosen, counts), ""
     ids = snapshot.manifest.lazy_fragments.ids[chosen]
-    covered = np.isin(ids, np.array(answer.covered, np.int64))
+    covered = np.isin(ids, offsets_of(answer.covered)) if len(answer.covered) < len(ids) else np.ones(len(ids), np.bool_)
     used = f"{', '.join(answer.names)}: {answer.count} of {counts[chosen][covered].sum()} rows"
     left = left_by(answer, _parts(snapshot, chosen[~covered | np.isin(ids, list(answer.rows))], counts))
     if not all(part.exact for part in left):
@@ -244,7 +243,7 @@ def _left(snapshot: Snapshot, plan: ScanPlan, chosen: np.ndarray, counts: np.nda
 def plan_fragments(snapshot: Snapshot, plan: ScanPlan, fragments: Collection[int]) -> list[ScanTask]:
     """Scan the fragments with these ids, without limits: one task for each fragment that has rows."""
     task = _task(snapshot, plan, plan.fields_to_read(snapshot))
-    counts = np.array(all_live_rows(snapshot), np.int64)
+    counts = all_live_rows(snapshot)
     chosen = np.flatnonzero((counts > 0) & np.isin(snapshot.manifest.lazy_fragments.ids, list(fragments)))
     return [_with_parts(task, [part], plan, snapshot) for part in _parts(snapshot, chosen, counts)]
 

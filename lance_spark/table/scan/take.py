@@ -18,7 +18,8 @@ from lance_spark.metadata.row_columns import ROW_OFFSET
 from lance_spark.metadata.row_ids import row_ids_of
 from lance_spark.schema.schema import Schema
 from lance_spark.table.scan.fragment_reader import FragmentReader
-from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.versions.snapshot import Snapshot
 
@@ -74,7 +75,7 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
     chosen: list[tuple[Fragment, np.ndarray, int | None]] = []
     found = 0
     numbered = any(f.id == ROW_OFFSET for f in fields.fields)
-    firsts = accumulate(all_live_rows(snapshot), initial=0) if numbered else repeat(None)
+    firsts = accumulate(all_live_rows(snapshot).tolist(), initial=0) if numbered else repeat(None)
     for fragment, first in zip(manifest.fragments, firsts):
         which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)

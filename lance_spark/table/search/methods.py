@@ -13,7 +13,8 @@ from lance_spark.errors import check_at_least
 from lance_spark.predicate import Predicate, parse
 from lance_spark.schema.blobs import BlobHandling
 from lance_spark.table.mem_wal.scan import MergedScan, check_no_log, count_rows
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows, names
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan, names
 from lance_spark.table.scan.scan import Scan
 from lance_spark.table.scan.take import take
 from lance_spark.table.search.nearest import DEFAULT_K, nearest_of
@@ -116,7 +117,7 @@ class SearchMethods:
         """Rows chosen at random, each at most once; all rows if there are fewer. Without `randomize_order`, in the order of the table."""
         check_at_least("num_rows", num_rows, 0)
         check_no_log(self.snapshot, "a sample")
-        total = sum(all_live_rows(self.snapshot))
+        total = int(all_live_rows(self.snapshot).sum())
         chosen = np.random.default_rng().choice(total, min(num_rows, total), replace=False, shuffle=randomize_order)
         return take(self.snapshot, chosen if randomize_order else np.sort(chosen), ScanPlan(names(columns)).checked(self.snapshot))
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from lance_spark.arrow.types import expected_width
 from lance_spark.storage.store import Store
 from lance_spark.table.scan.cost import Cost
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import all_live_rows
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.runner import Runner
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.search.search import Query, Search
@@ -83,7 +84,7 @@ def search_task(search: Search) -> SearchTask:
     """The task of a search."""
     snapshot = search.snapshot
     bounds = (search.query.most_rows, search.plan.limit)
-    rows = min([*(bound for bound in bounds if bound is not None)] or [sum(all_live_rows(snapshot))])
+    rows = min([*(bound for bound in bounds if bound is not None)] or [int(all_live_rows(snapshot).sum())])
     size = sum(expected_width(field.type) for field in search.schema)
     return SearchTask(
         snapshot.store,

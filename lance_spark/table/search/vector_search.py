@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_spark.table.scan.indexed import Segment, segments_of
-from lance_spark.table.scan.plan import ScanPlan, all_live_rows
+from lance_spark.table.scan.parts import live_by_id
+from lance_spark.table.scan.plan import ScanPlan
 from lance_spark.table.scan.runner import Here, Runner
 from lance_spark.table.search.nearest import Nearest
 from lance_spark.table.versions.snapshot import Snapshot
@@ -119,9 +120,8 @@ class VectorSearch:
         for searched in () if index is None else index.segments:
             share = searched.first_probes(nearest) / max(len(searched.index.partitions), 1)
             total += sum(file.size for file in searched.segment.index.files) * share * nearest.searches
-        live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
         others = self.others(snapshot, index)
-        rows = sum(rows for fragment, rows in live if others is None or fragment in others)
+        rows = sum(rows for fragment, rows in live_by_id(snapshot).items() if others is None or fragment in others)
         return int(total) + rows * nearest.queries.nbytes
 
     def others(self, snapshot: Snapshot, index: IndexSearch | None) -> frozenset[int] | None:
@@ -133,8 +133,7 @@ class VectorSearch:
             return frozenset(BitMap().union(*(s.covered for s in self._of_lists(snapshot))))
         if index is None:
             return None
-        live = zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot))
-        return frozenset(fragment for fragment, rows in live if rows and fragment not in index.covered)
+        return frozenset(fragment for fragment, rows in live_by_id(snapshot).items() if rows and fragment not in index.covered)
 
     def _of_lists(self, snapshot: Snapshot) -> Sequence[Segment]:
         """The segments of the index of a column of lists of vectors, which are not searched."""
@@ -151,7 +150,7 @@ class VectorSearch:
 
         nearest, index = self.nearest, index_search(snapshot, self.nearest)
         others = self.others(snapshot, index)
-        live = dict(zip((f.id for f in snapshot.manifest.fragments), all_live_rows(snapshot)))
+        live = live_by_id(snapshot)
         text = "none" if plan.predicate is None else f"{plan.predicate.text} ({'before' if self.prefilter else 'after'} the search)"
         lines = [f"nearest: column {'.'.join(nearest.path)!r}, k={nearest.k}, metric {self.metric(index)}", f"filter: {text}"]
         for searched in () if index is None else index.segments:

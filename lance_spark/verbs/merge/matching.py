@@ -34,8 +34,8 @@ from lance_spark.spark.workers.import_cache import start_task
 from lance_spark.table.changes.delta import ROW_ADDRESS
 from lance_spark.table.scan.fragment_reader import FragmentReader
 from lance_spark.table.scan.key_hash import KeySet, key_hashes
-from lance_spark.table.scan.parts import Part
-from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, all_live_rows, plan_tasks, row_bytes
+from lance_spark.table.scan.parts import Part, all_live_rows
+from lance_spark.table.scan.plan import BATCH_ROWS, ScanPlan, plan_tasks, row_bytes
 from lance_spark.table.scan.projection import Projection
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.versions.snapshot import Snapshot
@@ -89,7 +89,7 @@ def matching_rows(
 
     The source is evaluated twice, so it is cached until `stack` is closed: its rows must be the same in the join.
     """
-    total = sum(all_live_rows(snapshot))
+    total = int(all_live_rows(snapshot).sum())
     if total < MIN_ROWS:
         return None
     columns = equal_columns(condition, target.alias, to_spark(ScanPlan().schema(snapshot)), source.schema)

@@ -1,11 +1,18 @@
-"""The chunks that are found for a few rows of a page are those that have them, and what is read of the page has these chunks."""
+"""The chunks that are found for a few rows of a page are those that have them, and what is read of the page has these chunks.
+
+Their buffers are those that are found for all rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from lance_spark.layouts.mini_block.locate import locate, positions
+from lance_spark.encodings.flat import Flat
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.mini_block.locate import locate, positions, split
+from lance_spark.layouts.mini_block.read import _chunk_buffers, _Fetched
+from lance_spark.layouts.nodes.page_layouts import Dense, Layer, MiniBlock
 from lance_spark.reading import spans
 
 GAP = 64
@@ -48,3 +55,36 @@ def test_each_row_is_in_its_chunk_and_each_chunk_in_what_is_read(seed: int, word
 def test_chunks_of_more_values_than_the_page_are_found() -> None:
     words, (chunks, runs, read) = np.array([3, 3, 0], np.uint16), (np.empty(shape, np.int64) for shape in ((4, 3), (3, 2), (3, 2)))
     assert locate(words, 12, spans.from_rows(np.array([11])), GAP, chunks, runs, read)[-1] == -1
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("has_levels", [False, True])
+def test_buffers_of_few_rows_are_those_of_all_rows(large: bool, has_levels: bool) -> None:
+    levels = Flat(16) if has_levels else None
+    layout = MiniBlock(Dense((Layer(False, 0, 0),)), Flat(32), levels, levels, None, 0, 1, 9, 0, large)
+    rng = np.random.default_rng(3)
+    agreed = refused = 0
+    for _ in range(300):
+        data = rng.integers(0, 2, 128).astype(np.uint8) * rng.integers(0, 40, 128).astype(np.uint8)
+        data[1::2] = 0
+        starts, sizes = np.array([0, 64]), np.array([64, 64])
+        fetched = _Fetched(data, starts, sizes, np.array([4, 5]), spans.all_rows(9))
+        counts, (at, of) = np.empty(2, np.int64), np.empty((2, 1 + 2 * has_levels, 2), np.int64)
+        found = split(data, starts, sizes, 1 + 2 * has_levels, large, counts, at, of)
+        try:
+            expected = _chunk_buffers(layout, fetched)
+        except CorruptFileError:
+            assert not found
+            refused += 1
+            continue
+        assert found
+        assert [array.tolist() for array in (counts, at, of)] == [array.tolist() for array in expected]
+        agreed += 1
+    assert agreed
+    assert refused or not has_levels
+
+
+def test_chunks_outside_of_what_was_read_have_no_buffers() -> None:
+    counts, (at, of) = np.empty(1, np.int64), np.empty((2, 1, 1), np.int64)
+    for start, size in ((64, 8), (-8, 8), (0, 72), (0, 2)):
+        assert not split(np.zeros(64, np.uint8), np.array([start]), np.array([size]), 1, False, counts, at, of)
