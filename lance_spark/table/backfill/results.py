@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -25,8 +25,13 @@ from lance_spark.arrow.selection import take_rows
 from lance_spark.errors import LanceError, MissingFileError
 from lance_spark.storage.store import Store
 
-FLUSH_S = 0.25
-"""Results of so many seconds are lost if a worker is killed: a second more or less is nothing to a model, but kills add up."""
+_FLUSH_ROWS, _FLUSH_S, _MOST_S = 2 << 10, 0.25, 10.0
+"""What is waiting is lost if a worker is killed: at most this, or a hundredth of the time that the share has taken so far.
+
+An expensive function has few rows in a second, so that files four times a second would be too many for it.
+"""
+_READERS = 16
+"""Files are small, so latency dominates."""
 _FLUSH_BYTES = 16 << 20
 _WINDOW_ROWS = 8 << 10
 OFFSET, INPUTS, VALUE, ERROR = "offset", "inputs", "value", "error"
@@ -86,13 +91,23 @@ class Results:
 
     def known(self, run: str, first: int, last: int) -> tuple[Rows, Rows]:
         """The rows from `first` to `last` (inclusive) that have a result, and those that failed in this run, which is not tried again."""
+        near = [file for file in self.files() if file.first <= last and first <= file.last]
         good, failed = [], []
-        for file in self.files():
-            if file.first <= last and first <= file.last and (table := self._read(file)) is not None:
-                keys = table.select([OFFSET, INPUTS])
-                good.append(keys.filter(table.column(ERROR).is_null()))
-                failed += [keys.filter(table.column(ERROR).is_valid())] if file.run == run else []
+        for file, table in zip(near, self._read_all(near, _keys)):
+            if table is not None:
+                good.append(table.filter(table.column(ERROR).is_null()))
+                failed += [table.filter(table.column(ERROR).is_valid())] if file.run == run else []
         return _rows(good), _rows(failed)
+
+    def _read_all(self, files: Sequence[ResultFile], part: Callable[[pa.Table], pa.Table] = lambda table: table) -> list[pa.Table | None]:
+        """The rows of several files, or a part of them."""
+
+        def read(file: ResultFile) -> pa.Table | None:
+            table = self._read(file)
+            return None if table is None else part(table)
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(read, files))
 
     def _read(self, file: ResultFile) -> pa.Table | None:
         """The rows of a file; None for a file that is no more, or was damaged: then its rows are computed again."""
@@ -124,8 +139,9 @@ class Results:
             window = Rows(rows.offsets[start : start + _WINDOW_ROWS], rows.inputs[start : start + _WINDOW_ROWS])
             first, last = int(window.offsets[0]), int(window.offsets[-1])
             near = [file for file in files if file.first <= last and first <= file.last]
-            read = {file.name: open_files.get(file.name) or self._read(file) for file in near}
-            open_files = {name: table for name, table in read.items() if table is not None}
+            new = [file for file in near if file.name not in open_files]
+            open_files = {file.name: open_files[file.name] for file in near if file.name in open_files}
+            open_files |= {file.name: table for file, table in zip(new, self._read_all(new)) if table is not None}
             yield self._picked(window, list(open_files.values()))
 
     def _picked(self, window: Rows, tables: Sequence[pa.Table]) -> pa.Table:
@@ -145,6 +161,12 @@ class Results:
     def forget(self) -> None:
         """Delete all of them."""
         self.store.delete_folder(self.place)
+
+
+def _keys(table: pa.Table) -> pa.Table:
+    """What tells the rows of a file, without their values, in memory of its own."""
+    keys = table.select([OFFSET, INPUTS, ERROR])
+    return keys.take(pa.array(np.arange(table.num_rows)))
 
 
 def _rows(tables: Sequence[pa.Table]) -> Rows:
@@ -172,12 +194,14 @@ def to_bytes(table: pa.Table) -> bytes:
 
 @dataclass
 class ResultWriter:
-    """Writes results while others are computed. What was added is safe after `close`, and most of it after `FLUSH_S` seconds."""
+    """Writes results while others are computed. What was added is safe after `close`, and most of it soon: see `_FLUSH_S`."""
 
     results: Results
     run: str
     _waiting: list[pa.Table] = field(default_factory=list)
+    _rows: int = 0
     _bytes: int = 0
+    _begun: float = field(default_factory=time.monotonic)
     _flushed: float = field(default_factory=time.monotonic)
     _writing: Future[None] | None = None
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
@@ -187,9 +211,11 @@ class ResultWriter:
         columns = {OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values, ERROR: pa.array(errors, pa.string())}
         table = pa.table(columns)
         self._waiting.append(table)
-        self._bytes += table.nbytes
-        is_due = time.monotonic() - self._flushed >= FLUSH_S and (self._writing is None or self._writing.done())
-        if is_due or self._bytes >= _FLUSH_BYTES:
+        self._rows, self._bytes = self._rows + len(rows), self._bytes + table.nbytes
+        now = time.monotonic()
+        patience = min(max(_FLUSH_S, (now - self._begun) / 100), _MOST_S)
+        is_due = self._rows >= _FLUSH_ROWS or now - self._flushed >= patience
+        if (is_due and (self._writing is None or self._writing.done())) or self._bytes >= _FLUSH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -197,7 +223,7 @@ class ResultWriter:
         if self._waiting:
             table = pa.concat_tables(self._waiting)
             self._writing = self._pool.submit(self._put, table)
-        self._waiting, self._bytes, self._flushed = [], 0, time.monotonic()
+        self._waiting, self._rows, self._bytes, self._flushed = [], 0, 0, time.monotonic()
 
     def _wait(self) -> None:
         if self._writing is not None:
