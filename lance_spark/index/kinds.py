@@ -99,6 +99,7 @@ KINDS: dict[str, Kind] = {
 SEARCHED: dict[str, Kind] = {
     "VectorIndexDetails": Kind("VECTOR", "vector.make.segment", 2, None, package="lance.index.pb", trained=True),
     "InvertedIndexDetails": Kind("INVERTED", "text.build.inverted", 3, None),
+    "MinHashLshIndexDetails": Kind("MINHASHLSH", "minhash.segment", 0, None, package="lance.index.pb"),
 }
 """Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
 
