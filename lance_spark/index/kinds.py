@@ -103,6 +103,9 @@ SEARCHED: dict[str, Kind] = {
 }
 """Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
 
+FIXED = frozenset({"FMIndexDetails"})
+"""Details of kinds that are not read here, whose segments name rows by address in all tables, and which no writer moves along with rows."""
+
 TARGETS = ("BTREE", "BITMAP", "ZONEMAP", "NGRAM")
 """The kinds that the files of a JSON index may be of. The files of a BLOOMFILTER do not tell the type of the values."""
 
