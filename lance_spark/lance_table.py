@@ -41,11 +41,12 @@ from lance_spark.verbs.merge.clauses import Clause, Merge
 from lance_spark.verbs.near_duplicates import DuplicateVerbs
 from lance_spark.verbs.nearest_join import JoinVerbs
 from lance_spark.verbs.search import SearchVerbs
+from lance_spark.verbs.similar_texts import TextDuplicateVerbs
 from lance_spark.verbs.target import Target, given, locating, named_target
 
 
 @dataclass(frozen=True)
-class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, BackfillVerbs, LogVerbs):
+class LanceTable(IndexVerbs, SearchVerbs, JoinVerbs, DuplicateVerbs, TextDuplicateVerbs, BackfillVerbs, LogVerbs):
     """A Lance table in a Spark session. A verb acts on the latest version.
 
     Verbs that read or write rows do so on the executors; the others run on the driver. A change of rows or columns is one commit. A

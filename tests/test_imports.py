@@ -60,6 +60,7 @@ ROOMS = [
     "table/versions",
     "table/build",
     "table/manifest_store",
+    "index/minhash",
     "index/text/build",
     "index/text",
     "index/text/analysis",

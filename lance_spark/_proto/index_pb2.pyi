@@ -244,3 +244,17 @@ class InvertedIndexDetails(_message.Message):
     document_granularity: int
     format_version: int
     def __init__(self, base_tokenizer: _Optional[str] = ..., language: _Optional[str] = ..., with_position: bool = ..., max_token_length: _Optional[int] = ..., lower_case: bool = ..., stem: bool = ..., remove_stop_words: bool = ..., ascii_folding: bool = ..., min_ngram_length: _Optional[int] = ..., max_ngram_length: _Optional[int] = ..., prefix_only: bool = ..., block_size: _Optional[int] = ..., code: _Optional[_Union[InvertedIndexDetails.Code, _Mapping]] = ..., document_granularity: _Optional[int] = ..., format_version: _Optional[int] = ...) -> None: ...
+
+class MinHashLshIndexDetails(_message.Message):
+    __slots__ = ("num_hashes", "num_bands", "shingle_size", "tokenizer", "signature_version")
+    NUM_HASHES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BANDS_FIELD_NUMBER: _ClassVar[int]
+    SHINGLE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZER_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    num_hashes: int
+    num_bands: int
+    shingle_size: int
+    tokenizer: InvertedIndexDetails
+    signature_version: int
+    def __init__(self, num_hashes: _Optional[int] = ..., num_bands: _Optional[int] = ..., shingle_size: _Optional[int] = ..., tokenizer: _Optional[_Union[InvertedIndexDetails, _Mapping]] = ..., signature_version: _Optional[int] = ...) -> None: ...

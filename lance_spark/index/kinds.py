@@ -99,8 +99,12 @@ KINDS: dict[str, Kind] = {
 SEARCHED: dict[str, Kind] = {
     "VectorIndexDetails": Kind("VECTOR", "vector.make.segment", 2, None, package="lance.index.pb", trained=True),
     "InvertedIndexDetails": Kind("INVERTED", "text.build.inverted", 3, None),
+    "MinHashLshIndexDetails": Kind("MINHASHLSH", "minhash.segment", 0, None, package="lance.index.pb"),
 }
 """Kinds that are searched for the best rows instead of being asked for those that satisfy a condition; see `table.search`."""
+
+FIXED = frozenset({"FMIndexDetails"})
+"""Details of kinds that are not read here, whose segments name rows by address in all tables, and which no writer moves along with rows."""
 
 TARGETS = ("BTREE", "BITMAP", "ZONEMAP", "NGRAM")
 """The kinds that the files of a JSON index may be of. The files of a BLOOMFILTER do not tell the type of the values."""

@@ -42,6 +42,7 @@ TAKES: Mapping[str, Callable[[pa.DataType], bool]] = {
     "LABEL_LIST": _is_list,
     "JSON": types.is_large_binary,
     "INVERTED": _is_document,
+    "MINHASHLSH": is_text,
 }
 """By the name of the kind. JSON columns are stored as JSONB; other binary columns have neither JSON nor full-text indexes."""
 

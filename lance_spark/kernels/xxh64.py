@@ -1,4 +1,4 @@
-"""XXH64 with seed 0, the hash of bloom filters (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md)."""
+"""XXH64, the hash of bloom filters and of signatures (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ P2 = U(14029467366897019727)
 P3 = U(1609587929392839161)
 P4 = U(9650029242287828579)
 P5 = U(2870177450012600261)
-_START1, _START2, _START4 = U(6983438078262162902), P2, U(7046029288634856825)
-"""The initial values of the accumulators: P1 + P2, P2 and -P1 (the third is 0)."""
+_START1, _START4 = U(6983438078262162902), U(7046029288634856825)
+"""What the seed is added to in the first and the last accumulator: P1 + P2 and -P1."""
 
 
 @kernel
 def xxh64(data: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
-    """Store in `out` (uint64) the hash of each value; value i is `data[offsets[i]:offsets[i + 1]]`.
+    """Store in `out` (uint64) the hash of each value, with the seed 0; value i is `data[offsets[i]:offsets[i + 1]]`.
 
     `data` are bytes; `offsets` (int64) ascend and lie within `data`.
     """
     for i in range(len(out)):
-        out[i] = _hash(data, U(offsets[i]), U(offsets[i + 1]))
+        out[i] = hash_of(data, U(offsets[i]), U(offsets[i + 1]), U(0))
 
 
 @kernel
@@ -42,10 +42,11 @@ def _merged(hashed: np.uint64, lane: np.uint64) -> np.uint64:
 
 
 @kernel
-def _hash(data: np.ndarray, at: np.uint64, stop: np.uint64) -> np.uint64:
+def hash_of(data: np.ndarray, at: np.uint64, stop: np.uint64, seed: np.uint64) -> np.uint64:
+    """The hash of the bytes `data[at:stop]`, which the caller has checked to exist."""
     size = stop - at
     if size >= U(32):
-        a, b, c, d = _START1, _START2, U(0), _START4
+        a, b, c, d = seed + _START1, seed + P2, seed, seed + _START4
         while stop - at >= U(32):
             a = _round(a, load64(data, at))
             b = _round(b, load64(data, at + U(8)))
@@ -55,7 +56,7 @@ def _hash(data: np.ndarray, at: np.uint64, stop: np.uint64) -> np.uint64:
         hashed = _rotated(a, U(1)) + _rotated(b, U(7)) + _rotated(c, U(12)) + _rotated(d, U(18))
         hashed = _merged(_merged(_merged(_merged(hashed, a), b), c), d)
     else:
-        hashed = P5
+        hashed = seed + P5
     hashed += size
     while stop - at >= U(8):
         hashed = _rotated(hashed ^ _round(U(0), load64(data, at)), U(27)) * P1 + P4

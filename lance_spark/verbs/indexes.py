@@ -19,8 +19,8 @@ class IndexVerbs:
     _target: Target
 
     def createIndex(self, column: str, kind: str, name: str | None = None, replace: bool = False, **parameters: Any) -> int:
-        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON or INVERTED; or
-        of vectors: IVF_FLAT, IVF_PQ or IVF_SQ, which are trained by one task first.
+        """Build an index of a column: BTREE, BITMAP, LABEL_LIST (arrays), NGRAM (texts), ZONEMAP, BLOOMFILTER, JSON, INVERTED or
+        MINHASHLSH; or of vectors: IVF_FLAT, IVF_PQ or IVF_SQ, which are trained by one task first.
 
         The tasks build a segment each, from some fragments. The default name is the column's with "_idx", and a number if an index of
         another kind or column has that name. An existing index of the name is an error unless `replace` is true. For parameters

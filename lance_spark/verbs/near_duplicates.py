@@ -26,7 +26,7 @@ _ROW_ID = "_rowid"
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """Rows with vectors that are near to each other; rows are named by their ids, the column `_rowid`.
+    """Rows with vectors or texts that are near to each other; rows are named by their ids, the column `_rowid`.
 
     `pairs` have `id_a`, which is lower than `id_b`, and their `_distance`. `groups` have `id` and `group_id`: the lowest id of all rows
     that pairs connect, directly or through other rows. Rows without near duplicates are in none. Both are computed when they are used;
@@ -80,9 +80,14 @@ class DuplicateVerbs:
             F.least("id_a", "id_b").alias("id_a"), F.greatest("id_a", "id_b").alias("id_b"), "_distance"
         )
         pairs = ordered.groupBy("id_a", "id_b").agg(F.min("_distance").alias("_distance"))
-        # Each task reduces its pairs to one for each row, so that the last one has few.
-        few = pairs.select("id_a", "id_b").mapInArrow(_connected, _PAIR)
-        return NearDuplicates(pairs, few.repartition(1).mapInArrow(_connected, _PAIR).toDF("id", "group_id"))
+        return grouped(pairs)
+
+
+def grouped(pairs: DataFrame) -> NearDuplicates:
+    """The pairs and their groups."""
+    # Each task reduces its pairs to one for each row, so that the last one has few.
+    few = pairs.select("id_a", "id_b").mapInArrow(_connected, _PAIR)
+    return NearDuplicates(pairs, few.repartition(1).mapInArrow(_connected, _PAIR).toDF("id", "group_id"))
 
 
 def _connected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -73,7 +73,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
 }
 WITHOUT_A_COMMIT = {"createBranch", "shallowClone", "deepClone", "vacuum"}
 """They change other tables, files or references, and no version."""
-SEARCHES = {"nearestJoin", "nearDuplicateVectors"}
+SEARCHES = {"nearestJoin", "nearDuplicateVectors", "nearDuplicates"}
 """They change nothing; their keywords are the parameters of a search, which is tested to refuse others."""
 
 

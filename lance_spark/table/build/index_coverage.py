@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.errors import CorruptFileError, InvalidOperationError, UnsupportedFeatureError
-from lance_spark.index.kinds import kind_of
+from lance_spark.index.kinds import FIXED, kind_of
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
 from lance_spark.metadata.operations import RewriteGroup, RewrittenIndex
@@ -176,7 +176,8 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
     """The indexes after a Rewrite that rewrote their `segments`.
 
     Other segments still cover the moved rows if they refer to stable ids, but not if they refer to addresses. In tables
-    without stable row ids they still name the old fragments: a fragment reuse index may record where the rows went.
+    without stable row ids they still name the old fragments: a fragment reuse index may record where the rows went. Readers do not
+    look there for the rows of some kinds, which cover them no more.
     """
     by_uuid, groups = {s.old_id: s for s in segments}, tuple(groups)
     moved = BitMap(f.id for g in groups for f in g.old_fragments)
@@ -187,7 +188,7 @@ def rewritten(indexes: Indexes, groups: Iterable[RewriteGroup], segments: Iterab
             if covered is None:
                 raise InvalidOperationError(f"the index {index.name!r} was rewritten, but lacks the bitmap of the fragments that it covers")
             index = replace(_covering(index, _replaced(covered, groups)), uuid=segment.new_id, files=segment.files)
-        elif stable_row_ids and covered is not None and covered & moved:
+        elif (stable_row_ids or _is_fixed(index)) and covered is not None and covered & moved:
             index = _covering(index, covered - moved if _has_addresses(index) else _replaced(covered, groups))
         done.append(index)
     return tuple(done)
@@ -210,8 +211,15 @@ def with_moved(indexes: Indexes, sources: Iterable[int], targets: Iterable[int],
 
 def _has_addresses(index: IndexMetadata) -> bool:
     """Whether an index refers to row addresses even in a table with stable row ids."""
+    if _is_fixed(index):
+        return True
     kind = kind_of(index.details_type, index.details)
     return kind is not None and kind.has_addresses(index.index_version, stable_row_ids=True)
+
+
+def _is_fixed(index: IndexMetadata) -> bool:
+    """Whether readers do not find the rows of an index where they have moved, whatever a fragment reuse index says."""
+    return index.details_type.rpartition(".")[2] in FIXED
 
 
 def _ids(fragments: Iterable[Fragment]) -> BitMap:

@@ -17,6 +17,7 @@ from lance_spark.predicate.compare import as_seen, plain
 from lance_spark.predicate.tree import Call, Column, Expression, In, IsNull, Literal
 from lance_spark.schema.schema import quoted
 from lance_spark.table.build.index_coverage import fragments_of, reuse_history, through_reuse
+from lance_spark.table.indexes.check_signatures import signature_problems
 from lance_spark.table.indexes.check_texts import text_problems
 from lance_spark.table.indexes.check_vectors import wrong_vector
 from lance_spark.table.indexes.json_values import value_of
@@ -63,6 +64,8 @@ def _problems(
     try:
         if definition.kind.name == "INVERTED":
             found = text_problems(segments, index, definition.field, column, (rows for _, rows in samples))
+        elif definition.kind.name == "MINHASHLSH":
+            found = signature_problems(segments, index, definition.field, column, (rows for _, rows in samples))
         else:
             found = _answer_problems(snapshot, segments, definition, index, samples)
         yield from (("corrupt", f"index {index.name!r} {problem}") for problem in found)

@@ -18,6 +18,7 @@ from lance_spark.errors import (
 )
 from lance_spark.index import json_path
 from lance_spark.index.kinds import kind_of
+from lance_spark.index.minhash.parameters import known_min_hash
 from lance_spark.index.text.analysis.parameters import has_items
 from lance_spark.index.text.text_index import known_parameters
 from lance_spark.metadata.fragment import Fragment, IndexMetadata
@@ -211,6 +212,9 @@ def definition_of(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> Defi
             return None  # items of lists that are documents of their own are not written
         known = known_parameters([index_files(snapshot, s, path[-1], BitMap()) for s in segments])
         return None if known is None else replace(definition, parameters={"parameters": known})
+    if kind.name == "MINHASHLSH":
+        known_hash = known_min_hash([s.details for s in segments])
+        return None if known_hash is None else replace(definition, parameters={"parameters": known_hash})
     if kind.target is not None:
         if not json_path.same_values(s.details for s in segments) or (snapshot.manifest.has_stable_row_ids and not kind.stable):
             return None

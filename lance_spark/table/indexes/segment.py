@@ -15,6 +15,7 @@ from lance_spark.arrow.types import is_binary
 from lance_spark.errors import InvalidOptionError, StorageError, UnsupportedFeatureError, on_failure
 from lance_spark.index import json_path
 from lance_spark.index.kinds import TARGETS, Kind, kind_of, url_of
+from lance_spark.index.minhash.parameters import new_min_hash
 from lance_spark.index.target import IndexTarget, Trained
 from lance_spark.index.text.analysis.parameters import new_parameters
 from lance_spark.index.value_types import TAKES
@@ -36,7 +37,7 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "JSON": frozenset({"path", "target_index_type"}),
 }
 """The parameters of the kinds that have any."""
-UNSUPPORTED = ("RTREE", "MINHASHLSH")
+UNSUPPORTED = ("RTREE", "FM")
 ALIASES = {"FTS": "INVERTED"}
 
 
@@ -84,6 +85,8 @@ def define(snapshot: Snapshot, column: str, kind: str, name: str | None, paramet
     found = steps[-1]
     if wanted == "INVERTED":
         parameters = {"parameters": new_parameters(parameters, found.logical_type == "json")}
+    elif wanted == "MINHASHLSH":
+        parameters = {"parameters": new_min_hash(parameters)}
     elif unknown := sorted(parameters.keys() - known):
         expected = ", ".join(sorted(known)) or "none"
         raise InvalidOptionError(f"an index of the kind {wanted} has no parameter {unknown[0]!r}; its parameters are: {expected}")

@@ -1,0 +1,1 @@
+"""MINHASHLSH: signatures of texts, of which the equal part estimates how many of their shingles two texts share."""
