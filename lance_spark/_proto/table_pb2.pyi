@@ -185,7 +185,7 @@ class IndexSection(_message.Message):
     def __init__(self, indices: _Optional[_Iterable[_Union[IndexMetadata, _Mapping]]] = ...) -> None: ...
 
 class DataFragment(_message.Message):
-    __slots__ = ("id", "files", "deletion_file", "inline_row_ids", "external_row_ids", "inline_last_updated_at_versions", "external_last_updated_at_versions", "inline_created_at_versions", "external_created_at_versions", "physical_rows", "overlays")
+    __slots__ = ("id", "files", "deletion_file", "inline_row_ids", "external_row_ids", "inline_last_updated_at_versions", "external_last_updated_at_versions", "inline_created_at_versions", "external_created_at_versions", "physical_rows", "overlays", "spilled_row_ids", "spilled_last_updated_at_versions", "spilled_created_at_versions")
     ID_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     DELETION_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +197,9 @@ class DataFragment(_message.Message):
     EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     PHYSICAL_ROWS_FIELD_NUMBER: _ClassVar[int]
     OVERLAYS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     id: int
     files: _containers.RepeatedCompositeFieldContainer[DataFile]
     deletion_file: DeletionFile
@@ -208,7 +211,14 @@ class DataFragment(_message.Message):
     external_created_at_versions: ExternalFile
     physical_rows: int
     overlays: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, id: _Optional[int] = ..., files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[_Union[ExternalFile, _Mapping]] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[_Union[ExternalFile, _Mapping]] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[_Union[ExternalFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., overlays: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    spilled_row_ids: SpilledSequence
+    spilled_last_updated_at_versions: SpilledSequence
+    spilled_created_at_versions: SpilledSequence
+    def __init__(self, id: _Optional[int] = ..., files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[_Union[ExternalFile, _Mapping]] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[_Union[ExternalFile, _Mapping]] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[_Union[ExternalFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., overlays: _Optional[_Iterable[bytes]] = ..., spilled_row_ids: _Optional[_Union[SpilledSequence, _Mapping]] = ..., spilled_last_updated_at_versions: _Optional[_Union[SpilledSequence, _Mapping]] = ..., spilled_created_at_versions: _Optional[_Union[SpilledSequence, _Mapping]] = ...) -> None: ...
+
+class SpilledSequence(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ManifestCounts(_message.Message):
     __slots__ = ("fragments",)
@@ -217,7 +227,7 @@ class ManifestCounts(_message.Message):
     def __init__(self, fragments: _Optional[_Iterable[_Union[FragmentCounts, _Mapping]]] = ...) -> None: ...
 
 class FragmentCounts(_message.Message):
-    __slots__ = ("id", "files", "deletion_file", "physical_rows", "inline_row_ids", "external_row_ids", "inline_last_updated_at_versions", "external_last_updated_at_versions", "inline_created_at_versions", "external_created_at_versions", "overlays")
+    __slots__ = ("id", "files", "deletion_file", "physical_rows", "inline_row_ids", "external_row_ids", "inline_last_updated_at_versions", "external_last_updated_at_versions", "inline_created_at_versions", "external_created_at_versions", "overlays", "spilled_row_ids", "spilled_last_updated_at_versions", "spilled_created_at_versions")
     ID_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     DELETION_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -229,6 +239,9 @@ class FragmentCounts(_message.Message):
     INLINE_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     OVERLAYS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_ROW_IDS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_CREATED_AT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
     id: int
     files: bytes
     deletion_file: DeletionFile
@@ -240,7 +253,10 @@ class FragmentCounts(_message.Message):
     inline_created_at_versions: bytes
     external_created_at_versions: bytes
     overlays: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, id: _Optional[int] = ..., files: _Optional[bytes] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[bytes] = ..., overlays: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    spilled_row_ids: bytes
+    spilled_last_updated_at_versions: bytes
+    spilled_created_at_versions: bytes
+    def __init__(self, id: _Optional[int] = ..., files: _Optional[bytes] = ..., deletion_file: _Optional[_Union[DeletionFile, _Mapping]] = ..., physical_rows: _Optional[int] = ..., inline_row_ids: _Optional[bytes] = ..., external_row_ids: _Optional[bytes] = ..., inline_last_updated_at_versions: _Optional[bytes] = ..., external_last_updated_at_versions: _Optional[bytes] = ..., inline_created_at_versions: _Optional[bytes] = ..., external_created_at_versions: _Optional[bytes] = ..., overlays: _Optional[_Iterable[bytes]] = ..., spilled_row_ids: _Optional[bytes] = ..., spilled_last_updated_at_versions: _Optional[bytes] = ..., spilled_created_at_versions: _Optional[bytes] = ...) -> None: ...
 
 class DataFile(_message.Message):
     __slots__ = ("path", "fields", "column_indices", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")

@@ -6,6 +6,7 @@ Every value keeps unknown protobuf fields (`unknown`), so that rewriting a manif
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
@@ -93,7 +94,8 @@ class Fragment:
     """A set of rows: data files with different columns of the same `physical_rows` rows, and a deletion file.
 
     `physical_rows` includes deleted rows. `row_ids`, `created_at` and `updated_at` are serialised sequences (see `metadata.row_ids`),
-    inline or in a file. `overlays` are kept unparsed.
+    inline or in a file. `spilled` names those of the three that are columns of a data file instead (see `SPILLED`). `overlays` are kept
+    unparsed.
     """
 
     id: int
@@ -105,6 +107,15 @@ class Fragment:
     updated_at: bytes | ExternalFile | None = None
     overlays: tuple[bytes, ...] = ()
     unknown: bytes = b""
+    spilled: tuple[str, ...] = ()
+
+
+SPILLED: Mapping[str, tuple[int, str]] = {
+    "row_ids": (-3, "spilled_row_ids"),
+    "created_at": (-4, "spilled_created_at_versions"),
+    "updated_at": (-5, "spilled_last_updated_at_versions"),
+}
+"""The field of the hidden column of a sequence, and its name in the message of a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +269,7 @@ def read_fragment(message: pb.DataFragment, reading: Reading) -> Fragment:
         _sequence(message, "last_updated_at_version_sequence", reading),
         tuple(message.overlays),
         reading.rest(message),
+        tuple(name for name, (_, field) in SPILLED.items() if message.HasField(field)),
     )
 
 
@@ -281,6 +293,8 @@ def write_fragment(fragment: Fragment, message: pb.DataFragment) -> None:
         elif sequence is not None:
             setattr(message, f"inline_{name}", sequence)
     message.overlays.extend(fragment.overlays)
+    for name in fragment.spilled:
+        getattr(message, SPILLED[name][1]).SetInParent()
 
 
 def read_base_path(message: pb.BasePath, reading: Reading) -> BasePath:

@@ -77,11 +77,11 @@ _FLAG_NAMES |= {SPILLED_LINEAGE: "row lineage in data files", MANAGED_BLOBS: "ma
 PAIRED = MIXED_FILE_VERSIONS | REUSE_TRANSITIONS | MANAGED_BLOBS
 """Flags that readers and writers both have. They say what a table may have, and stay once they are set."""
 
-# Flags above 16 that need no support in a reader that opens no index and uses the storage version of each file. A reuse index with
-# transitions has contents that are not known, so that no index is looked up through it.
+# A reuse index with transitions has contents that are not known, so that no index is looked up through it. Flags that are not `PAIRED`
+# follow from what a version has: ours have transaction files, and row lineage in the manifest.
 READABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILES | PAIRED
 READABLE |= COVERING_COLUMNS | SPILLED_LINEAGE
-WRITABLE = DELETION_FILES | STABLE_ROW_IDS | V2_FORMAT | TABLE_CONFIG | BASE_PATHS | PAIRED
+WRITABLE = READABLE
 
 T = TypeVar("T", bound=Message)
 

@@ -159,7 +159,7 @@ def test_a_table_with_half_of_a_pair_of_flags_is_corrupt(flag: int) -> None:
             parse(serialise(half), "m")
 
 
-@pytest.mark.parametrize("flag", [64, 128, 512, 2048])
+@pytest.mark.parametrize("flag", [64, 512, 4096])
 def test_unknown_writer_flags_refuse_writing_only(flag: Any) -> None:
     manifest = parse(serialise(dataclasses.replace(FULL, writer_flags=flag | 1)), "m")
     with pytest.raises(UnsupportedFeatureError, match=f"my table.*{flag}"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -69,11 +72,69 @@ def test_others_are_refused_by_name(flag: int, uri: str) -> None:
         Dataset.open(uri)
 
 
-def test_row_lineage_in_data_files_is_read_only(uri: str) -> None:
-    set_flags(uri, 2048, 2048)
-    assert Dataset.open(uri).to_table().equals(lance.dataset(uri).to_table())
-    with pytest.raises(UnsupportedFeatureError, match="2048"):
-        Dataset.write(uri, ROWS, "append")
+@pytest.mark.parametrize("flag", [32, 128, 2048, 32 | 128 | 2048 | 16384])
+def test_flags_that_follow_from_what_a_table_has_are_as_pylance_sets_them(flag: int, uri: str) -> None:
+    set_flags(uri, flag, flag)
+    assert Dataset.open(uri).to_table().equals(ROWS)
+    found = Dataset.write(uri, ROWS, "append").snapshot.manifest
+    assert (found.reader_flags, found.writer_flags) == (flag & 16384, flag & 16384)
+    lance.dataset(uri).delete("id = 2")
+    assert Dataset.open(uri).delete("id = 1").count_rows() == lance.dataset(uri).count_rows() == 4
+    lance.dataset(uri).validate()
+
+
+LINEAGE = ["id", "s", "_row_created_at_version", "_row_last_updated_at_version"]
+
+
+def spilled(uri: str) -> Dataset:
+    """A table whose row ids and versions are in hidden columns of data files, in one that has nothing else, too."""
+    dataset = lance.write_dataset(ROWS, uri, max_rows_per_file=2, enable_stable_row_ids=True)
+    dataset.update_config({"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "1"})
+    lance.write_dataset(ROWS, uri, mode="append")
+    lance.dataset(uri).update({"s": "'new'"}, "id = 2")
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).update({"s": "'newer'"}, "id = 3")
+    table = Dataset.open(uri)
+    assert table.snapshot.manifest.reader_flags & table.snapshot.manifest.writer_flags & 2048
+    return table
+
+
+def lineage(table: Any) -> list[str]:
+    return sorted(map(str, table.scan(columns=LINEAGE, with_row_id=True).to_table().select([*LINEAGE, "_rowid"]).to_pylist()))
+
+
+def theirs(uri: str) -> list[str]:
+    return sorted(map(str, lance.dataset(uri).to_table(columns=LINEAGE, with_row_id=True).select([*LINEAGE, "_rowid"]).to_pylist()))
+
+
+CHANGES: dict[str, Callable[[Dataset], Any]] = {
+    "append": lambda t: Dataset.write(t.uri, ROWS, "append"),
+    "delete": lambda t: t.delete("id = 1"),
+    "update": lambda t: t.update({"s": "'z'"}, "id = 2 OR id = 4"),
+    "merge": lambda t: t.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(ROWS.slice(1, 1)),
+    "new column": lambda t: t.add_columns({"n": "id + 1"}),
+    "dropped column": lambda t: t.drop_columns(["id"]),
+    "compaction": lambda t: t.optimize.compact_files(),
+    "index": lambda t: t.create_scalar_index("id", "BTREE"),
+    "restored": lambda t: t.checkout_version(5).restore(),
+    "cleanup": lambda t: t.cleanup_old_versions(timedelta(0)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_row_lineage_in_data_files_is_read_and_kept(change: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    table = spilled(uri)
+    assert lineage(table) == theirs(uri)
+    assert table.verify().problems == ()
+    CHANGES[change](table)
+    if change == "dropped column":
+        left = ["s", "_row_created_at_version"]
+        ours = Dataset.open(uri).scan(columns=left, with_row_id=True).to_table().select([*left, "_rowid"])
+        assert ours.equals(lance.dataset(uri).to_table(columns=left, with_row_id=True).select([*left, "_rowid"]))
+    else:
+        assert lineage(Dataset.open(uri)) == theirs(uri)
+    lance.dataset(uri).validate()
 
 
 def test_managed_blobs_are_refused_where_there_are_blobs(tmp_path: Path) -> None:

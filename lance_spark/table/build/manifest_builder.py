@@ -16,6 +16,7 @@ from lance_spark.metadata.fragment import TOMBSTONE, DataFile, Fragment
 from lance_spark.metadata.lazy_fragments import Fragments
 from lance_spark.metadata.manifest import (
     BASE_PATHS,
+    COVERING_COLUMNS,
     DELETION_FILES,
     PAIRED,
     STABLE_ROW_IDS,
@@ -126,6 +127,8 @@ def feature_flags(manifest: Manifest, *, stable_row_ids: bool) -> tuple[int, int
         both |= DELETION_FILES
     if manifest.base_paths:
         both |= BASE_PATHS
+    if any(index.covering_fields for index in manifest.indexes):
+        both |= COVERING_COLUMNS
     return both, both | (TABLE_CONFIG if manifest.config else 0)
 
 
