@@ -12,11 +12,12 @@ happened to the fragment. A failed row is computed again by another run.
 from __future__ import annotations
 
 import io
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -192,54 +193,72 @@ def to_bytes(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
-@dataclass
 class ResultWriter:
-    """Writes results while others are computed. What was added is safe after `close`, and most of it soon: see `_FLUSH_S`."""
+    """Writes results in a thread, while others are computed: see `_FLUSH_S`. All are written when `close` returns.
 
-    results: Results
-    run: str
-    _waiting: list[pa.Table] = field(default_factory=list)
-    _rows: int = 0
-    _bytes: int = 0
-    _begun: float = field(default_factory=time.monotonic)
-    _flushed: float = field(default_factory=time.monotonic)
-    _writing: Future[None] | None = None
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    `add` and `close` raise StorageError if results could not be written.
+    """
+
+    def __init__(self, results: Results, run: str) -> None:
+        self._results, self._run = results, run
+        self._waiting: list[pa.Table] = []
+        self._rows = self._bytes = 0
+        self._begun = self._since = time.monotonic()
+        self._closed = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
     def add(self, rows: Rows, values: pa.Array, errors: Iterable[str | None]) -> None:
-        """Add results of rows that come after all others."""
-        columns = {OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values, ERROR: pa.array(errors, pa.string())}
-        table = pa.table(columns)
-        self._waiting.append(table)
-        self._rows, self._bytes = self._rows + len(rows), self._bytes + table.nbytes
+        """Add results of rows that come after all others. This waits while too many are waiting."""
+        table = pa.table({OFFSET: rows.offsets, INPUTS: rows.inputs.view(np.int64), VALUE: values, ERROR: pa.array(errors, pa.string())})
+        with self._changed:
+            self._changed.wait_for(lambda: self._bytes < _FLUSH_BYTES or self._error is not None)
+            self._raise()
+            if not self._waiting:
+                self._since = time.monotonic()
+            self._waiting.append(table)
+            self._rows, self._bytes = self._rows + len(rows), self._bytes + table.nbytes
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Write what is left."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            while taken := self._taken():
+                self._put(pa.concat_tables(taken))
+        except BaseException as e:  # noqa: BLE001 (raised by the thread that computes)
+            with self._changed:
+                self._error = e
+                self._changed.notify_all()
+
+    def _taken(self) -> list[pa.Table]:
+        """What is waiting, when it is due to be written; nothing at the end."""
+        with self._changed:
+            while not self._closed and not self._is_due():
+                self._changed.wait(None if not self._waiting else _FLUSH_S / 4)
+            taken, self._waiting, self._rows, self._bytes = self._waiting, [], 0, 0
+            self._changed.notify_all()
+            return taken
+
+    def _is_due(self) -> bool:
         now = time.monotonic()
         patience = min(max(_FLUSH_S, (now - self._begun) / 100), _MOST_S)
-        is_due = self._rows >= _FLUSH_ROWS or now - self._flushed >= patience
-        if (is_due and (self._writing is None or self._writing.done())) or self._bytes >= _FLUSH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._wait()
-        if self._waiting:
-            table = pa.concat_tables(self._waiting)
-            self._writing = self._pool.submit(self._put, table)
-        self._waiting, self._rows, self._bytes, self._flushed = [], 0, 0, time.monotonic()
-
-    def _wait(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
+        return bool(self._waiting) and (self._rows >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES or now - self._since >= patience)
 
     def _put(self, table: pa.Table) -> None:
         offsets, failed = table.column(OFFSET), table.num_rows - table.column(ERROR).null_count
         first, last = offsets[0].as_py(), offsets[-1].as_py()
-        name = f"{first:010d}-{last:010d}-{table.num_rows}-{failed}-{self.run}-{uuid.uuid4().hex[:12]}.arrow"
-        self.results.store.put(f"{self.results.place}/{name}", to_bytes(table))
-
-    def close(self) -> None:
-        """Write what is left. Raises StorageError if anything could not be written."""
-        try:
-            self._flush()
-            self._wait()
-        finally:
-            self._pool.shutdown()
+        name = f"{first:010d}-{last:010d}-{table.num_rows}-{failed}-{self._run}-{uuid.uuid4().hex[:12]}.arrow"
+        self._results.store.put(f"{self._results.place}/{name}", to_bytes(table))
