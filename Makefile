@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 WITH_JAVA = JAVA_HOME="$$(scripts/java_home $(abspath $(VENV)))"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming clean
+.PHONY: help demo test test-slow test-full coverage coverage-plain coverage-compiled emulators browser test-spark-versions test-planner-versions test-beside currency fuzz lint format docs build protos bench bench-quick bench-codec bench-commits bench-verbs bench-cold bench-indexes bench-search bench-streaming bench-scale clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +120,9 @@ bench-codec: $(VENV)/.bench ## Speed of each encoding on one core and size of fi
 
 bench-commits: $(VENV)/.bench ## Commits a second of 16 writers, and what operations cost by fragments, columns, versions and tasks, against pylance
 	$(WITH_JAVA) $(BIN)/python -m bench.commits
+
+bench-scale: $(VENV)/.bench ## What a table of a million fragments costs, against pylance
+	$(BIN)/python -m bench.scale
 
 bench-indexes: $(VENV)/.bench ## Lookups through scalar indexes, against pylance and sorted Parquet
 	$(WITH_JAVA) $(BIN)/python -m bench.indexes

@@ -15,7 +15,7 @@ from lance_spark._proto import table_pb2 as pb
 from lance_spark.buffers.messages import discard_unknown_fields, parse_message
 from lance_spark.errors import CorruptFileError
 from lance_spark.metadata.fragment import Fragment, Reading, read_fragment, write_fragment
-from lance_spark.metadata.fragment_counts import ENOUGH, NO_FILE, counted
+from lance_spark.metadata.fragment_messages import ENOUGH, NO_FILE, counted, own_files
 
 _MAX_ID = 2**32 - 1
 _MAX_ROWS = 2**32
@@ -42,8 +42,7 @@ class Fragments(Sequence[Fragment]):
         numbers[list(messages)] = self._counted(list(messages.values()))
         for i, item in enumerate(self._items):
             if isinstance(item, Fragment):
-                deleted = NO_FILE if item.deletion is None else item.deletion.num_deleted or 0
-                numbers[i] = item.id, item.physical_rows, deleted, bool(item.files)
+                numbers[i] = _numbers(item)
         return numbers
 
     def _counted(self, messages: Sequence[bytes]) -> np.ndarray:
@@ -73,11 +72,20 @@ class Fragments(Sequence[Fragment]):
         """The id of each fragment."""
         return self.counts[:, 0]
 
-    @property
+    @cached_property
     def shared_ids(self) -> np.ndarray:
         """Ids of more than one fragment, which occur in some tables of Lance 0.16."""
-        ids = np.sort(self.ids)
+        ids = self.ids if self._ascending else np.sort(self.ids)
         return np.unique(ids[1:][ids[1:] == ids[:-1]])
+
+    @property
+    def _ascending(self) -> bool:
+        """Whether each id is greater than the one before it."""
+        return bool((self.ids[1:] > self.ids[:-1]).all())
+
+    def _parsed_places(self) -> list[int]:
+        """The places of the fragments that are parsed. An operation has changed few of very many."""
+        return [i for i, kind in enumerate(map(type, self._items)) if kind is not bytes]
 
     @cached_property
     def live_rows(self) -> np.ndarray:
@@ -94,17 +102,29 @@ class Fragments(Sequence[Fragment]):
 
     def changed(self, updated: Mapping[int, Fragment], removed: Iterable[int]) -> Fragments:
         """Replace the fragments with the ids in `updated` and drop the `removed` ones."""
-        gone = np.isin(self.ids, list(removed))
-        kept = [updated.get(i, item) for i, item, left in zip(self.ids.tolist(), self._items, gone.tolist()) if not left]
-        return Fragments(kept, self._name, None if updated else self.counts[~gone])
+        items, counts = list(self._items), self.counts
+        if updated:
+            counts = counts.copy()
+            for i in np.flatnonzero(np.isin(self.ids, list(updated))).tolist():
+                items[i] = updated[int(self.ids[i])]
+                counts[i] = _numbers(updated[int(self.ids[i])])
+        left = ~np.isin(self.ids, list(removed))
+        if left.all():
+            return Fragments(items, self._name, counts)
+        return Fragments([items[i] for i in np.flatnonzero(left).tolist()], self._name, counts[left])
 
     def ordered(self, edit: Callable[[Fragment], Fragment]) -> Fragments:
         """Sort the fragments by id and apply `edit` to them, except to unparsed ones, which no operation has changed."""
         self._check_files()
-        ids = self.ids
-        order = range(len(ids)) if (ids[1:] > ids[:-1]).all() else np.argsort(ids).tolist()
-        items = [item if isinstance(item, bytes) else edit(item) for item in (self._items[i] for i in order)]
-        return Fragments(items, self._name, self.counts[order])
+        if self._ascending:
+            items, counts = list(self._items), self.counts
+        else:
+            order = np.argsort(self.ids)
+            items, counts = [self._items[i] for i in order.tolist()], self.counts[order]
+        edited = Fragments(items, self._name, counts)
+        for i in edited._parsed_places():
+            edited._items[i] = edit(edited[i])
+        return edited
 
     def of_ids(self, ids: Iterable[int]) -> dict[int, Fragment]:
         """The existing fragments with these ids, by id."""
@@ -113,7 +133,22 @@ class Fragments(Sequence[Fragment]):
 
     def messages(self) -> list[bytes]:
         """The serialised DataFragment message of each fragment."""
-        return [item if isinstance(item, bytes) else _serialised(item) for item in self._items]
+        found = list(self._items)
+        for i in self._parsed_places():
+            found[i] = _serialised(self[i])
+        return cast(list[bytes], found)
+
+    def own_files(self) -> tuple[list[str], Iterable[Fragment]]:
+        """The paths of the data files of fragments that name no other files, and all other fragments. Of very many, few are parsed."""
+        if len(self._items) < ENOUGH:
+            return [], self
+        parsed = self._parsed_places()
+        messages = list(self._items)
+        for i in parsed:
+            messages[i] = b""
+        paths, plain = own_files(cast(list[bytes], messages))
+        plain[parsed] = False
+        return paths, (self[i] for i in np.flatnonzero(~plain).tolist())
 
     def __len__(self) -> int:
         return len(self._items)
@@ -151,6 +186,12 @@ class Fragments(Sequence[Fragment]):
             return read_fragment(message if reading is self._reading else pb.DataFragment.FromString(data), reading)
         except CorruptFileError as e:
             raise CorruptFileError(f"{self._name}: {e}") from e
+
+
+def _numbers(fragment: Fragment) -> tuple[int, int, int, bool]:
+    """The row of `Fragments.counts` of a fragment."""
+    deleted = NO_FILE if fragment.deletion is None else fragment.deletion.num_deleted or 0
+    return fragment.id, fragment.physical_rows, deleted, bool(fragment.files)
 
 
 def _serialised(fragment: Fragment) -> bytes:

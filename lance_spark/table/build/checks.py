@@ -217,7 +217,8 @@ def _check_fragments(operation: Operation, before: Manifest | None, after: Manif
         old = {} if isinstance(operation, Overwrite) else {f.id: f for f in there}
     else:
         replaced = [f.id for f in added_fragments(operation, before)] if isinstance(operation, Rewrite) else []
-        ids = [*np.setdiff1d(after.lazy_fragments.ids, there.ids).tolist(), *_updated(operation), *replaced]
+        now = after.lazy_fragments.ids
+        ids = [*now[~np.isin(now, there.ids)].tolist(), *_updated(operation), *replaced]
         touched, old = after.lazy_fragments.of_ids(ids).values(), there.of_ids(_updated(operation))
     required = _required(before.schema) if before is not None else set()
     layouts: set[tuple[tuple[int, int, tuple[int, int]], ...]] = set()

@@ -123,6 +123,8 @@ def useful(indexes: Indexes, schema: Schema, fragments: Iterable[int]) -> Indexe
     If no segment of an index covers a fragment, the oldest stays as its definition. If a fragment reuse index cannot be
     read, the coverage is unknown and no segment is removed for it.
     """
+    if not indexes:
+        return indexes
     kept, live = of_fields(indexes, schema), BitMap(fragments)
     groups: dict[str, list[IndexMetadata]] = {}
     for index in kept:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from lance_spark.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
 from lance_spark.metadata.bitmaps import read_bitmap
 from lance_spark.metadata.field_ids import with_mark
@@ -205,8 +207,9 @@ def _delete(base: Manifest, operation: Delete, settings: TableSettings, source: 
 
 def _with_updated(base: Manifest, updated: Iterable[Fragment], removed: Iterable[int]) -> Fragments:
     changed, gone = {f.id: f for f in updated}, frozenset(removed)
-    if missing := (changed.keys() | gone).difference(base.lazy_fragments.ids.tolist()):
-        raise InvalidOperationError(f"the table has no fragments with the ids {sorted(missing)}")
+    named = np.array(sorted(changed.keys() | gone), np.int64)
+    if len(missing := named[~np.isin(named, base.lazy_fragments.ids)]):
+        raise InvalidOperationError(f"the table has no fragments with the ids {missing.tolist()}")
     return base.lazy_fragments.changed(changed, gone)
 
 

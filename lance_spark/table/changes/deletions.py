@@ -32,7 +32,8 @@ def without_rows(
     exist.
     """
     fragments = snapshot.manifest.lazy_fragments
-    places = {i: place for place, i in enumerate(fragments.ids.tolist())}
+    ids = fragments.ids
+    order = np.argsort(ids, kind="stable")
 
     def write(fragment: Fragment, offsets: np.ndarray) -> list[int]:
         if fragment.deletion is not None:
@@ -54,7 +55,8 @@ def without_rows(
         for fragment_id, offsets in gone:
             if len(waiting) == _WAITING:
                 removed += waiting.popleft().result()
-            waiting.append(pool.submit(write, fragments[places[fragment_id]], offsets))
+            place = order[np.searchsorted(ids, fragment_id, side="right", sorter=order) - 1]
+            waiting.append(pool.submit(write, fragments[int(place)], offsets))
         for written in waiting:
             removed += written.result()
     if updated:

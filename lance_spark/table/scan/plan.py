@@ -16,7 +16,7 @@ from lance_spark.predicate import Predicate
 from lance_spark.schema.blobs import BLOB_HANDLINGS, BlobHandling, handled
 from lance_spark.schema.schema import Field, Schema
 from lance_spark.table.scan.indexed import look_up, with_tests
-from lance_spark.table.scan.parts import Part, all_live_rows, left_by, live_rows, with_own_rows, without_deleted
+from lance_spark.table.scan.parts import Part, all_live_rows, left_by, live_rows, may_have, with_own_rows, without_deleted
 from lance_spark.table.scan.task import ScanTask
 from lance_spark.table.scan.top_n import SortKey
 from lance_spark.table.versions.snapshot import Snapshot
@@ -197,7 +197,7 @@ def plan_tasks(snapshot: Snapshot, plan: ScanPlan, cores: int = 1, max_bytes: in
 
 def _fragments_of(snapshot: Snapshot, plan: ScanPlan, counts: np.ndarray) -> np.ndarray:
     """The places in the manifest of the fragments of a plan that have rows, in the order in which they are read."""
-    chosen = np.flatnonzero(counts)
+    chosen = np.flatnonzero(counts if plan.predicate is None else (counts > 0) & may_have(snapshot, plan.predicate))
     if plan.fragments is None:
         return chosen
     ids = snapshot.manifest.lazy_fragments.ids[chosen]

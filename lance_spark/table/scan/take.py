@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +74,12 @@ def take_by_row_id(snapshot: Snapshot, row_ids: Sequence[int] | np.ndarray, plan
     chosen: list[tuple[Fragment, np.ndarray, int | None]] = []
     found = 0
     numbered = any(f.id == ROW_OFFSET for f in fields.fields)
-    firsts = accumulate(all_live_rows(snapshot).tolist(), initial=0) if numbered else repeat(None)
-    for fragment, first in zip(manifest.fragments, firsts):
+    fragments = manifest.lazy_fragments
+    # The fragment of an address is known, so that no other is parsed.
+    asked = np.arange(len(fragments)) if stable else np.flatnonzero(np.isin(fragments.ids, (wanted >> np.uint64(32)).astype(np.int64)))
+    before = np.cumsum(all_live_rows(snapshot)) - all_live_rows(snapshot) if numbered else None
+    for i in asked.tolist():
+        fragment, first = fragments[i], None if before is None else int(before[i])
         which, offsets = _offsets(fragment, wanted, locations, stable)
         deleted = read_deletions(fragment, locations) if len(which) else np.empty(0, np.uint32)
         # If fragments share an id, an address refers to the first one's row.

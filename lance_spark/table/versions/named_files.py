@@ -22,19 +22,22 @@ _FEW = 8
 
 @dataclass
 class NamedFiles:
-    """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole."""
+    """Files that versions reference: paths below the root of one table, and folders that are referenced as a whole.
 
+    `data` are the paths of data files below the folder of data. The large blobs of a data file are in a folder of the same name beside it.
+    """
+
+    data: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
 
     def add(self, manifest: Manifest, base_ids: set[int | None]) -> None:
         """Add the files that a manifest references below the bases with these ids (None: its own table)."""
-        for fragment in manifest.fragments:
-            for file in fragment.files:
-                if file.base_id in base_ids:
-                    self.files.add(f"{DATA}/{file.path}")
-                    # The large blobs of a data file are in a folder of the same name.
-                    self.folders.add(f"{DATA}/{file.path.removesuffix('.lance')}")
+        own, others = manifest.lazy_fragments.own_files()
+        if None in base_ids:
+            self.data.update(own)
+        for fragment in others:
+            self.data.update(file.path for file in fragment.files if file.base_id in base_ids)
             if fragment.deletion is not None and fragment.deletion.base_id in base_ids:
                 self.files.add(fragment.deletion.path(fragment.id))
             self.files.update(s.path for s in _external(fragment) if None in base_ids)
@@ -44,28 +47,41 @@ class NamedFiles:
 
     def __contains__(self, path: str) -> bool:
         """True if a file, or a folder that contains it, is referenced."""
-        parts = path.split("/")
-        return path in self.files or "/".join(parts[:2]) in self.folders
+        data, folder = _keys(path)
+        return not self.data.isdisjoint(data) or path in self.files or folder in self.folders
+
+
+def _keys(path: str) -> tuple[list[str], str]:
+    """Of a file of a table: the paths of the data files that it may belong to, below the folder of data, and the folder that it is in."""
+    parts = path.split("/")
+    folder = "/".join(parts[:2])
+    if parts[0] != DATA or len(parts) < 2:
+        return [], folder
+    name = parts[1]
+    return ["/".join(parts[1:]), f"{name}.lance", *([] if name.endswith(".lance") else [name])], folder
 
 
 class ForgottenFiles:
     """Files that old versions reference, with the first and the last version that references each."""
 
     def __init__(self) -> None:
-        self._spans: dict[str, tuple[int, int]] = {}
+        self._first: dict[str, int] = {}
+        self._last: dict[str, int] = {}
 
     def add(self, version: int, manifest: Manifest) -> None:
         """Add the files of a version. Versions must be added in ascending order."""
         named = NamedFiles()
         named.add(manifest, {None})
-        for path in (*named.files, *named.folders):
-            first, _ = self._spans.get(path, (version, version))
-            self._spans[path] = first, version
+        # No path of a data file is that of another file, which is below the root, or a folder's.
+        keys = [*(f"/{path}" for path in named.data), *named.files, *named.folders]
+        self._first = {**dict.fromkeys(keys, version), **self._first}
+        self._last.update(dict.fromkeys(keys, version))
 
     def has(self, path: str, but: Collection[int]) -> bool:
         """True if versions reference a file or its folder, and no version in `but` lies between the first and the last of them."""
-        span = self._spans.get(path) or self._spans.get("/".join(path.split("/")[:2]))
-        return span is not None and not any(span[0] <= version <= span[1] for version in but)
+        data, folder = _keys(path)
+        key = next((key for key in (path, *(f"/{name}" for name in data), folder) if key in self._last), None)
+        return key is not None and not any(self._first[key] <= version <= self._last[key] for version in but)
 
 
 def _external(fragment: Fragment) -> list[ExternalFile]:
